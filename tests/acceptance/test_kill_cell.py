@@ -155,7 +155,7 @@ def test_killed_at_any_moment_it_goes_on_and_puts_back_what_was_found(
             if not store.campaigns():
                 continue  # killed before it was begun
             assert problems(store) == []
-            campaign, trials, blocks = outcomes.stored(store)
+            campaign, trials, blocks = outcomes.newest_campaign(store)
         assert before.items() <= outcomes.measured(blocks).items()
         command, before = ["resume", campaign.id], outcomes.measured(blocks)
         if campaign.state is CampaignState.FINISHED:

@@ -1,3 +1,3 @@
-"""Campaigns: their specification, the plan that decides what is next, and the runner that does
-it.
+"""Campaigns: their specification, the planner that decides the next step, and the runner that
+executes it.
 """

@@ -1,6 +1,4 @@
-"""The answer of a campaign: from a certificate, or the lack of a finalist, to a recommendation.
-Pure.
-"""
+"""Turn a certificate, or the lack of a finalist, into the campaign's recommendation. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from tuner.text import faster, interval
 
 #: Standard deviations to each side of a 95% interval.
 _SIDE = 1.96
-#: What is at stake with a setting of a risk class other than performance.
+#: What a setting of each risk class other than performance puts at risk.
 AT_STAKE = {
     Risk.DURABILITY: "acknowledged data may be lost when the machine fails",
     Risk.SECURITY: "protection is given up for speed",
@@ -43,9 +41,9 @@ def recommendation(
     *,
     doubts: Sequence[str] = (),
 ) -> Recommendation:
-    """The answer for the user. ``plan.step`` must be Finish; ``flags`` renders a configuration.
+    """Return the recommendation for the user. ``plan.step`` must be Finish.
 
-    ``doubts``: further caveats, besides those of the guards.
+    ``flags``: renders a configuration. ``doubts``: caveats in addition to those of the guards.
     """
     assert isinstance(plan.step, Finish)
     baseline = trials[BASELINE].configuration
@@ -106,19 +104,19 @@ def _effects(certificate: Certificate, rules: Rules) -> dict[str, ComponentEffec
 
 
 def _reason(certificate: Certificate) -> str:
-    """Why it ended so. What is still open at the end was cut short by the budget."""
+    """Return the reason for the certificate's outcome. An undecided one ran out of budget."""
     if certificate.outcome is not CertificateOutcome.UNDECIDED:
         return certificate.reason
     return f"not certified within the budget: {certificate.reason.removeprefix('undecided: ')}"
 
 
 def _confidence(alpha: float) -> float:
-    """Two-sided level of the interval that goes with a one-sided certificate at ``alpha``."""
+    """Two-sided confidence level matching a one-sided certificate at ``alpha``."""
     return 1.0 - 2.0 * alpha
 
 
 def _still_possible(step: Finish, certificate: Certificate) -> float:
-    """The largest improvement not ruled out: of the certified finalist, or else of any."""
+    """Largest improvement not ruled out: for the certified finalist, otherwise for any finalist."""
     if certificate.outcome is CertificateOutcome.CERTIFIED:
         return certificate.largest_compatible_improvement
     every = (certificate, *step.others.values())
@@ -126,7 +124,7 @@ def _still_possible(step: Finish, certificate: Certificate) -> float:
 
 
 def _others(step: Finish) -> tuple[str, ...]:
-    """What became of the other finalists."""
+    """One sentence on the outcome of each other finalist."""
     sentences = []
     for number, certificate in step.others.items():
         reason = _reason(certificate)
@@ -139,7 +137,7 @@ def _others(step: Finish) -> tuple[str, ...]:
 
 
 def measured_together(finalist: Configuration, baseline: Configuration) -> tuple[str, ...]:
-    """What a certificate of several changed settings does not say."""
+    """Caveat for a certificate of several changed settings: their effects were not separated."""
     changed, _ = differences(baseline, finalist)
     if len(changed) < 2:
         return ()
@@ -149,7 +147,7 @@ def measured_together(finalist: Configuration, baseline: Configuration) -> tuple
 def _contributions(
     step: Finish, finalist: Configuration, baseline: Configuration
 ) -> tuple[str, ...]:
-    """What each of several changed settings brings, as the model of the search has it."""
+    """What each of several changed settings contributes according to the search model."""
     if len(step.contributions) < 2:
         return measured_together(finalist, baseline)
     sentences = []
@@ -164,7 +162,7 @@ def _contributions(
 
 
 def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
-    """What a recommendation does not promise of components, where it does not of each."""
+    """Note components whose floor is only guaranteed at a laxer error than the gain."""
     unsettled = [each.name for each in certificate.components if not each.holds]
     if certificate.outcome is not CertificateOutcome.CERTIFIED or not unsettled:
         return ()
@@ -176,24 +174,24 @@ def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
 
 
 def _floor_note(rules: Rules) -> tuple[str, ...]:
-    """How the floor came about, where nobody wrote it down."""
+    """How the floor was chosen, if the campaign file did not give one."""
     return (f"the floor was chosen by the pilot: {rules.floor_reason}",) * bool(rules.floor_reason)
 
 
 def _adjusted(plan: Plan) -> tuple[str, ...]:
-    """That what others did was taken off, and what that brought."""
+    """Report that the gain was adjusted for other load, and the effect of doing so."""
     if plan.adjustment is None or not plan.adjustment.score.used:
         return ()
     return (plan.adjustment.score.reason,)
 
 
 def _doubts(plan: Plan) -> tuple[str, ...]:
-    """A sentence for each guard that warns."""
+    """One sentence for each guard that warns."""
     return tuple(guard.reason for guard in plan.guards if guard.alarm is not Alarm.NONE)
 
 
 def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) -> tuple[str, ...]:
-    """A sentence for each changed setting that puts more than performance at stake."""
+    """One sentence for each changed setting that puts more than performance at risk."""
     before = baseline.as_dict()
     changed = [(n, v) for n, v in configuration if n not in before or before[n] != v]
     return tuple(

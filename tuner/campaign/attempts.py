@@ -1,13 +1,13 @@
-"""Attempts at a certificate: which fresh blocks belong to which, and how much error each may make.
-Pure.
+"""Attempts at a certificate: which fresh blocks each one has, and its share of the error. Pure.
 
-A campaign may certify several times: early what is worth it, later something better. The attempts
-share one error: attempt k = 1, 2, ... is judged at
+A campaign may attempt certification several times: early, for a gain worth having soon, and later,
+for something better. The attempts share one error: attempt k = 1, 2, ... is judged at
 
     alpha_k = alpha * s * (1 - s)^(k - 1),    s = 0.6,
 
-which adds up to alpha however many there are, so that the chance of any false certificate stays
-below it (union bound). Most of it goes to the first, which for many campaigns is the only one.
+which sums to at most alpha for any number of attempts, so that the probability of any false
+certificate stays below alpha (union bound). Most of it goes to the first attempt, which in many
+campaigns is the only one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from tuner.model import BASELINE, BlockKind, BlockTimes
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt. ``number`` counts from 1; ``race``: what its blocks are marked with;
-    ``first``: the number of its first block; ``finalists``: the trials that are certified together;
-    ``blocks``: its complete blocks.
+    """One attempt at a certificate.
+
+    ``number`` counts from 1. ``race``: the round number of its blocks. ``first``: the number of its
+    first block. ``finalists``: the trials to be certified together. ``blocks``: its complete
+    blocks.
     """
 
     number: int
@@ -35,19 +37,19 @@ class Attempt:
 
     @property
     def alpha(self) -> float:
-        """The one-sided error that its certificates share."""
+        """One-sided error shared by the certificates of this attempt."""
         return alpha_of(self.number)
 
 
 def alpha_of(number: int) -> float:
-    """The share of the error of attempt ``number``, which counts from 1."""
+    """Share of the error for attempt ``number``, which counts from 1."""
     return ALPHA * FIRST_SHARE * (1.0 - FIRST_SHARE) ** (number - 1)
 
 
 def attempts(blocks: Sequence[BlockTimes], scored: Sequence[BlockTimes]) -> tuple[Attempt, ...]:
-    """The attempts so far, in order. ``blocks``: all blocks; ``scored``: the complete ones.
+    """Return the attempts so far, in order. ``blocks``: all blocks; ``scored``: the complete ones.
 
-    The blocks of one attempt have one race number; its finalists are those of its first block.
+    All blocks of an attempt have the same race number; its finalists are those of its first block.
     """
     first: dict[int, BlockTimes] = {}
     for block in blocks:

@@ -1,8 +1,8 @@
-"""Blocks that are measured at once, on a testbed each: how decisions see them, and what is missing.
-Pure.
+"""Batches of blocks measured concurrently, one per testbed: the order in which decisions see them,
+and the slots still missing. Pure.
 
-A batch is decided on when it is whole, in the order of its slots, so that what is decided depends
-neither on which testbed was done first nor on what was cut off and measured again.
+Decisions consider a batch only once it is complete, and read it in slot order. They therefore
+depend neither on which testbed finished first nor on which blocks were cut off and measured again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ AnyBlock = TypeVar("AnyBlock", Block, BlockTimes)
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A slot of a batch that has no complete block yet. ``trials``: what it is to measure;
-    ``testbed``: where to measure it.
+    """A slot of a batch without a complete block. ``trials``: the trials to measure; ``testbed``:
+    where to measure them.
     """
 
     batch: int
@@ -39,13 +39,11 @@ class Missing:
 def settled(
     blocks: Sequence[AnyBlock], failed: Collection[int]
 ) -> tuple[list[AnyBlock], list[Missing]]:
-    """The blocks that decisions rest on, in the order of decisions, and what must be measured
-    before the others count.
+    """Return the blocks that decisions may use, in decision order, and the slots to measure first.
 
-    Left out are those of a newest batch that is not whole. A slot is not measured again when all
-    that it was to compare with the baseline has ``failed``. The durations of a batch are shared
-    out, so that they add up to the time that it took. As blocks are added, what is returned only
-    grows at its end.
+    The newest batch is left out while it is incomplete. A slot is not measured again when all of
+    its trials have ``failed``. The durations within a batch are scaled to add up to its elapsed
+    time. As blocks are added, the returned list only grows at its end.
     """
     if not blocks or blocks[-1].batch is None:
         return list(blocks), []
@@ -57,7 +55,7 @@ def settled(
 
 
 def again(missing: Sequence[Missing], rules: Rules, number: int, width: int) -> RunBatch:
-    """Measure what is missing, at most ``width`` blocks at once, numbered from ``number``."""
+    """Measure the missing slots, at most ``width`` at once, in blocks numbered from ``number``."""
     return RunBatch(
         tuple(
             RunBlock.shuffled(
@@ -76,8 +74,9 @@ def again(missing: Sequence[Missing], rules: Rules, number: int, width: int) -> 
 
 
 def batch(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules, width: int) -> RunBatch:
-    """``first`` and further blocks like it: one a testbed, but no more than may be measured at
-    most. ``blocks``: those that decisions rest on.
+    """Batch ``first`` with further blocks like it: one per testbed, within the limit for that kind.
+
+    ``blocks``: the blocks that decisions may use.
     """
     count = max(1, min(width, _blocks_left(first, blocks, rules)))
     trials = tuple(sorted(number for number in first.order if number != BASELINE))
@@ -122,8 +121,8 @@ def _missing(
 
 
 def _where(earlier: Sequence[Block | BlockTimes], places: Sequence[str | None]) -> str | None:
-    """Where to measure a slot again: where it was, unless it has gone void there twice. Whether the
-    testbed or a configuration is to blame, only another testbed can tell.
+    """Choose where to measure a slot again: the same testbed, unless the slot went void there
+    twice. Only another testbed can then show whether the testbed or a configuration is to blame.
     """
     voids = Counter(block.testbed for block in earlier)
     newest = earlier[-1].testbed
@@ -131,7 +130,10 @@ def _where(earlier: Sequence[Block | BlockTimes], places: Sequence[str | None]) 
 
 
 def _in_order(group: Sequence[AnyBlock]) -> Iterator[AnyBlock]:
-    """A whole batch in the order of its slots, with the time that it took shared out."""
+    """Yield the blocks of a complete batch in slot order.
+
+    Their durations are scaled to add up to the elapsed time of the batch.
+    """
     took: dict[str | None, float] = {}
     for block in group:
         took[block.testbed] = took.get(block.testbed, 0.0) + block.duration_s
@@ -142,13 +144,13 @@ def _in_order(group: Sequence[AnyBlock]) -> Iterator[AnyBlock]:
 
 
 def elapsed_s(blocks: Sequence[Block]) -> float:
-    """The measuring time of blocks, those of a batch at once: on the slowest of its testbeds."""
+    """Measuring time of the blocks (s). A batch takes the time of its slowest testbed."""
     groups = (list(group) for _, group in groupby(blocks, _batch))
     return sum(block.duration_s for group in groups for block in _in_order(group))
 
 
 def _blocks_left(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules) -> int:
-    """How many more blocks of this kind there may be."""
+    """How many more blocks of this kind are allowed."""
     of_kind = [b for b in blocks if b.kind is first.kind and b.state is BlockState.COMPLETE]
     match first.kind:
         case BlockKind.PILOT:
@@ -161,8 +163,8 @@ def _blocks_left(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules) -> i
 
 
 def dealt(picks: Sequence[Pick], groups: int) -> tuple[tuple[Pick, ...], ...]:
-    """The picks dealt out to groups, one after another; where there are fewer, some are in several
-    groups, so that no testbed is idle.
+    """Deal the picks to the groups in turn. If there are fewer picks than groups, some are repeated
+    so that no testbed is idle.
     """
     enough = [picks[n % len(picks)] for n in range(max(groups, len(picks)))]
     return tuple(tuple(enough[first::groups]) for first in range(groups))

@@ -1,6 +1,6 @@
-"""A new campaign that begins with what an earlier one has found, as guidance for its proposer.
+"""Priors for a new campaign from the results of an earlier one, as guidance for its proposer.
 
-Nothing that was measured is taken over: another space, workload or testbed may be another truth.
+No measurement is reused as evidence: another space, workload or testbed may behave differently.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def priors(
     rules: Rules,
     parameters: Collection[str],
 ) -> list[Prior]:
-    """The trials of ``campaign`` that say something about another one with these rules.
+    """Return the trials of ``campaign`` that can guide a campaign with these rules.
 
-    Those that have ended after being measured in search blocks, by components of the same names,
-    and that set nothing but ``parameters`` (qualified names). Their differences are weighted by
-    the new campaign's rules.
+    These are the trials that ended after being measured in search blocks, with components of the
+    same names, and that set only ``parameters`` (qualified names). Their differences are weighted
+    by the rules of the new campaign.
     """
     components = {name for b in blocks for m in b.measurements for name in m.components}
     if components != set(rules.components):

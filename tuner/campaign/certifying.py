@@ -1,4 +1,4 @@
-"""Attempts at a certificate: on which terms they are judged, and when one is over. Pure."""
+"""Attempts at a certificate: the terms on which they are judged, and when one is over. Pure."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ from tuner.propose.outlook import Outlook
 
 #: Complete blocks at the first look of the guards.
 _FIRST_LOOK = 10
-#: Guards whose warning makes the claim rest on the sign-flip test too: they hurt the t-type test.
+#: Guards whose warning requires the sign-flip test in addition, since they undermine the t-type
+#: test.
 _HURT_T_TESTS = (GuardKind.SKEWNESS, GuardKind.DEPENDENCE, GuardKind.DISAGREEMENT)
 
 
 @dataclass(frozen=True, slots=True)
 class Certification:
-    """How the certification of the finalists stands.
+    """State of the certification of the finalists.
 
-    ``certificates``: by finalist, those that failed left out. ``guards``: those of the search, and
-    the second opinions on the fresh pairs. ``open``: the finalists for whom another block can
+    ``certificates``: by finalist, without those that failed. ``guards``: those of the search, and
+    the second opinions on the fresh pairs. ``open``: the finalists for which another block can
     change the answer.
     """
 
@@ -48,9 +49,9 @@ class Certification:
 
     @property
     def best(self) -> int | None:
-        """The finalist to tell of: of those certified, or else of all, the one shown to gain most.
+        """The finalist to report: the one with the largest proven gain, certified finalists first.
 
-        Every certificate holds at once, so that choosing among them costs nothing.
+        All certificates hold simultaneously, so choosing among them costs no error.
         """
         return min(self.certificates, key=self._rank, default=None)
 
@@ -61,7 +62,7 @@ class Certification:
 
     @property
     def spoilt(self) -> bool:
-        """Whether it is shown of every finalist that it is slower, or breaks a floor."""
+        """Whether every finalist is shown to be slower or to break a floor."""
         return all(
             c.largest_compatible_improvement < 0.0
             or any(component.broken for component in c.components)
@@ -76,12 +77,12 @@ class Certification:
 def best_certified(
     attempts: Sequence[Certification], outlook: Callable[[int], Outlook], delta: float
 ) -> Finish | None:
-    """The answer so far, of the attempts in order; None where nothing is certified.
+    """Return the answer so far, given the attempts in order; None if nothing is certified.
 
-    A later attempt is made for what promises more, or as much with fewer settings. Its finalist is
-    the answer when that has come true: not when it gained less than an earlier one gains at least,
-    nor when all measurements (``outlook``, by trial) no longer expect so much of it. Every
-    certificate holds at once, so that choosing among them costs nothing.
+    A later attempt is made for a candidate that promises more, or as much with fewer settings. Its
+    finalist becomes the answer only if that promise held: its estimated gain is not below the lower
+    bound of the earlier one's gain, and the estimate from all measurements (``outlook``, by trial)
+    still favours it. All certificates hold simultaneously, so choosing among them costs no error.
     """
     answer, least = None, math.inf
     for number, each in enumerate(attempts, start=1):
@@ -99,8 +100,8 @@ def best_certified(
 
 
 def _replaces(later: Outlook, earlier: Outlook, delta: float) -> bool:
-    """Whether it is the better answer: by delta where it has more settings; where it has fewer, it
-    may be that much worse.
+    """Whether ``later`` is the better answer. With more settings it must be better by delta; with
+    fewer it may be worse by delta.
     """
     more, worth = later.gain - earlier.gain, margin(delta)
     if later.changes == earlier.changes:
@@ -109,8 +110,8 @@ def _replaces(later: Outlook, earlier: Outlook, delta: float) -> bool:
 
 
 def can_narrow(answer: Finish, attempts: Sequence[Attempt], rules: Rules) -> bool:
-    """Whether further fresh blocks may tell more of what is certified: its attempt may have more,
-    and its gain is not known to within delta, or not every floor is shown.
+    """Whether further fresh blocks can narrow the certified result: its attempt may have more
+    blocks, and its gain is not known to within delta or some floor is not shown to be met.
     """
     if answer.certificate is None or answer.attempt is None:
         return False
@@ -122,10 +123,11 @@ def can_narrow(answer: Finish, attempts: Sequence[Attempt], rules: Rules) -> boo
 
 
 def guards(table: ScoreTable, until: int | None = None) -> tuple[Guard, ...]:
-    """Why the differences measured so far may be misleading.
+    """Check the differences measured so far for reasons why they may be misleading.
 
-    ``until``: look at the complete blocks up to this place in the table only. What is certified was
-    judged by what was known then; to look again at every later block would find some alarm in time.
+    ``until``: consider only the complete blocks up to this index in the table. A certificate is
+    judged by what was known at its block; checking again after every later block would eventually
+    raise some alarm.
     """
     differences = table.differences()
     inside = differences.column <= (len(differences.baseline) if until is None else until)
@@ -139,11 +141,12 @@ def guards(table: ScoreTable, until: int | None = None) -> tuple[Guard, ...]:
 
 
 def guards_due(table: ScoreTable, at_once: int = 1) -> bool:
-    """Whether to look at what the guards see: at a block of certification, and before that only at
-    10, 20, 40, 80, ... complete blocks, with the last of those ``at_once`` that pass it.
+    """Whether the guards are due for a check: at every block of certification, and before that only
+    at 10, 20, 40, 80, ... complete blocks (with several blocks measured ``at_once``, at the last of
+    those that reach such a number).
 
-    Each single look errs as rarely as it says. With a look after every block, nearly half of all
-    sound campaigns would show a warning that further blocks take back.
+    The error rate of a guard holds for a single check. If they were checked after every block,
+    nearly half of all sound campaigns would show a warning that further blocks withdraw.
     """
     if table.scored and table.scored[-1].block.kind is BlockKind.CERTIFY:
         return True
@@ -163,13 +166,13 @@ def certification(
     failed: Collection[int] = (),
     adjustments: Mapping[int, DifferenceAdjustment] | None = None,
 ) -> Certification:
-    """Judge the finalists by the fresh blocks so far, on the terms that the guards leave.
+    """Judge the finalists by the fresh blocks so far, on the terms that the guards allow.
 
     ``adjustments``: by finalist, fixed before the attempt's first block.
 
-    A warning of skewed or dependent differences, or of two tests that contradict each other, makes
-    the claim rest on the sign-flip test too; a refusal leaves no claim at all. A finalist that
-    ``failed`` is out, but keeps its share of the error.
+    If a guard warns of skewed or dependent differences, or of two tests that contradict each other,
+    the claim must also pass the sign-flip test; a refusal rules out any claim. A finalist that
+    ``failed`` is excluded, but keeps its share of the error.
     """
     pairs = {f: paired(attempt.blocks, f) for f in attempt.finalists}
     opinions = {f: _second_opinion(pairs[f], rules, attempt.alpha) for f in attempt.finalists}
@@ -198,8 +201,9 @@ def single(
     watched: Sequence[Guard],
     alpha: float,
 ) -> tuple[Certificate, tuple[Guard, ...]]:
-    """Judge one trial by itself, at its own error, on the terms of ``certification``; with the
-    second opinion on its pairs.
+    """Judge one trial on its own, at its own error, on the terms of ``certification``.
+
+    Returns its certificate and the second opinion on its pairs.
     """
     pairs = paired(fresh, configuration)
     opinion = _second_opinion(pairs, rules, alpha)
@@ -221,10 +225,10 @@ def _floor_alpha(rules: Rules) -> float | None:
 
 
 def _open(certificates: Mapping[int, Certificate], rules: Rules) -> tuple[int, ...]:
-    """The finalists worth another block: undecided, and not shown to be no better than another.
+    """The finalists worth another block: undecided, and not yet shown to be no better than another.
 
-    Once a gain worth acting on is ruled out, or one beyond what another is certain to bring, more
-    blocks cannot change the advice.
+    More blocks cannot change the advice once they rule out a gain worth acting on, or a gain larger
+    than the one another finalist is certain to bring.
     """
     certain = [c.least_improvement for c in certificates.values() if _certified(c)]
     smallest = max([rules.race.delta, *certain])
@@ -248,8 +252,8 @@ def _unless_refused(certificate: Certificate, watched: Sequence[Guard]) -> Certi
 
 
 def suspect(guards: Sequence[Guard]) -> bool:
-    """Whether a guard warns of what hurts the t-type test, so that a certificate needs the
-    sign-flip test too.
+    """Whether a guard warns of something that undermines the t-type test, so that a certificate
+    must also pass the sign-flip test.
     """
     return any(g.kind in _HURT_T_TESTS and g.alarm is not Alarm.NONE for g in guards)
 
@@ -266,7 +270,7 @@ def _second_opinion(pairs: Sequence[PairedTimes], rules: Rules, alpha: float) ->
 
 
 def paired(fresh: Sequence[BlockTimes], finalist: int) -> list[PairedTimes]:
-    """A finalist's fresh pairs: a block that it failed in, or that came later, has none."""
+    """Return a finalist's fresh pairs. Blocks in which it failed or was not measured have none."""
     return [
         PairedTimes(block.times_s[finalist], block.times_s[BASELINE], _covariates(block, finalist))
         for block in fresh
@@ -275,7 +279,7 @@ def paired(fresh: Sequence[BlockTimes], finalist: int) -> list[PairedTimes]:
 
 
 def _covariates(block: BlockTimes, finalist: int) -> tuple[float, ...]:
-    """What others did more while the finalist ran than while the baseline did."""
+    """Covariates of the finalist minus those of the baseline; empty if either is missing."""
     own, base = (block.covariates.get(number, ()) for number in (finalist, BASELINE))
     if len(own) != len(COVARIATES) or len(base) != len(COVARIATES):
         return ()

@@ -1,7 +1,7 @@
-"""Whether a campaign file can be run at all, as far as that follows from the file. Pure.
+"""Check whether a campaign file can be run at all, as far as the file itself shows. Pure.
 
-Owns what is refused before a campaign is stored: configurations that no host would take, and a
-campaign that has nothing to try. What only the hosts know is checked once they are there.
+Owns what is refused before a campaign is stored: configurations that no host would accept, and
+campaigns with nothing to try. What depends on the hosts is checked once they are reachable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def check_plan(
 ) -> None:
     """Raise SpecError, naming every mistake, unless a campaign has something valid to try.
 
-    ``services``: what is known of each of its testbeds; None where nothing is known.
+    ``services``: a preview of each of its testbeds; None for one of which nothing is known.
     """
     if wrong := [*_wrong_first(spec, spaces, services), *_nothing_to_try(spec, spaces)]:
         raise SpecError("; ".join(dict.fromkeys(wrong)))
@@ -30,13 +30,11 @@ def check_plan(
 def _wrong_first(
     spec: CampaignSpec, spaces: Mapping[str, Space], services: Sequence[Preview | None]
 ) -> Iterator[str]:
-    """What is wrong with the given configurations: on any host, or on those whose limits are
-    known.
-    """
+    """Yield problems of the given configurations, checked against the hosts' limits where known."""
     parameters = {f"{part}.{name}" for part, space in spaces.items() for name in space.by_name}
     for where, values in given_values(spec):
         for hosts in services:
-            # A space of the campaign's own need not know all that will be found.
+            # A space supplied by the campaign need not cover every setting that will be found.
             own_settings = {} if hosts is None else hosts.initial
             relevant = {name: value for name, value in own_settings.items() if name in parameters}
             configuration = Configuration.of({**relevant, **values})

@@ -1,6 +1,4 @@
-"""What was measured beside the arms, as numbers to show: references, and clients among each other.
-Pure.
-"""
+"""Compare the tuned service with the references, and several clients with each other. Pure."""
 
 from __future__ import annotations
 
@@ -26,15 +24,16 @@ from tuner.states import BlockState
 
 
 def estimate(differences: Sequence[float], most: int | None) -> Estimate:
-    """The ratio that paired log differences show, with its interval of 95%, valid however often it
-    is looked at. ``most``: so many pairs at most were planned, None when there was no such plan.
+    """Ratio estimated from paired log differences, with a 95% interval that is valid at every look.
+
+    ``most``: the maximum number of pairs planned; None if there was no such plan.
     """
     return estimates([differences], most)[0]
 
 
 def estimates(several: Sequence[Sequence[float]], most: int | None) -> list[Estimate]:
-    """See ``estimate``, for several sets of differences; those of one length are taken together,
-    since of very many the calls would take the time.
+    """Vectorized ``estimate`` for several sets of differences. Sets of equal length are evaluated
+    together, because separate calls are slow for very many sets.
     """
     places: dict[int, list[int]] = defaultdict(list)
     for place, differences in enumerate(several):
@@ -52,7 +51,7 @@ def estimates(several: Sequence[Sequence[float]], most: int | None) -> list[Esti
 def estimates_along(
     differences: Sequence[float], counts: Sequence[int], most: int | None
 ) -> list[Estimate]:
-    """See ``estimate``, after the first so many differences, for each of ``counts`` (1 or more)."""
+    """As ``estimate``, after the first n differences, for each n of ``counts`` (1 or more)."""
     running, last = running_moments(differences), np.asarray(counts) - 1
     m = Moments(*(of[last] for of in (running.n, running.mean, running.variance)))
     estimates = []
@@ -70,8 +69,9 @@ def _exp(value: float) -> float:
 def comparisons(
     blocks: Iterable[Block], rules: Rules, recommendation: Recommendation | None
 ) -> list[Comparison]:
-    """How many times as long the tuned service takes as each reference: as found, and as
-    recommended on the fresh blocks alone. Differences are paired by block, so drift cancels.
+    """Return the time of the tuned service relative to each reference: with the settings as found
+    and, on the fresh blocks only, as recommended. Differences are paired by block, so drift
+    cancels.
     """
     baseline, recommended = _Compared("as found"), _Compared("as recommended")
     finalist = None
@@ -88,9 +88,7 @@ def comparisons(
 
 
 def stored_comparisons(campaign: Campaign, blocks: Iterable[Block]) -> list[Comparison]:
-    """The comparisons of a stored campaign; none when its workload's file is gone, or is another
-    one now.
-    """
+    """The comparisons of a stored campaign; none if its workload file is gone or has changed."""
     try:
         return comparisons(blocks, stored_rules(campaign), campaign.recommendation)
     except (SpecError, KeyError):
@@ -98,7 +96,7 @@ def stored_comparisons(campaign: Campaign, blocks: Iterable[Block]) -> list[Comp
 
 
 class _Compared:
-    """One trial, whose settings are called so, against each reference."""
+    """One trial, whose settings are labelled ``settings``, compared with each reference."""
 
     def __init__(self, settings: str) -> None:
         self._settings = settings
@@ -106,7 +104,7 @@ class _Compared:
         self._caches: dict[str, set[PageCache | None]] = defaultdict(set)
 
     def take(self, block: Block, trial: int, rules: Rules) -> None:
-        """Take in a complete block."""
+        """Add a complete block."""
         arm = next((m for m in block.measurements if m.trial == trial), None)
         if arm is None:
             return
@@ -117,7 +115,7 @@ class _Compared:
             self._caches[run.name].add(run.page_cache)
 
     def comparisons(self, clients: int) -> list[Comparison]:
-        """The comparisons, by reference; ``clients``: how many ran the service's workload."""
+        """Return the comparisons by reference; ``clients``: how many ran the service's workload."""
         return [
             Comparison(
                 reference=name,
@@ -132,8 +130,8 @@ class _Compared:
 
 
 def client_ratios(blocks: Sequence[Block], rules: Rules) -> dict[str, float]:
-    """For each of several clients its geometric-mean time over that of all of them, by host: the
-    mean over all measurements of complete blocks.
+    """Return, by host, each client's geometric-mean time divided by that of all clients: the mean
+    over all measurements of complete blocks with several clients.
     """
     logs: dict[str, list[float]] = defaultdict(list)
     for block in blocks:

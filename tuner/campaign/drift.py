@@ -1,4 +1,4 @@
-"""How the baseline moved while the campaign measured: the series behind a drift plot. Pure."""
+"""How the baseline changed during the campaign: the series for a drift plot. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tuner.model import BASELINE, BlockKind
 
 @dataclass(frozen=True, slots=True)
 class DriftPoint:
-    """The baseline in one block, ``started`` then. ``ratio``: its geometric-mean time over its own
-    mean of all blocks.
+    """The baseline in one block, which began at ``started``. ``ratio``: its geometric-mean time
+    divided by its mean over all blocks.
     """
 
     block: int
@@ -25,10 +25,11 @@ class DriftPoint:
 
 
 def drift(table: ScoreTable, started: Mapping[int, datetime]) -> list[DriftPoint]:
-    """The baseline of every complete block, in the order measured. ``started``: when, by block.
+    """Return the baseline of every complete block, in the order measured. ``started``: start times
+    by block.
 
-    What moves here moves all arms of a block alike and is taken out by pairing; it is shown so that
-    a person sees a testbed that warms up, fills up or is shared.
+    Drift affects all arms of a block alike, and pairing removes it. It is shown so that a person
+    can spot a testbed that warms up, fills up or is shared.
     """
     if not table.scored:
         return []

@@ -1,13 +1,13 @@
-"""What the rest of the budget is spent on: more search, a certificate, or nothing. Pure.
+"""What to spend the rest of the budget on: more search, a certificate, or nothing. Pure.
 
-A certificate is worth its blocks when it is likely to come out: when both the gain and the floors
-are likely to be shown, judged by what the search knows of the candidate. It is tried early when
-that costs little of what is left, or when nothing better is in sight; and at the latest when what
-is left would no longer be enough. The same holds for what is better by a large step than what has
-been certified: users have it at once, and the search goes on.
+A certificate is worth its blocks when it is likely to succeed: when both the gain and the floors
+are likely to be shown, according to what the search knows of the candidate. It is attempted early
+if that costs little of the remaining budget or if nothing better is in prospect, and at the latest
+when the remaining budget would otherwise become too small. The same holds for a candidate that is a
+large step better than what has been certified: users get it at once, and the search goes on.
 
-What is certified gets further fresh blocks, which narrow its intervals, once nothing better is in
-sight or could still be certified.
+Once nothing better is in prospect or could still be certified, the certified configuration gets
+further fresh blocks, which narrow its intervals.
 """
 
 from __future__ import annotations
@@ -27,28 +27,29 @@ from tuner.judge.robust import fewest_pairs
 from tuner.judge.score import margin
 from tuner.propose.outlook import Outlook
 
-#: Probability of success from which an attempt is worth making before it has to be.
+#: Probability of success at which an attempt is worth making before it has to be.
 _LIKELY = 0.85
-#: The same for a further attempt that has to be made now or never.
+#: The same for a further attempt that must be made now or never.
 _WORTH = 0.3
-#: Share of what is left of the budget that an early attempt may cost.
+#: Share of the remaining budget that an early attempt may cost.
 _CHEAP = 0.15
-#: What a further early attempt must promise beyond what is certified, in units of delta.
+#: Gain that a further early attempt must promise beyond the certified one, in units of delta.
 _STEPS = 2.0
-#: Attempts that may be early: each has a smaller share of the error than the one before.
+#: Maximum number of early attempts: each has a smaller share of the error than the one before.
 _EARLY_ATTEMPTS = 4
-#: Share of the budget that is left when what is certified may be repeated with fewer settings.
+#: Remaining share of the budget at which a simpler configuration than the certified one may be
+#: tried.
 _SETTLED = 0.5
-#: Probability below which nothing better is in sight.
+#: Probability at or below which nothing better is in prospect.
 _HOPELESS = 0.2
-#: Fewest fresh blocks of an attempt, and blocks that certify an effect of a few times its noise.
+#: Fresh blocks to plan for at least: they certify an effect of a few times its noise.
 _FEWEST = 5
-#: Points of the Gauss-Hermite rule that averages over what is not known of the gain.
+#: Nodes and weights of the Gauss-Hermite rule that averages over the uncertainty of the gain.
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 
 
 class Move(StrEnum):
-    """What comes next."""
+    """The next kind of step."""
 
     SEARCH = "search"
     CERTIFY = "certify"
@@ -58,8 +59,8 @@ class Move(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """How an attempt would go: the probability that it succeeds within so many blocks, and the
-    mean number it takes.
+    """Forecast of an attempt. ``power``: the probability that it succeeds within the blocks
+    available; ``mean_blocks``: the mean number of blocks it takes.
     """
 
     power: float
@@ -69,8 +70,10 @@ class Chance:
 def chance_of(
     outlook: Outlook, noise: Noise, rules: Rules, attempt: int, blocks: int, fewest: int = MIN_PAIRS
 ) -> Chance:
-    """How attempt ``attempt`` with this finalist would go with at most so many fresh blocks, when
-    ``fewest`` are needed in any case.
+    """Forecast attempt number ``attempt`` with this finalist, given at most ``blocks`` fresh
+    blocks.
+
+    ``fewest``: blocks needed in any case.
     """
     most = min(blocks, rules.certify_blocks)
     if most < MIN_PAIRS or noise.score <= 0.0:
@@ -85,8 +88,8 @@ def chance_of(
 
 
 def _floors(outlook: Outlook, noise: Noise, rules: Rules, attempt: int, most: int) -> np.ndarray:
-    """The probability that every floor is shown by each number of blocks; components as if they
-    depended on each other as half of them did.
+    """Probability that every floor is shown to be met, by number of blocks. Components are treated
+    as partly dependent: each contributes the square root of its probability.
     """
     alpha = alpha_of(attempt) if rules.floors is Floors.STRICT else FLOOR_ALPHA
     room = margin(rules.race.floor)
@@ -101,14 +104,14 @@ def _floors(outlook: Outlook, noise: Noise, rules: Rules, attempt: int, most: in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a campaign stands.
+    """The state of a campaign that the next move depends on.
 
-    ``attempt``: the number of the next attempt at a certificate. ``certified``: what is expected of
-    the best that has been certified, ``wide``: further fresh blocks would tell more of it.
-    ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``can_search``: there is
-    something to measure in a further block of the search; ``may_add``: new configurations too.
-    ``searched``: a block of the search has been measured. ``suspect``: the differences are such
-    that a certificate needs the sign-flip test too.
+    ``attempt``: the number of the next attempt at a certificate. ``certified``: the outlook of the
+    best certified configuration; ``wide``: further fresh blocks would tell more about it.
+    ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``can_search``: a further
+    block of the search has something to measure; ``may_add``: including new configurations.
+    ``searched``: a block of the search has been measured. ``suspect``: the guards require a
+    certificate to pass the sign-flip test too.
     """
 
     attempt: int
@@ -123,25 +126,25 @@ class Position:
 
     @property
     def fewest(self) -> int:
-        """The blocks that the next attempt takes at the least."""
+        """Minimum number of blocks of the next attempt."""
         smallest = fewest_pairs(alpha_of(self.attempt)) if self.suspect else 0
         return max(MIN_PAIRS, smallest)
 
     def after_search(self, rules: Rules) -> float:
-        """The arms left after one more block of the search."""
+        """Arms left after one more block of the search."""
         return self.arms_left - rules.testbeds * (1 + rules.arms)
 
     def can_narrow(self, rules: Rules) -> bool:
-        """Whether what is certified can be measured again, and is worth it."""
+        """Whether the certified configuration can be measured again, and that is worthwhile."""
         return self.certified is not None and self.wide and self.arms_left >= 2 * rules.testbeds
 
 
 def next_move(view: View, rules: Rules, at: Position) -> Move:
-    """Whether to search on, to begin an attempt with what looks best, to measure more of what is
-    certified, or to finish.
+    """Decide whether to search on, to begin an attempt with the best candidate, to measure the
+    certified configuration further, or to finish.
     """
     per_block = _fresh_block(rules)
-    # Before anything was measured there is no end to what is left.
+    # Infinite before the first measurement.
     blocks = int(min(at.arms_left / per_block, rules.certify_blocks))
     best = view.best if blocks >= MIN_PAIRS else None
     if best is None or not _worth(best, at.certified, rules):
@@ -156,7 +159,7 @@ def next_move(view: View, rules: Rules, at: Position) -> Move:
         better = best.gain + margin(rules.race.delta)
         if not likely or not (cheap or view.hope(better, new=at.may_add) <= _HOPELESS):
             return Move.SEARCH
-    # One attempt is always worth it: it bounds what may still be gained.
+    # The first attempt is always worth making: it bounds the gain that may remain.
     if at.attempt == 1 or chance.power >= _WORTH:
         return Move.CERTIFY
     if at.can_narrow(rules):
@@ -165,8 +168,8 @@ def next_move(view: View, rules: Rules, at: Position) -> Move:
 
 
 def _large_step(best: Outlook, rules: Rules, at: Position) -> bool:
-    """Whether what looks best is so much better than what is certified that it should not wait for
-    something better still.
+    """Whether the best candidate is so much better than the certified one that it should not wait
+    for something better still.
     """
     if at.certified is None:
         return True
@@ -175,8 +178,9 @@ def _large_step(best: Outlook, rules: Rules, at: Position) -> bool:
 
 
 def _simpler(best: Outlook, at: Position) -> bool:
-    """Whether what looks best needs fewer settings than what is certified, and the search has had
-    the time to tell which matter. To wait for the end would leave that to the last look.
+    """Whether the best candidate needs fewer settings than the certified one, and the search has
+    had time to find out which settings matter. Waiting for the end would leave this to the last
+    decision.
     """
     return (
         at.certified is not None
@@ -187,7 +191,7 @@ def _simpler(best: Outlook, at: Position) -> bool:
 
 
 def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
-    """The same where nothing looks worth an attempt."""
+    """Decide on the next move when no candidate is worth an attempt."""
     per_block, narrow = _fresh_block(rules), at.can_narrow(rules)
     after = at.after_search(rules)
     if at.certified is not None and narrow:
@@ -198,8 +202,9 @@ def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
             or view.hope(better, new=at.may_add) <= _HOPELESS
         ):
             return Move.NARROW
-    # Room for a large effect is kept while one may still turn up. The first block of the search
-    # leaves what the shortest attempt needs, or a campaign would end with more than that unused.
+    # Keep room to certify a large effect while one may still turn up. The first block of the search
+    # leaves what the shortest attempt needs; otherwise a campaign would end with more than that
+    # unused.
     large = min(per_block * _FEWEST, rules.certify_share * at.total_arms) if at.searched else 0.0
     room = max(large, per_block * MIN_PAIRS) if at.certified is None else 0.0
     if at.can_search and after >= room:
@@ -208,24 +213,22 @@ def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
 
 
 def _fresh_block(rules: Rules) -> int:
-    """The arms of one block of an attempt, on all testbeds."""
+    """Arms in one block of an attempt, over all testbeds."""
     return rules.testbeds * (1 + rules.finalists)
 
 
 def _certifiable(
     gain: float, like: Outlook, noise: Noise, rules: Rules, at: Position, blocks: float
 ) -> bool:
-    """Whether this number of blocks would be enough to certify such a gain, with the floors of
-    ``like``.
-    """
+    """Whether this many blocks would probably certify such a gain, with the floors of ``like``."""
     most = int(min(blocks, rules.certify_blocks))
     outlook = replace(like, gain=gain, error=0.0)
     return chance_of(outlook, noise, rules, at.attempt, most, at.fewest).power >= _WORTH
 
 
 def _worth(best: Outlook, certified: Outlook | None, rules: Rules) -> bool:
-    """Whether it would be news if what looks best were certified: that it gains, that it gains
-    more, or that fewer settings gain as much.
+    """Whether certifying the best candidate would be news: it is the first gain, a larger gain, or
+    about the same gain with fewer settings.
     """
     least = margin(rules.race.delta)
     if certified is None:

@@ -1,5 +1,5 @@
-"""Whether the testbeds of one campaign are alike: the same programs, found with the same settings,
-on hosts that allow the same; and whether what was measured on them is. Pure.
+"""Check that the testbeds of a campaign are equivalent: the same programs and original settings,
+and hosts with the same limits. Also estimate how much measurements differ between them. Pure.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from tuner.model import BASELINE, Value
 from tuner.services.target import Target
 from tuner.services.testbed import Bench
 
-#: Sizes may differ by so much: no two hosts have the same memory to the byte.
+#: Relative tolerance for sizes: no two hosts have the same memory to the byte.
 _SIZES_MAY_DIFFER = 0.05
-#: Of these the largest leaves the least room; of all others the smallest.
+#: Fact for which the largest value is the tightest limit; for all others it is the smallest.
 _LESS_IS_MORE = "fixed_command_length"
 
 Facts = Mapping[str, Mapping[str, int]]
 
 
 def check_alike(targets: Mapping[str, Target]) -> None:
-    """Raise ConflictError, naming what differs, unless all are like the first. ``targets``: by what
-    their testbeds are called.
+    """Raise ConflictError, naming the differences, unless all targets match the first.
+
+    ``targets``: by the label of their testbed.
     """
     (first, reference), *others = targets.items()
     for name, target in others:
@@ -41,7 +42,7 @@ def check_alike(targets: Mapping[str, Target]) -> None:
 
 
 def least_facts(targets: Mapping[str, Target]) -> dict[str, dict[str, int]]:
-    """What all hosts allow, by component: what is proposed must fit every one."""
+    """Return the facts that hold on all hosts, by part: every proposal must fit every host."""
     every = list(targets.values())
     return {
         component: {
@@ -55,9 +56,9 @@ def least_facts(targets: Mapping[str, Target]) -> dict[str, dict[str, int]]:
 
 
 def effect_between(table: ScoreTable) -> TestbedEffect | None:
-    """How what was measured differs between testbeds; None before there is anything to compare.
+    """Estimate how differences vary between testbeds; None until there is something to compare.
 
-    The blocks of the search and of the certification are taken together.
+    The blocks of the search and of the certification are pooled.
     """
     differences: dict[int, dict[str, list[float]]] = {}
     for one in table.scored:
@@ -69,9 +70,7 @@ def effect_between(table: ScoreTable) -> TestbedEffect | None:
 
 
 def as_found(bench: Bench) -> dict[str, str]:
-    """What is found of an open testbed, for the event that says that it is ready: ``expiry`` reads
-    it.
-    """
+    """Describe an open testbed for the event that reports it ready; ``expiry`` reads it."""
     return {
         "identity": bench.target.identity,
         "facts": facts_text(bench.target),
@@ -80,7 +79,7 @@ def as_found(bench: Bench) -> dict[str, str]:
 
 
 def facts_text(target: Target) -> str:
-    """What the hosts allow, in words; sizes left out, which no two looks need find equal."""
+    """Render the facts of the hosts as text, without sizes, which vary between readings."""
     return ", ".join(f"{name} {value}" for name, value in sorted(_strict_facts(target).items()))
 
 

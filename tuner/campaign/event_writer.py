@@ -1,4 +1,4 @@
-"""Writes the events of a campaign: each is stored, and then shown."""
+"""Writer of a campaign's events: each one is stored, then shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tuner.store import NewEvent, Store
 
 Data = Mapping[str, str | int | float | bool | None]
 
-#: Kinds of events that a campaign has once, however often their cause occurs.
+#: Kinds of events that are written only once per campaign, however often their cause occurs.
 _ONCE_ONLY = (
     "guard",
     "shared-machine",
@@ -23,7 +23,7 @@ _ONCE_ONLY = (
 
 
 class EventWriter:
-    """Makes and stores the events of one campaign, and shows them."""
+    """Creates, stores and shows the events of one campaign."""
 
     def __init__(
         self, store: Store, campaign: str, observer: Observer, now: Callable[[], datetime]
@@ -35,11 +35,11 @@ class EventWriter:
         self._once: list[tuple[str, Data]] | None = None
 
     def event(self, kind: str, message: str, data: Data | None = None) -> NewEvent:
-        """An event at this moment, to be stored with its cause."""
+        """Create an event with the current time, to be stored together with its cause."""
         return NewEvent(self._now(), kind, message, data or {})
 
     def trial(self, trial: Trial) -> NewEvent:
-        """The event of a new trial."""
+        """Create the event for a new trial."""
         lines = [
             f"{name}: {' '.join(flags) or '(defaults)'}" for name, flags in trial.flags.items()
         ]
@@ -51,12 +51,12 @@ class EventWriter:
         self._observer.say(event)
 
     def tell(self, kind: str, message: str, data: Data | None = None) -> None:
-        """Store an event of its own, and show it."""
+        """Store a separate event and show it."""
         self.show(self._store.add_event(self._id, self.event(kind, message, data)))
 
     def once(self, kind: str, message: str, what: Data, more: Data | None = None) -> None:
-        """Store and show an event about ``what``, unless the campaign has one already; ``more``:
-        further data of it.
+        """Store and show an event about ``what``, unless the campaign already has one. ``more``:
+        additional data of the event.
         """
         if self._once is None:
             past = self._store.events(self._id, kinds=_ONCE_ONLY)
@@ -76,6 +76,6 @@ class EventWriter:
         message: str,
         data: Data | None = None,
     ) -> None:
-        """Move the campaign to a state, and show it."""
+        """Move the campaign to a state, and show the event."""
         event = self.event(kind, message, data)
         self.show(self._store.move_campaign(self._id, state, reason, event))

@@ -1,7 +1,8 @@
-"""Whether a certificate still speaks for its testbed, as far as the store knows.
+"""Whether a certificate still applies to its testbed, as far as the store knows.
 
-A certificate holds for the programs and hosts that it was measured with. When a later campaign
-found the same testbed with others, it has expired; nothing is measured or asked to find that out.
+A certificate holds for the programs and hosts that it was measured with. It has expired once a
+later campaign found the same testbed with different ones. The check only reads the store; nothing
+is measured and no host is contacted.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from tuner.store import Store
 from tuner.store.pages import Pages
 from tuner.text import clean, moment
 
-#: What is found of a testbed, by the words for it in its event, with what separates its items.
+#: What is known of a testbed, by key in its event: the user-visible term and the item separator.
 _ITEMS = {
     "identity": ("programs", ", "),
     "facts": ("limits of its hosts", ", "),
     "hosts": ("hosts", "; "),
 }
-#: What a verification says of a certificate that it confirms.
+#: Outcome of a verification that confirms a certificate.
 _HOLDS = "holds"
-#: So many changes of hosts are named.
+#: Maximum number of host changes to name.
 _MOST_NAMED = 3
 
 
 def fingerprint(testbed: Mapping[str, str]) -> str:
-    """A short word for what was found of a testbed: equal where that was equal."""
+    """Return a short hash of a testbed's description: equal for equal descriptions."""
     text = "\n".join(
         testbed.get(key, "") for key in _ITEMS if key == "identity" or testbed.get(key)
     )
@@ -37,7 +38,7 @@ def fingerprint(testbed: Mapping[str, str]) -> str:
 
 
 def expired(store: Store, campaign: Campaign) -> str:
-    """Why a campaign's certificate has expired, a sentence; "" where it has not."""
+    """Return why a campaign's certificate has expired, as a sentence; "" if it has not."""
     answer = campaign.recommendation
     if answer is None or answer.answer is not Answer.RECOMMENDED:
         return ""
@@ -58,9 +59,9 @@ def expired(store: Store, campaign: Campaign) -> str:
 
 
 def _verified(store: Store, campaign: Campaign, now: Mapping[str, str]) -> bool:
-    """Whether a certificate was verified, and holds, on its testbed as it is ``now``."""
+    """Whether a certificate was verified on its testbed as it is ``now``, and held."""
     events = store.events(campaign.id, kinds={EventKind.VERIFIED})
-    # Earlier releases did not tell whether it was elsewhere.
+    # Earlier releases did not record whether a verification ran elsewhere.
     here = [event for event in events if event.data.get("elsewhere") is False]
     if not here or here[-1].data["outcome"] != _HOLDS:
         return False
@@ -70,7 +71,7 @@ def _verified(store: Store, campaign: Campaign, now: Mapping[str, str]) -> bool:
 
 
 def _changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The differences, a phrase each. What older releases did not store counts as equal."""
+    """Return the differences as phrases. Whatever older releases did not store counts as equal."""
     phrases = []
     for key, (what, separator) in _ITEMS.items():
         old, new = (clean(each.get(key, "")).split(separator) for each in (then, now))
@@ -85,7 +86,7 @@ def _changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _changed_values(old: Iterable[str], new: Iterable[str]) -> str:
-    """The values that differ, of those read both times: a later release may read more."""
+    """Return the values that differ among those read both times: a later release may read more."""
     before, after = (dict(one.split(" = ", 1) for one in of if " = " in one) for of in (old, new))
     phrases = [
         f"{what} {after[what]}, not {value}"
@@ -97,7 +98,7 @@ def _changed_values(old: Iterable[str], new: Iterable[str]) -> str:
 
 
 def with_expiry(store: Store, campaign: Campaign) -> Campaign:
-    """The campaign, with the expiry of its certificate as its first caveat."""
+    """Return the campaign, with the expiry of its certificate as the first caveat."""
     reason, answer = expired(store, campaign), campaign.recommendation
     if not reason or answer is None:
         return campaign

@@ -1,4 +1,4 @@
-"""How a campaign stands for those who watch it from outside: from its rows and events, without the
+"""The standing of a campaign for outside observers: built from its rows and events, without the
 plan of the run. Pure.
 """
 
@@ -26,9 +26,11 @@ def outside_standing(
     elapsed_s: float,
     blocks: int = 0,
 ) -> Standing:
-    """Where a campaign stands in its ``last`` block. ``estimates``: of each trial against the
-    baseline in blocks of that kind, and how many they are; ``blocks``: so many of that kind are
-    complete, and have measured the baseline.
+    """Return the standing of a campaign in its ``last`` block.
+
+    ``estimates``: for each trial, the estimate against the baseline in blocks of that kind and the
+    number of those blocks. ``blocks``: complete blocks of that kind, each of which measured the
+    baseline.
     """
     arms = [number for number in sorted(set(last.order)) if number not in (BASELINE, incumbent)]
     numbers = [BASELINE, *((incumbent,) if incumbent != BASELINE else ()), *arms]
@@ -60,7 +62,7 @@ def outside_standing(
 
 
 def incumbent_after(events: Iterable[Event], incumbent: int = BASELINE) -> int:
-    """The incumbent after these events, when it was ``incumbent`` before."""
+    """Return the incumbent after these events, given the ``incumbent`` before them."""
     for event in events:
         trial = event.data.get("trial")
         if event.kind == "trial-promoted" and isinstance(trial, int):

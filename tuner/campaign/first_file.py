@@ -1,6 +1,6 @@
-"""The text of somebody's first campaign file: every key that matters to them, with a word on it.
+"""Text of a user's first campaign file: the keys that matter to a beginner, each with a comment.
 
-Pure: what is written is checked by whoever reads it back, as any campaign file is.
+Pure: whoever reads the file back checks it, as for any campaign file.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from search_spaces import Risk, Space
 from tuner.documents import word_of
 
-#: Measuring time below which a campaign can show large differences only.
+#: Measuring time (s) below which a campaign can only show large differences.
 SHORT_S = 3600.0
-#: First guesses of one part in a short campaign.
+#: Maximum number of presets per part in a short campaign.
 _FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
 class FirstFile:
-    """What goes into the file. ``section`` and ``says``: the testbed, as YAML, and what it is.
-    ``spaces``: of each part the keys of its section, as YAML. ``wall_time_s``: ``wall_time`` in
-    seconds. ``presets``: by part; ``risks``: classes that may be searched, by part.
+    """Content of the file. ``section``: the testbed, as YAML; ``says``: its description.
+    ``spaces``: the keys of each part's section, as YAML. ``wall_time_s``: ``wall_time`` in seconds.
+    ``presets``: by part. ``risks``: the risk classes that may be searched, by part.
     """
 
     name: str
@@ -93,8 +93,8 @@ class FirstFile:
 
 
 def harmless_presets(space: Space, *, short: bool) -> list[str]:
-    """The presets that set something, and nothing that puts more than speed at stake: whoever names
-    a preset allows what it sets. ``short``: the first few only.
+    """Return the presets that set something, but nothing that puts more than performance at risk:
+    naming a preset allows everything it sets. ``short``: only the first few.
     """
     names = [
         preset.name
@@ -105,6 +105,6 @@ def harmless_presets(space: Space, *, short: bool) -> list[str]:
 
 
 def risks_of(space: Space) -> list[Risk]:
-    """The risk classes of the settings that a space could search besides, in order."""
+    """The risk classes, in order, that the space could search if they were allowed."""
     classes = {p.risk for p in space.parameters} - {Risk.PERFORMANCE}
     return [risk for risk in Risk if risk in classes]

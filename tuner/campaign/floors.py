@@ -1,8 +1,8 @@
-"""The floor that a campaign has chosen from its pilot, as it is stored.
+"""The stored floor of a campaign that chose it from its pilot.
 
-It is written down before the first block of the search, and read ever after: whatever a later
-release would choose, the campaign goes on with what its certificates are tested against. Whether
-floors are strict or bounded follows from the same pilot, and is written down with it.
+The floor is stored before the first block of the search and read from then on, so that the campaign
+keeps the floor that its certificates are tested against, whatever a later release would choose.
+Whether floors are strict or bounded follows from the same pilot, and is stored with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tuner.store import Store
 
 
 def tell_floor(writer: EventWriter, rules: Rules) -> None:
-    """Write down, once, the floor of these rules if it was chosen."""
+    """Store the floor of these rules, once, if the campaign chose it."""
     if rules.floor_reason:
         more = {"reason": rules.floor_reason, "floors": str(rules.floors)}
         message = f"floor: {rules.floor_reason}"
@@ -26,16 +26,14 @@ def tell_floor(writer: EventWriter, rules: Rules) -> None:
 
 
 def stored_floor(store: Store, campaign: str, rules: Rules) -> Rules:
-    """The rules with the floor that the campaign has chosen, if it has."""
+    """Return the rules with the floor that the campaign has chosen, if any."""
     if not rules.auto_floor:
         return rules
     return chosen_floor(store.events(campaign, kinds=[EventKind.FLOOR_CHOSEN]), rules)
 
 
 def chosen_floor(events: Iterable[Event], rules: Rules) -> Rules:
-    """The rules with the floor that these events tell of, if one does, and with what is asked of
-    floors.
-    """
+    """Return the rules with the floor, if any, and the kind of floors that these events record."""
     choice = _choice(events) if rules.auto_floor else None
     floor = None if choice is None else choice.data.get("floor")
     if choice is None or not isinstance(floor, float):
@@ -46,19 +44,19 @@ def chosen_floor(events: Iterable[Event], rules: Rules) -> Rules:
     floors = choice.data.get("floors")
     if floors in (Floors.STRICT, Floors.BOUNDED):
         return replace(rules, floors=Floors(floors))
-    # Earlier releases did not write that down: it follows from the power at the floor chosen then.
+    # Earlier releases did not store this: it follows from the power at the floor chosen then.
     pilot = None if rules.pilot is None else replace(rules.pilot, floor=floor)
     return replace(rules, pilot=pilot)
 
 
 def floor_sentence(events: Iterable[Event]) -> str:
-    """How the floor that these events tell of was chosen, "" where none was."""
+    """Return how the floor recorded in these events was chosen; "" if there is none."""
     choice = _choice(events)
     return "" if choice is None else _reason(choice)
 
 
 def _choice(events: Iterable[Event]) -> Event | None:
-    """The event of the choice. A campaign chooses once: the first event counts."""
+    """The event that records the choice. A campaign chooses once, so the first event counts."""
     return next((event for event in events if event.kind == EventKind.FLOOR_CHOSEN), None)
 
 

@@ -1,4 +1,4 @@
-"""What a plan asks of the search: which arms to measure next, and what looks best so far."""
+"""Interface between a plan and the search: what to measure next, and what looks best so far."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tuner.model import Trial
 from tuner.propose.outlook import Contribution, Outlook
 from tuner.propose.proposer import Proposal
 
-#: An arm of the next block: a trial that comes back, by its number, or a new configuration.
+#: An arm of the next block: the number of an existing trial, or a new configuration.
 Pick = int | Proposal
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Standard deviations of a difference of two runs in one block, log units: of the score, and of
-    each component.
+    """Standard deviations of the difference between two runs in one block, in log units: of the
+    score and of each component.
     """
 
     score: float
@@ -26,11 +26,11 @@ class Noise:
 
 
 class View(Protocol):
-    """What the measurements so far say; the same measurements, the same view."""
+    """What the measurements so far imply. The same measurements always give the same view."""
 
     @property
     def best(self) -> Outlook | None:
-        """What looks best; None while nothing looks better than the baseline."""
+        """The best candidate; None while nothing looks better than the baseline."""
         ...
 
     @property
@@ -39,33 +39,33 @@ class View(Protocol):
         ...
 
     def hope(self, gain: float, *, new: bool) -> float:
-        """The probability that some configuration gains more than ``gain``, log units: any, or of
-        those that were tried only, where no ``new`` one may be.
+        """Return the probability that some configuration gains more than ``gain`` (log units).
+        Without ``new``, only configurations that were already tried count.
         """
         ...
 
     def outlook(self, trial: Trial) -> Outlook:
-        """What is expected of a trial."""
+        """Return what is expected of a trial."""
         ...
 
     def contributions(self, trial: Trial) -> Sequence[Contribution]:
-        """What each setting of a trial brings, as far as can be told."""
+        """Return the effect of each setting of a trial, as far as it can be estimated."""
         ...
 
     def picks(self, count: int, most_new: int | None) -> Sequence[Pick]:
-        """The arms of the next block: at most so many, and so many new ones; empty when there is
-        nothing left to try.
+        """Return the arms of the next block: at most ``count``, of which at most ``most_new`` are
+        new; empty when there is nothing left to try.
         """
         ...
 
 
 class Guide(Protocol):
-    """Looks at the measurements of a campaign."""
+    """Derives views from the measurements of a campaign."""
 
     def look(
         self, trials: Sequence[Trial], table: ScoreTable, out: Collection[int], floor: float
     ) -> View:
-        """The view of so much. ``out``: trials that are not to be measured again. ``floor``: the
-        largest loss allowed to a component, a fraction.
+        """Return the view of the measurements so far. ``out``: trials that must not be measured
+        again. ``floor``: the largest loss allowed to a component, as a fraction.
         """
         ...

@@ -1,4 +1,4 @@
-"""When a campaign stops because nothing can be measured any more."""
+"""When a campaign halts because nothing can be measured any more."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Collection, Sequence
 from tuner.model import Block, BlockTimes
 from tuner.states import BlockState
 
-#: So many blocks of one run may go void one after another before the campaign stops.
+#: Consecutive void blocks in one run after which the campaign halts.
 MAX_VOID_IN_A_ROW = 4
 
 
 def void_reason(
     blocks: Sequence[Block | BlockTimes], failed: Collection[int], most: int = MAX_VOID_IN_A_ROW
 ) -> str | None:
-    """Why the campaign must stop: so many void blocks since the last complete one that no trial
-    which has failed since accounts for.
+    """Return why the campaign must halt, or None. It must after ``most`` consecutive void blocks
+    that are not explained by a trial that has failed.
     """
     void: list[str] = []
     for block in reversed(blocks):

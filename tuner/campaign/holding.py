@@ -1,7 +1,7 @@
-"""Holding a testbed for the time that a campaign runs on it, so that nobody else does.
+"""Hold a testbed while a campaign runs on it, so that nobody else uses it.
 
-The holder is written down with the campaigns, where every machine that shares them sees it, and
-signs of life are given from a thread of its own.
+The holder is stored with the campaigns, visible to every machine that shares the database. A
+separate thread sends heartbeats.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from tuner.errors import ConflictError, StoreError
 from tuner.model import Holder, Lease
 from tuner.store import NewEvent, Store
 
-#: Signs of life within the time after which a process counts as dead.
+#: Heartbeats per lease limit, the time after which a silent process counts as dead.
 _BEATS = 6
 
 _log = logging.getLogger(__name__)
 
 
 def this_process() -> Holder:
-    """This process, as others know it."""
+    """Return this process as a lease holder."""
     own = ProcessId.of(os.getpid())
     return Holder(socket.gethostname(), _machine(), own.pid, own.start_ticks)
 
 
 def is_gone(holder: Holder) -> bool:
-    """Whether a process of this machine has ended; of others nobody knows, which is False."""
+    """Whether a process of this machine has ended; False for other machines (unknown there)."""
     machine = _machine()
     if holder.machine != machine:
         return False
@@ -42,13 +42,13 @@ def is_gone(holder: Holder) -> bool:
 
 
 def _machine() -> str:
-    """Equal for processes that see each other: one boot, one namespace of process numbers."""
+    """Identify a machine: equal for processes that see each other (same boot and PID namespace)."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 class LeaseKeeper:
-    """Leases of one campaign that are kept alive until ``close``."""
+    """Leases of one campaign, renewed by a thread until ``close``."""
 
     def __init__(self, store: Store, leases: Sequence[Lease]) -> None:
         self._store = store
@@ -60,11 +60,11 @@ class LeaseKeeper:
         self._thread.start()
 
     def lease(self, testbed: str) -> Lease:
-        """That of a testbed, by its name."""
+        """Return the lease of a testbed, by name."""
         return self._leases[testbed]
 
     def check(self) -> None:
-        """Raise ConflictError when another process has taken over."""
+        """Raise ConflictError if another process has taken over a testbed."""
         if self._lost_testbed is not None:
             raise ConflictError(
                 f"testbed {self._lost_testbed} was taken over by another process, which heard "
@@ -80,10 +80,10 @@ class LeaseKeeper:
         )
 
     def close(self) -> None:
-        """Stop, and give the leases back."""
+        """Stop renewing the leases, and return them."""
         self._stop.set()
         self._thread.join()
-        # Without the database the leases end by themselves: this process does.
+        # Without the database the leases expire anyway, because this process stops renewing them.
         with suppress(StoreError):
             for lease in self._leases.values():
                 self._store.give_back(lease)
@@ -102,10 +102,10 @@ class LeaseKeeper:
 def hold_testbeds(
     store: Store, campaign: str, testbeds: Sequence[str], limit_s: float
 ) -> Iterator[LeaseKeeper]:
-    """Hold testbeds for a campaign, all or none. Raises ConflictError when another process uses
-    one of them.
+    """Hold testbeds for a campaign, all or none. Raises ConflictError if another process uses one
+    of them.
 
-    ``limit_s``: without a sign of life for so long, another machine may take over.
+    ``limit_s``: seconds without a heartbeat after which another machine may take over.
     """
     message = "the run was cut off; another process has taken over the testbed"
     event = NewEvent(datetime.now(UTC), "block-void", message)

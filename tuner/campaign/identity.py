@@ -1,7 +1,8 @@
-"""What a campaign measures with, as documents that can be compared when it is resumed. Pure.
+"""What a campaign measures with, as documents that are compared when it is resumed. Pure.
 
-Measurements of one campaign are put together, so they must have been made with the same spaces,
-workload, statistics and testbed. What only explains them (descriptions, sources) is left out.
+The measurements of a campaign are analysed together, so they must come from the same spaces,
+workload, statistics and testbed. Fields that are only explanatory (descriptions, sources) are left
+out.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from tuner.judge.levels import ALPHA
 from tuner.measure.workload import Workload
 from tuner.model import Aspect
 
-#: Fields of a space that explain, or that follow from others.
+#: Fields of a space that are explanatory or derived from others.
 _EXPLANATORY = frozenset(
     {"about", "by_name", "evidence", "left_out", "order", "source", "title", "versions", "why"}
 )
-#: So many differences are named.
+#: Maximum number of differences to name.
 _MOST_NAMED = 3
 
 
 def aspect(document: object) -> Aspect:
-    """An aspect with this document, which must be JSON."""
+    """Create an aspect from this document, which must be JSON-serializable."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return Aspect(hashlib.sha256(text.encode()).hexdigest(), json.loads(text))
 
@@ -34,9 +35,9 @@ def aspect(document: object) -> Aspect:
 def aspects(
     spaces: Mapping[str, Space], workload: Workload, rules: Rules, testbed: Mapping[str, object]
 ) -> dict[str, Aspect]:
-    """What a campaign measures with, as far as it is known before its testbed is open.
+    """Return what a campaign measures with, as far as it is known before its testbed is opened.
 
-    ``spaces``: by component, after narrowing. ``testbed``: where it measures, as JSON.
+    ``spaces``: by part, after narrowing. ``testbed``: where it measures, as JSON.
     """
     of_spaces = {f"space of the {name}": aspect(_plain(space)) for name, space in spaces.items()}
     race = asdict(rules.race)
@@ -62,12 +63,12 @@ def _without_words(workload: dict[str, object]) -> dict[str, object]:
 
 
 def programs(identity: str) -> dict[str, Aspect]:
-    """The programs and versions of an open testbed."""
+    """Return the programs and versions of an open testbed, as an aspect."""
     return {"programs": aspect({"identity": identity})}
 
 
 def differences(then: Mapping[str, Aspect], now: Mapping[str, Aspect]) -> list[str]:
-    """The aspects that differ from those it was measured with, a phrase each."""
+    """Return the aspects that differ from those the campaign was measured with, as phrases."""
     phrases = []
     for name in sorted(then.keys() & now.keys()):
         if then[name].digest != now[name].digest:
@@ -100,7 +101,7 @@ def _short(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """A space, or a part of one, as JSON; lists of named things by their names."""
+    """Convert a space, or a part of one, to JSON; tuples of named items become objects by name."""
     if isinstance(value, Expression):
         return value.text
     if is_dataclass(value):

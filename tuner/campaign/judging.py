@@ -1,7 +1,7 @@
-"""How the attempts at a certificate stand, judged from the blocks so far. Pure.
+"""State of the attempts at a certificate, judged from the blocks so far. Pure.
 
-Owns what is remembered of each attempt, so that no plan works it out once more: what the guards saw
-at a block, the adjustment of a finalist, and when an attempt was certified for the first time.
+Caches what is known of each attempt, so that no plan computes it twice: the guards at a block, the
+adjustment of a finalist, and when an attempt was first certified.
 """
 
 from __future__ import annotations
@@ -21,23 +21,26 @@ from tuner.model import BlockKind
 
 @dataclass(slots=True)
 class Judge:
-    """Judges the attempts of one campaign. ``table``: grows with its blocks. What is remembered
-    follows from the blocks alone: a new judge finds the same.
+    """Judges the attempts of one campaign.
+
+    ``table``: grows with the campaign's blocks. The caches follow from the blocks alone: a new
+    judge computes the same.
     """
 
     table: ScoreTable
-    #: By attempt and finalist: what they are depends on nothing that comes later.
+    #: By attempt and finalist. An adjustment does not depend on anything later.
     _adjustments: dict[tuple[int, int], Adjustment] = field(default_factory=dict)
     #: By the number of the newest block of an attempt.
     _guards_at: dict[int, tuple[Guard, ...]] = field(default_factory=dict)
-    #: By attempt: the fresh blocks looked at, and with how many it was first certified.
+    #: By attempt: the number of fresh blocks checked, and the number at which it was first
+    #: certified.
     _certified_at: dict[int, tuple[int, int | None]] = field(default_factory=dict)
 
     def standing(self, attempt: Attempt, rules: Rules, failed: Collection[int]) -> Certification:
-        """How an attempt stands; ``failed``: trials that do not run.
+        """Return the state of an attempt. ``failed``: trials that do not run.
 
-        What was certified once stays so when further blocks merely leave it open again: the error
-        holds for all looks together. It does not when they contradict it.
+        A certificate survives if further blocks merely leave the question open again, because its
+        error holds for all looks together. It does not survive if they contradict it.
         """
         now = self._certification(attempt, rules, failed)
         if now.certified or now.spoilt:
@@ -48,7 +51,7 @@ class Judge:
         return self._certification(_cut(attempt, blocks), rules, failed)
 
     def adjustment(self, attempt: Attempt, finalist: int, rules: Rules) -> Adjustment:
-        """What is taken off the finalist's fresh differences: fitted to what came before them."""
+        """Return the adjustment of a finalist's fresh differences, fitted to what preceded them."""
         key = attempt.number, finalist
         if key not in self._adjustments:
             observations = self.table.observations((BlockKind.PILOT, BlockKind.SEARCH))
@@ -67,7 +70,7 @@ class Judge:
         return self._adjustments[key]
 
     def _first_certified(self, attempt: Attempt, rules: Rules) -> int | None:
-        """The number of fresh blocks with which it was certified for the first time."""
+        """Number of fresh blocks at which the attempt was first certified; None if it never was."""
         last, first = self._certified_at.get(attempt.number, (MIN_PAIRS - 1, None))
         for blocks in range(last + 1, len(attempt.blocks) + 1):
             if first is None and self._certification(_cut(attempt, blocks), rules).certified:
@@ -84,7 +87,7 @@ class Judge:
         return certification(attempt, rules, self._watched(attempt), failed, adjustments)
 
     def _watched(self, attempt: Attempt) -> tuple[Guard, ...]:
-        """What the guards saw when the newest block of an attempt had been measured."""
+        """The guards as of the newest block of the attempt."""
         if not attempt.blocks:
             return ()
         newest = attempt.blocks[-1].number
@@ -95,5 +98,5 @@ class Judge:
 
 
 def _cut(attempt: Attempt, blocks: int) -> Attempt:
-    """The attempt as it was after so many fresh blocks."""
+    """The attempt as it was after its first ``blocks`` fresh blocks."""
     return replace(attempt, blocks=attempt.blocks[:blocks])

@@ -1,6 +1,6 @@
-"""The testbeds of one run: opened at its beginning, lost one by one, given back in every case.
+"""The testbeds of one run: opened at its start, possibly lost one by one, always given back.
 
-Owns what is said about each of them. What is measured there is ``measuring``'s.
+Owns the messages about each of them; ``measuring`` measures on them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tuner.states import BlockState
 
 
 class LaneGroup:
-    """A lane for each testbed of a campaign.
+    """One lane for each testbed of a campaign.
 
-    ``together``: whether the specification names a list of them. One of a list can be lost, and the
-    others go on; each is named in what is said.
+    ``together``: whether the specification lists several testbeds. The campaign can lose one of
+    them and continue on the others, and messages name the testbed they are about.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class LaneGroup:
         self._doings = Doings(observer)
 
     def open(self, campaign: str, workload: Workload) -> None:
-        """Make the testbeds ready. One of several that cannot be is lost; the last one raises."""
+        """Open the testbeds. One of several that fails is lost; a single one that fails raises."""
         for lane in self._lanes:
             with self.ledgers.run.on("testbed"):
                 if lane.site.testbed.claim(campaign):
@@ -56,11 +56,11 @@ class LaneGroup:
                     self.lose(lane, problem)
 
     def in_use(self) -> list[Lane]:
-        """The testbeds that were opened, and are not lost."""
+        """The testbeds that were opened and are not lost."""
         return [lane for lane in self._lanes if lane.lost is None and lane.bench is not None]
 
     def benches(self) -> list[Bench]:
-        """The benches of the testbeds that can be used. Raises what the last was lost for."""
+        """The benches of the usable testbeds. If none is left, raises the last one's error."""
         benches = [lane.bench for lane in self.in_use() if lane.bench is not None]
         if not benches:
             raise self._last_loss()
@@ -70,7 +70,7 @@ class LaneGroup:
         return next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
 
     def lose(self, lane: Lane, problem: TunerError) -> None:
-        """Go on without a testbed, which is put back as far as that is possible now."""
+        """Continue without a testbed, after restoring it as far as that is possible now."""
         lane.lost = problem
         text = f"{self.prefix(lane)}not used any more: {problem}"
         self._writer.tell("testbed-lost", text, {**self.event_data(lane), **evidence(problem)})
@@ -79,14 +79,16 @@ class LaneGroup:
         self.tell_restored(lane, events, failure)
 
     def observer(self, lane: Lane) -> Observer:
-        """Who is told what goes on on a testbed."""
+        """Return the observer for what happens on a testbed."""
         if not self._together:
             return self._observer
         return LaneObserver(self._doings, lane.site.label)
 
     def available(self) -> list[Lane]:
-        """The testbeds that may be used now. Raises what the last was lost for, or
-        KeyboardInterrupt when only the hour is against it.
+        """Return the testbeds that may be used now.
+
+        If none is left, raises the error of the last one lost; if they are only unavailable at
+        present, KeyboardInterrupt.
         """
         usable = [lane for lane in self._lanes if lane.usable]
         if not usable:
@@ -104,8 +106,10 @@ class LaneGroup:
         blocks: Mapping[int, BlockTimes],
         steps: Sequence[RunBlock],
     ) -> None:
-        """What became of blocks that were measured at once: a testbed that does not do its part is
-        lost, anything else ends the run.
+        """Handle the results of blocks that were measured concurrently.
+
+        A testbed that failed, or had too many void blocks in a row, is lost; any other error is
+        raised.
         """
         for problem in endings:
             if problem is not None and not isinstance(
@@ -122,7 +126,7 @@ class LaneGroup:
                 self.lose(lane, CampaignHalted(f"the campaign halted: {text}"))
 
     def give_back(self) -> list[tuple[Lane, list[tuple[str, str]], TunerError | None]]:
-        """Put back every testbed that is not as it was found yet; see ``Lane.give_back``."""
+        """Restore every testbed that is not in its original state yet; see ``Lane.give_back``."""
         with self.ledgers.run.on("testbed"):
             lanes = [lane for lane in self._lanes if not lane.is_back]
             return [(lane, *lane.give_back(self._doing)) for lane in lanes]
@@ -130,7 +134,7 @@ class LaneGroup:
     def tell_restored(
         self, lane: Lane, events: Sequence[tuple[str, str]], failure: TunerError | None
     ) -> list[str]:
-        """Tell what was put back on a testbed, and what could not be; returns the sentences."""
+        """Report what was restored on a testbed, and what could not be; returns the sentences."""
         sentences = [f"{self.prefix(lane)}{sentence}" for _, sentence in events]
         for (kind, _), sentence in zip(events, sentences, strict=True):
             self._writer.tell(kind, sentence, self.event_data(lane))
@@ -142,9 +146,9 @@ class LaneGroup:
         return sentences
 
     def prefix(self, lane: Lane) -> str:
-        """The beginning of a sentence about one of several testbeds."""
+        """Prefix for a sentence about one of several testbeds; "" if there is only one."""
         return f"{lane.site.label}: " if self._together else ""
 
     def event_data(self, lane: Lane) -> dict[str, str]:
-        """What an event about one of several testbeds holds besides."""
+        """Additional data of an event about one of several testbeds."""
         return {"testbed": lane.site.name or lane.site.label} if self._together else {}

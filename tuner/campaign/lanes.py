@@ -1,4 +1,4 @@
-"""The testbeds of one run, and work that is done on several of them at once."""
+"""The testbeds of one run, and work done on several of them concurrently."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ _POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A testbed of a campaign. ``name``: whatever has it is the same testbed; None where nobody
-    else can mean it. ``label``: what it is called in a line of text.
+    """A testbed of a campaign.
+
+    ``name``: identifies the testbed across campaigns; None if no other campaign can refer to it.
+    ``label``: what messages call it.
     """
 
     name: str | None
@@ -33,15 +35,15 @@ class Site:
 
 
 class Stopped(Exception):
-    """Work on another testbed has ended the run."""
+    """The run is ending because of work on another testbed."""
 
 
 @dataclass(slots=True)
 class Lane:
-    """A testbed within a run, and what is open on it.
+    """A testbed within a run, and the objects open on it.
 
-    ``blocks``: runs blocks on it. ``lost``: why it is used no more. ``voids``: its newest blocks
-    that went void, in a row. ``is_back``: what was found there is in effect again.
+    ``blocks``: runs blocks on it. ``lost``: why it is no longer used. ``voids``: its most recent
+    consecutive void blocks. ``is_back``: its original settings are in effect again.
     """
 
     site: Site
@@ -64,8 +66,9 @@ class Lane:
     def give_back(
         self, doing: Callable[[str], None]
     ) -> tuple[list[tuple[str, str]], TunerError | None]:
-        """Restore and close, without the store: it may be what failed. Returns kinds of events with
-        their sentences, and what failed.
+        """Restore and close the testbed, without using the store, which may be what failed.
+
+        Returns event kinds with their sentences, and the error, if any.
         """
         events: list[tuple[str, str]] = []
         failure: TunerError | None = None
@@ -83,15 +86,15 @@ class Lane:
         return events, failure
 
     def end_runs(self, campaign: str) -> None:
-        """End the workload that runs on it; harmless when none does, or nobody answers."""
+        """End the workload running on it; harmless if none is running or no host answers."""
         if self.bench is not None:
             with suppress(TunerError):
                 self.bench.engine.end_runs(campaign)
 
 
 def assigned(steps: Sequence[RunBlock], lanes: Sequence[Lane]) -> list[Lane]:
-    """A testbed for each block: the one where the block in its place was cut off, if it can be,
-    or else the next one that is free. ``lanes``: as many as blocks, at least.
+    """Return a testbed for each block: where the block's slot was cut off, if possible, otherwise
+    the next free one. ``lanes``: at least as many as blocks.
     """
     free = list(lanes)
     lanes_by_step: dict[int, Lane] = {}
@@ -113,18 +116,19 @@ def at_once(
     campaign: str,
     say: Callable[[str], None],
 ) -> list[BaseException | None]:
-    """Do each piece of work for its lane, in a thread; returns how each ended.
+    """Do each piece of work for its lane, in a thread; returns the exception of each, or None.
 
-    ``halt`` is set when one ends with anything but a failure of its testbed: the others should end
-    as well then. What interrupts this thread (KeyboardInterrupt) halts them too, ends what runs on
-    the testbeds, and is raised when all have ended; a patient interrupt lets the runs finish.
+    ``halt`` is set when one ends with anything other than a failure of its testbed, so that the
+    others end too. If this thread is interrupted (KeyboardInterrupt), the others are halted as
+    well, what runs on the testbeds is ended, and the interrupt is raised once all have ended. A
+    patient interrupt lets the workload runs finish.
     """
     endings: list[BaseException | None] = [None] * len(work)
 
     def do(place: int) -> None:
         try:
             work[place]()
-        except BaseException as problem:  # whatever it is, whoever waits must hear of it
+        except BaseException as problem:  # passed on to the waiting thread, whatever it is
             endings[place] = problem
             if not isinstance(problem, TestbedError | CampaignHalted):
                 halt.set()
@@ -159,14 +163,14 @@ def at_once(
 
 @dataclass(slots=True)
 class Doings:
-    """What goes on on each testbed, as one line for an observer."""
+    """Combines the current activity on each testbed into one line for an observer."""
 
     observer: Observer
     _what: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tell(self, label: str, what: str) -> None:
-        """What goes on on one of them from now on; "" for nothing."""
+        """Set the current activity on one testbed; "" for none."""
         with self._lock:
             self._what[label] = what
             message = "; ".join(f"{name}: {doing}" for name, doing in self._what.items() if doing)
@@ -175,7 +179,7 @@ class Doings:
 
 @dataclass(frozen=True, slots=True)
 class LaneObserver:
-    """Tells an observer of a campaign what goes on on one of its testbeds."""
+    """Passes the activity on one testbed to the observer of a campaign."""
 
     doings: Doings
     label: str

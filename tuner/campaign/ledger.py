@@ -1,8 +1,8 @@
-"""Where a run's wall time goes: every second belongs to one account, the rest is our own
-overhead.
+"""Accounting of a run's wall time: every second is charged to one account, and the rest is fstune's
+own overhead.
 
-A run on several testbeds has a ledger for each of them. What it spends is the mean of theirs, in
-the time that passes on the slowest.
+A run on several testbeds has one ledger for each. Its time use is the mean over the ledgers, and
+its elapsed time is that of the slowest testbed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Account = Literal["testbed", "apply", "workload"]
 
 
 class Ledger:
-    """Adds up time by account. Accounts do not overlap: an inner one interrupts the outer one."""
+    """Sums up time by account. Accounts do not overlap: an inner one interrupts the outer one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -30,7 +30,7 @@ class Ledger:
 
     @contextmanager
     def on(self, account: Account | None) -> Iterator[None]:
-        """Charge the time of this block to ``account``; None for our own overhead."""
+        """Charge the time of this block to ``account``; None for fstune's own overhead."""
         outer = self._switch(account)
         try:
             yield
@@ -38,11 +38,11 @@ class Ledger:
             self._switch(outer)
 
     def seconds_on(self, account: Account) -> float:
-        """Seconds charged to ``account`` so far, time of a block still open not counted."""
+        """Seconds charged to ``account`` so far, without the time of a block that is still open."""
         return self._seconds[account]
 
     def total(self) -> TimeUse:
-        """Everything so far."""
+        """Return the time use so far."""
         self._switch(self._current)
         return TimeUse(
             wall_s=self.clock() - self._began,
@@ -60,8 +60,9 @@ class Ledger:
 
 
 class Elapsed:
-    """A clock for what goes on at several places at once: the slowest counts. ``meet``: all have
-    waited for each other.
+    """Clock for concurrent activity in several places: the slowest one counts.
+
+    ``meet``: call it when all of them have waited for each other.
     """
 
     def __init__(self, clocks: Sequence[Callable[[], float]]) -> None:
@@ -79,7 +80,7 @@ class Elapsed:
 
 
 class Ledgers:
-    """The ledgers of a run, one for each testbed. Any thread may ask."""
+    """The ledgers of a run, one for each testbed. Totals may be read from any thread."""
 
     def __init__(self, clocks: Sequence[Callable[[], float]]) -> None:
         self.elapsed = Elapsed(clocks)
@@ -89,7 +90,7 @@ class Ledgers:
         self._lock = threading.Lock()
 
     def total(self) -> TimeUse:
-        """Everything so far, accounts still open not counted."""
+        """Return the time use so far, without the time of accounts that are still open."""
         return TimeUse(
             wall_s=self.run.total().wall_s,
             testbed_s=self.run.seconds_on("testbed"),
@@ -99,7 +100,7 @@ class Ledgers:
 
     @contextmanager
     def writing(self) -> Iterator[TimeUse]:
-        """What has come since this was last done without an error."""
+        """Yield the time use since the last time this completed without an error."""
         with self._lock:
             use = self.total() - self._stored_use
             yield use

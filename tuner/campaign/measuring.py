@@ -1,10 +1,10 @@
-"""Measures one block: every arm applied, verified and run once, each failure answered by its kind.
+"""Measure one block: apply, verify and run every arm once, and handle each failure by its kind.
 
-A configuration that does not run fails its trial and the block goes on without it. A void workload
-run voids the block, because pairing needs the same minutes; twice from one trial, and the trial
-fails. What happens to the baseline voids the block, and so does a lost connection; the second in a
-row ends the run, as does a testbed that does not do its part. An arm that others disturbed is
-measured again at the end of its block.
+A configuration that does not run fails its trial, and the block continues without it. A void
+workload run voids the block, because paired arms must run within the same minutes; a second one
+from the same trial fails the trial. A failure of the baseline voids the block, and so does a lost
+connection. A second lost connection in a row ends the run, as does a testbed that fails. An arm
+that was disturbed by other load is measured again at the end of its block.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tuner.time_use import TimeUse
 
 #: Void workload runs of one trial before it counts as failed.
 _MOST_WORKLOAD_FAILURES = 2
-#: Blocks in a row that a lost connection may cut off before the run ends.
+#: Consecutive blocks that may be cut off by a lost connection before the run ends.
 _MOST_CUT_OFF = 1
 
 
@@ -48,10 +48,10 @@ class _BlockVoid(Exception):
 
 
 class Failures:
-    """The failures of a run's trials, on all of its testbeds together. Any thread may tell.
+    """The failures of a run's trials, across all of its testbeds. Thread-safe.
 
-    ``testbeds``: so many are in use. A trial that goes wrong on one of several only is not to
-    blame.
+    ``testbeds``: the number of testbeds in use. If there are several, a trial that goes wrong on
+    only one of them is not to blame.
     """
 
     def __init__(self) -> None:
@@ -61,14 +61,16 @@ class Failures:
         self._failed: set[int] = set()
 
     def void(self, trial: int, testbed: str | None) -> int:
-        """One more void workload run; how many there were, or on how many testbeds."""
+        """Record a void workload run. Returns the number of void runs of the trial or, on several
+        testbeds, the number of testbeds on which they occurred.
+        """
         with self.lock:
             where = self._void.setdefault(trial, [])
             where.append(testbed)
             return len(where) if self.testbeds == 1 else len(set(where))
 
     def is_new(self, trial: int) -> bool:
-        """Whether a trial that is failing has not failed before."""
+        """Mark a trial as failed; returns whether it had not failed before."""
         with self.lock:
             new = trial not in self._failed
             self._failed.add(trial)
@@ -94,10 +96,11 @@ class BlockRunner:
         safe_point: Callable[[], None] = lambda: None,
         check_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        """``writing_use``: what the campaign has spent, to write down. ``testbed``: its name.
-        ``safe_point``: called between two arms; what it raises ends the block, as does what
-        ``check_stop`` raises, before a workload run and after one that failed. A patient stop lets
-        a workload run finish.
+        """``writing_use``: yields the time use to be stored. ``testbed``: its name.
+
+        ``safe_point``: called between two arms; whatever it raises ends the block. So does whatever
+        ``check_stop`` raises, which is called before a workload run and after a failed one. A
+        patient stop lets a workload run finish.
         """
         self._writing_use = writing_use
         self._testbed = testbed
@@ -120,7 +123,7 @@ class BlockRunner:
         )
 
     def beginning(self, step: RunBlock) -> tuple[Block, NewEvent]:
-        """A block as it begins here, with its event, to be stored before it is run."""
+        """Return a new block for this testbed with its event, to be stored before it runs."""
         block = Block(
             step.number,
             step.kind,
@@ -139,9 +142,9 @@ class BlockRunner:
     def run(self, step: RunBlock, trials: Mapping[int, Trial], event: Event) -> None:
         """Measure a block that was stored with ``event``, and store how it ended.
 
-        Raises TestbedError when a host does not do its part or, for the second time in a row, does
-        not answer; CampaignHalted when not even the baseline can be put back. The block is void
-        then, as it is on a stop signal.
+        Raises TestbedError if a host fails or, for the second time in a row, does not answer;
+        CampaignHalted if not even the baseline can be put back. The block is then void, as it is
+        after a stop signal.
         """
         began = self._ledger.clock()
         try:
@@ -192,7 +195,7 @@ class BlockRunner:
         self._observer.say(event_row)
 
     def _arm(self, step: RunBlock, position: int, trial: Trial) -> Measurement | None:
-        """Measure one arm; None when its configuration does not run."""
+        """Measure one arm; returns None if its configuration does not run."""
         measurement = self._run(step, position, trial)
         if measurement is None:
             return None
@@ -207,7 +210,7 @@ class BlockRunner:
     def _measure_again(
         self, step: RunBlock, trials: Mapping[int, Trial], measurements: dict[int, Measurement]
     ) -> None:
-        """Measure the arms of a block again that others disturbed; ``measurements``: by trial."""
+        """Repeat the arms of a block that were disturbed. ``measurements``: by trial."""
         again, limits = 0, self._usual.limits()
         while (disturbed := self._usual.disturbed(measurements, limits, again)) is not None:
             self._safe_point()
@@ -237,8 +240,9 @@ class BlockRunner:
     def _run(
         self, step: RunBlock, position: int, trial: Trial, which: str = ""
     ) -> Measurement | None:
-        """One run of a trial; None when its configuration does not run. ``which``: tells it from an
-        earlier one in the same block.
+        """Run a trial once; returns None if its configuration does not run.
+
+        ``which``: distinguishes the run from an earlier one in the same block.
         """
         try:
             return self._measure(step, position, trial, which)
@@ -246,7 +250,7 @@ class BlockRunner:
             self._configuration_failed(trial, problem)
             return None
         except WorkloadError as problem:
-            self._check_stop()  # which may be why it failed
+            self._check_stop()  # a stop may be why it failed
             self._workload_failed(trial, problem)
             raise _BlockVoid(f"{_name(trial.number)}: {problem}") from problem
 
@@ -260,7 +264,8 @@ class BlockRunner:
         apply_before, workload_before = self._apply_and_workload_s()
         with self._ledger.on("apply"):
             if self._loose:
-                # What a lost connection left going must not go on beside this arm.
+                # Whatever was still running when a connection was lost must not run alongside this
+                # arm.
                 self._bench.engine.end_runs(self._id)
             applied = self._bench.target.apply(trial.configuration, doing)
             lives = self._bench.target.incarnations()
@@ -268,7 +273,7 @@ class BlockRunner:
                 self._bench.engine.clean_leftovers(self._id)
                 self._loose = False
         self._check_stop()
-        # All arms of a block do the same work; the next block does another.
+        # All arms of a block do the same work; the next block does different work.
         seed = workload_seed(self._seed, step.number)
         watch = ArmWatch(self._bench.watch, seed)
         with finishing():
@@ -300,7 +305,7 @@ class BlockRunner:
         )
 
     def _check_lives(self, before: Mapping[str, str]) -> None:
-        """A server that crashed and was started again in the middle has spoiled the run."""
+        """Raise WorkloadError if a server crashed and was restarted, which invalidates the run."""
         with self._ledger.on("apply"):
             after = self._bench.target.incarnations()
         for component, life in before.items():
@@ -315,8 +320,9 @@ class BlockRunner:
         doing(f"workload, stage {stage}")
 
     def _diagnosed(self, watch: ArmWatch, report: Report) -> dict[str, float | str]:
-        """What was counted around the run; each remark on it is told once. Raises WorkloadError
-        when the counters refute the run.
+        """Return the diagnostics of the run, and report each remark about them once.
+
+        Raises WorkloadError if the counters contradict the run.
         """
         try:
             counters = watch.end(report.written_bytes)
@@ -340,8 +346,8 @@ class BlockRunner:
     def _configuration_failed(self, trial: Trial, problem: ConfigurationError) -> None:
         if trial.number == BASELINE:
             raise _BlockVoid(f"baseline: {problem}") from problem
-        # Nobody must be left with a server that is down, whatever comes next; and if it does not
-        # start with the baseline either, it was not the trial's fault.
+        # The server must not be left down, whatever comes next. If it does not start with the
+        # baseline either, the trial was not at fault.
         baseline = self._bench.target.baseline
         try:
             with self._ledger.on("apply"):
@@ -360,7 +366,7 @@ class BlockRunner:
         event = self._event("trial-failed", message, {"trial": trial.number, **evidence(problem)})
         with self._failures.lock:
             if not self._failures.is_new(trial.number):
-                return  # on another testbed, at the same time
+                return  # it failed on another testbed at the same time
             failed: Event = self._store.move_trial(
                 self._id, trial.number, TrialState.FAILED, reason, event
             )

@@ -1,4 +1,4 @@
-"""The guide of a campaign: its proposer and the model of effects, as a plan asks them."""
+"""Guide of a campaign: answers a plan's questions with the proposer and the model of effects."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MODEL = "model"
 
 @dataclass(slots=True)
 class ModelGuide:
-    """Looks at a campaign through the model of effects.
+    """Views a campaign through the model of effects.
 
-    ``first``: what the campaign tries first. ``proposer``: proposes new configurations
-    instead of the model, None where the model does.
+    ``first``: configurations to try first. ``proposer``: proposes new configurations; None to let
+    the model propose them.
     """
 
     tunables: Mapping[str, Tunable]
@@ -60,7 +60,7 @@ class ModelGuide:
 
 
 def _states(trials: Sequence[Trial]) -> int:
-    """How many trials have failed, or are out in another way."""
+    """Number of trials that have failed or ended in another way."""
     return sum(t.state is not TrialState.RUNNING for t in trials)
 
 
@@ -93,7 +93,8 @@ class _ModelView:
             floor=margin(floor),
             tolerance=(least / 4.0, least),
         )
-        # What is measured here is known better here, and a trial that is out must stay out.
+        # The campaign's own measurements are the better evidence, and a trial that is out must stay
+        # out.
         here = {t.configuration for t in trials}
         self._priors = [prior for prior in guide.priors if prior.configuration not in here]
         prior_trials, prior_arms = _prior_arms(self._priors, len(trials), len(rules.weights))
@@ -109,7 +110,7 @@ class _ModelView:
 
     @property
     def best(self) -> Outlook | None:
-        """See View.best. Worked out when it is asked for: most of a look is spent on it."""
+        """See View.best. Computed on demand, since it takes most of the time of a look."""
         outlook = self._search.best() if self._has_arms else None
         return outlook if outlook is not None and outlook.gain > 0.0 else None
 
@@ -167,7 +168,7 @@ class _ModelView:
 def _prior_arms(
     priors: Sequence[Prior], first: int, components: int
 ) -> tuple[list[SearchTrial], list[Arm]]:
-    """What an earlier campaign found, as a block of its own for each configuration."""
+    """Convert results of earlier campaigns to trials and arms, with one block for each prior."""
     trials, arms = [], []
     for number, prior in enumerate(priors):
         trial, block = first + number, -1 - number

@@ -1,10 +1,10 @@
 """Comparisons of given configurations with the baseline, without a search. Pure.
 
-All configurations of ``compare`` are measured together, in blocks of certification that are all
-fresh, and judged as finalists are. The error of a campaign is split evenly between them: of k
-configurations each interval is made at ALPHA / k on either side. So all of them hold together with
-the confidence 1 - 2 ALPHA, whenever one looks, and which is fastest may be read off without a
-further correction (union bound).
+All configurations of ``compare`` are measured together in blocks of certification, all of them
+fresh, and are judged as finalists are. The error of a campaign is split evenly: with k
+configurations, each interval has an error of ALPHA / k on either side. By the union bound, all of
+them hold simultaneously with confidence 1 - 2 ALPHA at every look, and the fastest configuration
+can be read off without further correction.
 """
 
 from __future__ import annotations
@@ -30,26 +30,27 @@ from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import ComparedConfiguration, NamedComparison, ShownEffect, Word
 from tuner.states import TrialState
 
-#: How the trials of a comparison begin to say where they come from; their name follows.
+#: Prefix of the origin of a comparison's trials; the configuration's name follows.
 ORIGIN = "compare "
 
 
 def level(count: int) -> float:
-    """The one-sided error of each of ``count`` configurations."""
+    """One-sided error of each of ``count`` configurations."""
     return ALPHA / count
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How the configurations stand, and what the guards say: the search's, the second opinions."""
+    """Certificates of the configurations, and the guards, including the second opinions."""
 
     certificates: Mapping[int, Certificate]
     guards: tuple[Guard, ...]
 
 
 def judge(attempt: Attempt, rules: Rules, watched: Sequence[Guard] = ()) -> Judgement:
-    """Each configuration against the baseline, in the blocks so far. One that fails keeps its
-    share of the error. ``watched``: what the guards saw by then.
+    """Judge each configuration against the baseline, in the blocks so far.
+
+    A configuration that fails keeps its share of the error. ``watched``: the guards at that point.
     """
     alpha = level(len(attempt.finalists))
     judgements = {f: single(attempt.blocks, f, rules, watched, alpha) for f in attempt.finalists}
@@ -60,7 +61,7 @@ def judge(attempt: Attempt, rules: Rules, watched: Sequence[Guard] = ()) -> Judg
 
 
 def word_of(interval: Interval, n: int, delta: float) -> Word:
-    """What an interval of log time ratios shows after ``n`` blocks."""
+    """Return what an interval of log time ratios shows after ``n`` blocks."""
     if n < MIN_PAIRS:
         return Word.OPEN
     if interval.upper < 0.0:
@@ -74,9 +75,10 @@ def word_of(interval: Interval, n: int, delta: float) -> Word:
 def still_open(
     certificates: Mapping[int, Certificate], rules: Rules, failed: Collection[int]
 ) -> tuple[int, ...]:
-    """The configurations that another block may tell more of: nothing is shown of them yet, the
-    difference is not known to within delta, or one that is faster is not certified yet; and they
-    may have more blocks.
+    """Return the configurations for which another block may show more.
+
+    They may have more blocks, and nothing is shown of them yet, the difference is not known to
+    within delta, or they are faster but not certified yet.
     """
     return tuple(
         number
@@ -100,7 +102,7 @@ def _width(interval: Interval) -> float:
 
 
 def finish(certificates: Mapping[int, Certificate], failed: Collection[int]) -> Finish:
-    """The answer: the fastest that would be certified, or else the one that came nearest."""
+    """Return the answer: the fastest certified configuration, otherwise the nearest one."""
     candidates = {number: each for number, each in certificates.items() if number not in failed}
     if not candidates:
         return Finish(None, None)
@@ -115,7 +117,7 @@ def finish(certificates: Mapping[int, Certificate], failed: Collection[int]) -> 
 
 
 def comparison(trials: Sequence[Trial], table: ScoreTable, rules: Rules) -> NamedComparison | None:
-    """What a campaign that compares comes to so far; None for one that searches."""
+    """Return the results so far of a campaign that compares; None for one that searches."""
     compared = [trial for trial in trials if trial.origin.startswith(ORIGIN)]
     if not compared:
         return None

@@ -1,6 +1,6 @@
-"""What each measure against noise brought in a stored campaign.
+"""How much each measure against noise helped in a stored campaign.
 
-``tuner.judge.noise`` has the arithmetic; here is where its numbers come from.
+``tuner.judge.noise`` has the arithmetic; this module provides its input.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from tuner.model import BlockKind, Event
 from tuner.states import EventKind
 from tuner.store import Store
 
-#: The newest blocks alone: what a machine does changes.
+#: Maximum number of blocks. Only the newest are used, since the behaviour of a machine changes.
 _MOST_BLOCKS = 400
 
 
 def campaign_noise(store: Store, campaign: str, rules: Rules) -> NoiseReport | None:
-    """What the measures brought in its newest blocks; None where too little was repeated to tell.
-    KeyError: the campaign has measured other components.
+    """Return how much the measures helped in the newest blocks; None if too little was repeated to
+    tell.
+
+    Raises KeyError if the campaign measured other components.
     """
     blocks = store.block_times(campaign, rules.components)
     events = store.events(campaign, kinds=[EventKind.MEASURED_AGAIN])
@@ -35,13 +37,13 @@ def campaign_noise(store: Store, campaign: str, rules: Rules) -> NoiseReport | N
 
 
 def noise_of(table: ScoreTable, events: Iterable[Event], rules: Rules) -> NoiseReport | None:
-    """The same of a table that keeps times. ``events``: of arms that were measured again."""
+    """Return the same for a table that keeps times. ``events``: of arms measured again."""
     first: dict[tuple[object, object], list[float]] = {}
     for event in events:
         times = [event.data.get(f"first_{name}_s") for name in rules.components]
         logs_of_arm = [math.log(t) for t in times if isinstance(t, int | float) and t > 0.0]
         if len(logs_of_arm) == len(times):
-            # Of one that was measured again twice, the first time counts.
+            # If an arm was measured again twice, the first time counts.
             first.setdefault((event.data.get("block"), event.data.get("trial")), logs_of_arm)
     arms = [
         (trial, place, [math.log(t) for t in times], (one.block.number, trial))

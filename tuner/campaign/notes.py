@@ -1,5 +1,5 @@
-"""Writes down what the plan has found, once each: endings, promotions, the pilot, guards, testbeds
-that differ, and in the end the answer.
+"""Record the findings of the plan, once each: endings, promotions, the pilot, guards, differences
+between testbeds, and finally the answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tuner.store import Store
 
 
 class Notes:
-    """What one campaign's plan has found. ``together``: it is measured on several testbeds."""
+    """Records the findings of a campaign's plan. ``together``: it has several testbeds."""
 
     def __init__(
         self, store: Store, campaign: str, planner: Planner, writer: EventWriter, *, together: bool
@@ -38,7 +38,7 @@ class Notes:
         self._last_finalist: int | None = None
 
     def write(self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target) -> None:
-        """Write down all that is new in a plan."""
+        """Record everything that is new in a plan."""
         self._settle(trials, now)
         tell_floor(self._writer, rules)
         self._tell_certified(trials, now, rules, target)
@@ -47,7 +47,7 @@ class Notes:
         self._tell_testbeds(now)
 
     def _settle(self, trials: Sequence[Trial], now: Plan) -> None:
-        """Write down what the judge decided, once."""
+        """Record the judge's decisions, once each."""
         for number, ending in now.endings.items():
             if trials[number].state is TrialState.RUNNING:
                 kind = "trial-pruned" if ending.state is TrialState.PRUNED else "trial-complete"
@@ -59,7 +59,8 @@ class Notes:
                 )
         if now.incumbent == BASELINE:
             return
-        # In the first of several blocks that were measured at once, its reason is not the newest.
+        # If it was promoted in an earlier block of a batch, its reason is not among the newest
+        # decisions.
         reasons = [
             decision.reason
             for decision in now.decisions
@@ -70,7 +71,7 @@ class Notes:
             self._writer.once("trial-promoted", message, {"trial": now.incumbent})
 
     def _tell_pilot(self, trials: Sequence[Trial], now: Plan) -> None:
-        """Once the pilot has ended: say what it found, and let the twin go."""
+        """Once the pilot has ended, report its result and complete the twin."""
         twin = next((t for t in trials if t.origin == TWIN_ORIGIN), None)
         over = now.phase is not Phase.PILOT
         if now.pilot is None or twin is None or not over or twin.state is not TrialState.RUNNING:
@@ -95,7 +96,7 @@ class Notes:
         )
 
     def _tell_guards(self, now: Plan) -> None:
-        """Say each alarm once, at the looks that are due."""
+        """Report each alarm once, when a check of the guards is due."""
         for guard in now.guards if self._is_look() else ():
             if guard.alarm is not Alarm.NONE:
                 data: Data = {"guard": str(guard.kind), "alarm": str(guard.alarm)}
@@ -106,7 +107,7 @@ class Notes:
         return guards_due(self._planner.table, self._planner.rules.testbeds)
 
     def _tell_testbeds(self, now: Plan) -> None:
-        """Say once that testbeds differ, at the looks of the guards and at the end."""
+        """Report once that testbeds differ, when a check of the guards is due and at the end."""
         if not self._together or not (self._is_look() or isinstance(now.step, Finish)):
             return
         effect = effect_between(self._planner.table)
@@ -117,7 +118,7 @@ class Notes:
     def _tell_certified(
         self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target
     ) -> None:
-        """An answer that others can have while the search goes on."""
+        """Store an answer that can be used while the search goes on."""
         if (
             now.answer is None
             or now.answer.finalist == self._last_finalist
@@ -135,7 +136,7 @@ class Notes:
         self._writer.show(self._store.save_recommendation(self._id, advice, event))
 
     def answer(self, now: Plan, rules: Rules, target: Target) -> None:
-        """Write down the answer. ``now.step`` must be Finish."""
+        """Store the answer. ``now.step`` must be Finish."""
         trials = self._store.trials(self._id)
         effect = effect_between(self._planner.table) if self._together else None
         doubts = (effect.reason,) if effect is not None and effect.shown else ()

@@ -1,7 +1,7 @@
-"""The summary of a stored campaign, however long it is.
+"""Summary of a stored campaign, with bounded memory.
 
-Its newest blocks are read whole; of all others the times alone, in pieces, since rows take several
-times the memory of what is kept of them.
+Only the newest blocks are read in full. Of all others only the times are read, in pieces, since the
+rows take several times as much memory as the scores.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ from tuner.records.estimate import Estimate
 from tuner.store import Store
 from tuner.store.pages import Pages
 
-#: So many blocks are read at a time.
+#: Number of blocks read at a time.
 _AT_A_TIME = 2000
-#: So many of the newest blocks are read whole.
+#: Number of newest blocks that are read in full.
 _WHOLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What follows from all times: of every trial how it compares with the baseline in the search,
-    the baseline's time in each complete block over its own mean, the time of each of several
-    clients over the mean of all in the newest blocks, and how testbeds differ, if they do.
+    """Results derived from all times.
+
+    ``estimates``: each trial compared with the baseline in the search. ``drift``: the baseline's
+    time in each complete block divided by its mean. ``clients``: the time of each of several
+    clients divided by the mean of all, in the newest blocks. ``testbeds_differ``: how testbeds
+    differ, if they do.
     """
 
     estimates: Mapping[int, Estimate] = field(default_factory=dict)
@@ -43,7 +46,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A campaign to be shown. ``counts``: of all blocks; ``newest``: the newest ones, whole."""
+    """A campaign to be shown. ``counts``: of all blocks; ``newest``: the newest blocks, in full."""
 
     counts: Sequence[BlockCount]
     newest: Sequence[Block]
@@ -52,21 +55,21 @@ class Overview:
 
 
 def overview(store: Store, campaign: Campaign) -> Overview:
-    """What a stored campaign comes to."""
+    """Return the summary of a stored campaign."""
     pages = Pages(store)
     last = pages.totals(campaign.id).newest_block
     newest = store.blocks(campaign.id, max(0, last - _WHOLE))
     try:
         numbers = _numbers(store, campaign, stored_rules(campaign), newest)
     except (SpecError, KeyError):
-        numbers = Numbers()  # its workload's file is gone, or is another one now
+        numbers = Numbers()  # its workload file is gone or has changed
     counts, references = pages.block_counts(campaign.id), beside(store, campaign)
     return Overview(counts, newest, numbers, references)
 
 
 def beside(store: Store, campaign: Campaign) -> list[Comparison]:
-    """How the tuned service of a stored campaign compares with its references; none where it has
-    none, or when its workload's file is gone or is another one now.
+    """Compare the tuned service of a stored campaign with its references; empty if it has none, or
+    if its workload file is gone or has changed.
     """
     if not Pages(store).has_references(campaign.id):
         return []
@@ -76,9 +79,7 @@ def beside(store: Store, campaign: Campaign) -> list[Comparison]:
 
 
 def read_on(table: ScoreTable, store: Store, campaign: str) -> None:
-    """Take the blocks into a table that have ended since. KeyError when they have other
-    components.
-    """
+    """Add newly ended blocks to a table. Raises KeyError if they have other components."""
     more = True
     while more:
         before = table.newest

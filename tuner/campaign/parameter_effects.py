@@ -1,12 +1,12 @@
-"""What each parameter does, as far as a campaign's measurements tell: a statement of the model of
-the search, for people. Nothing is decided by it, and it certifies nothing. Pure.
+"""The effect of each parameter, as far as a campaign's measurements show it: estimates of the
+search model, for people. No decision rests on them, and they certify nothing. Pure.
 
-The effect of a value is that of setting it instead of the baseline's, averaged over the company in
-which the campaign measured: the partial dependence on it. Its interval is the model's posterior.
-The largest effect that a parameter can have follows from the measurements alone: the prior
-believes in small effects, and would call inert what was hardly tried. For a normal prior of
-variance p and a posterior of mean m and variance s, they are worth a mean of m / (1 - s / p) and a
-variance of s / (1 - s / p).
+The effect of a value is that of setting it instead of the baseline's, averaged over the other
+settings with which the campaign measured (partial dependence). Its interval comes from the model's
+posterior. The largest possible effect of a parameter is derived from the measurements alone: the
+prior favours small effects, and would declare a parameter inert that was hardly tried. For a normal
+prior of variance p and a posterior of mean m and variance s, the measurements alone imply a mean of
+m / (1 - s / p) and a variance of s / (1 - s / p).
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from tuner.records.parameter_effects import (
     Standing,
 )
 
-#: Arms that the model is fitted to, at most: of more, blocks are taken evenly.
+#: Maximum number of arms the model is fitted to; if there are more, blocks are sampled evenly.
 MOST_ARMS = 2000
-#: Values of a parameter that are shown, at most.
+#: Maximum number of values shown for a parameter.
 _MOST_LEVELS = 24
 #: Standard deviations to each side of a 95% interval.
 _SIDE = 1.96
-#: Chance of any pair being called clear where none interacts.
+#: Probability of calling any pair clear when none interacts.
 _PAIRS_ERROR = 0.05
-#: A first guess of the variance of a component's log time in one run, as the search's own.
+#: Initial guess for the variance of a component's log time in one run, the same as the search's.
 _NOISE = 0.1**2
-#: Largest log difference that is shown; nobody reads larger ones.
+#: Largest log difference that is shown; larger ones are not meaningful.
 _LARGEST = 50.0
 
 
@@ -62,9 +62,10 @@ def parameter_effects(
     weights: Sequence[float],
     delta: float,
 ) -> ParameterEffects:
-    """The effects of all searched parameters. ``scored``: of each complete block the log score of
-    every trial in it; ``weights``: of the components in the score; ``delta``: the smallest
-    difference worth acting on, a fraction.
+    """Return the effects of all searched parameters.
+
+    ``scored``: for each complete block, the log score of every trial in it. ``weights``: of the
+    components in the score. ``delta``: the smallest difference worth acting on, as a fraction.
     """
     used = _evenly(scored)
     arms = sum(map(len, used))
@@ -88,13 +89,13 @@ def parameter_effects(
 
 
 def _rank(effect: ParameterEffect) -> tuple[float, str]:
-    """Large effects first; of what is not clear, what may be large."""
+    """Sort key: clear effects by size; others by how large they may be."""
     size = abs(math.log(effect.strongest.estimate.ratio))
     return -(size if effect.standing is Standing.CLEAR else effect.resolution), effect.name
 
 
 def _evenly(scored: Sequence[Mapping[int, float]]) -> Sequence[Mapping[int, float]]:
-    """All blocks, or as many of them, evenly, as have arms enough."""
+    """Return all blocks, or an evenly spaced sample with about MOST_ARMS arms."""
     total = sum(map(len, scored))
     if total <= MOST_ARMS:
         return scored
@@ -130,7 +131,7 @@ def _fit_of(
 
 
 def _parameter(fit: _Fit, number: int, axis: Axis, least: float) -> ParameterEffect | None:
-    """One parameter; None where no value but the baseline's was measured."""
+    """Return the effect of one parameter; None if only the baseline's value was measured."""
     baseline = fit.encoding.baseline.as_dict().get(axis.name)
     counts: Counter[Value | None] = Counter()
     for configuration, arms in fit.arms.items():
@@ -157,9 +158,11 @@ def _parameter(fit: _Fit, number: int, axis: Axis, least: float) -> ParameterEff
 
 
 def _averaged(fit: _Fit, number: int, features: Floats) -> Floats:
-    """The rows of a design that predict the effects of one parameter, on average over the others as
-    they were measured. ``features``: those of the parameter alone. Interactions are products, so
-    the mean of the others stands for all of them.
+    """Return the design rows that predict the effects of one parameter, averaged over the others as
+    measured.
+
+    ``features``: those of the parameter alone. Interactions are products, so the mean of the others
+    stands for all of them.
     """
     encoding, group = fit.encoding, fit.encoding.groups[number]
     total = sum(fit.arms.values())
@@ -175,7 +178,7 @@ def _averaged(fit: _Fit, number: int, features: Floats) -> Floats:
 
 
 def _level(axis: Axis, value: Value | None) -> Value | None:
-    """The level of a value: a flag that is off is as good as one that is not set."""
+    """The level of a value: a flag that is off counts as not set."""
     return None if value is False else value
 
 
@@ -186,7 +189,7 @@ def _is_number(value: Value | None) -> bool:
 def _levels_to_show(
     axis: Axis, counts: Mapping[Value | None, int], baseline: Value | None
 ) -> list[Value | None]:
-    """Numbers in order, the two ends and the baseline's among them; words; then "not set"."""
+    """Return numbers in order, including both ends and the baseline's; words; then "not set"."""
     numbers = sorted(v for v in counts if isinstance(v, int) and not isinstance(v, bool))
     if len(numbers) > _MOST_LEVELS:
         places = np.linspace(0, len(numbers) - 1, _MOST_LEVELS).round().astype(int)
@@ -209,8 +212,8 @@ def _at(axis: Axis, value: Value | None, numbers: Sequence[Value | None]) -> flo
 
 
 def _most(mean: Floats, variance: Floats, prior: Floats) -> float:
-    """The largest log difference that the measurements alone allow any of some values; infinite
-    where they add nothing to the prior.
+    """Largest log difference of any of these values that the measurements alone allow; infinite if
+    they add nothing to the prior.
     """
     information = 1.0 - variance[prior > 0.0] / prior[prior > 0.0]
     if not information.size or information.min() < 1e-6:
@@ -229,7 +232,7 @@ def _ratio(difference: float) -> float:
 
 
 def _pairs(fit: _Fit) -> list[PairEffect]:
-    """The pairs whose interaction is clear, the largest first."""
+    """Return the pairs with a clear interaction, largest first."""
     encoding, model, score = fit.encoding, fit.model, fit.model.outputs[0]
     start = encoding.width + len(model.repeated)
     effects = []
@@ -248,8 +251,8 @@ def _pairs(fit: _Fit) -> list[PairEffect]:
 
 
 def _pair(fit: _Fit, pair: int, of: slice) -> PairEffect | None:
-    """The values tried together that differ most from what they do alone; None where none does
-    clearly.
+    """Return the combination of values that deviates most from the sum of its separate effects;
+    None if no deviation is clear.
     """
     encoding, score = fit.encoding, fit.model.outputs[0]
     axes = [encoding.axes[number] for number in encoding.pairs[pair]]

@@ -1,7 +1,7 @@
 """The pilot of a campaign: the baseline against its twin, before anything is tuned. Pure.
 
-Owns what a pilot is in terms of stored blocks: every pilot block measures trial 0 and a twin with
-the same configuration, in random order. The twin takes part in nothing else.
+Defines the pilot in terms of stored blocks: every pilot block measures trial 0 and a twin with the
+same configuration, in random order. The twin is used for nothing else.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, asses
 from tuner.model import BASELINE, BlockKind, BlockTimes, Trial
 from tuner.states import BlockState
 
-#: Who proposes the twin.
+#: Origin of the twin.
 TWIN_ORIGIN = "pilot"
 
 
 @dataclass(frozen=True, slots=True)
 class PilotPlan:
-    """Where the pilot stands. ``more``: another block is to be measured."""
+    """The state of the pilot. ``more``: another block is to be measured."""
 
     twin: int | None
     more: bool
@@ -28,9 +28,7 @@ class PilotPlan:
 
     @property
     def refusal(self) -> str | None:
-        """Why the campaign had better not start, a sentence; None when no reason is found against
-        it.
-        """
+        """Why the campaign should not start, as a sentence; None if it may."""
         if self.assessment is None or self.assessment.outcome is not PilotOutcome.REFUSED:
             return None
         return "; ".join(self.assessment.refusals)
@@ -39,9 +37,9 @@ class PilotPlan:
 def plan_pilot(
     trials: Sequence[Trial], blocks: Sequence[BlockTimes], rules: PilotRules | None
 ) -> PilotPlan:
-    """Judge the pilot blocks so far. ``rules`` None: the campaign has no pilot.
+    """Assess the pilot blocks so far. ``rules`` is None for a campaign without a pilot.
 
-    Once a block of the search has been measured, the pilot is over, whatever it said.
+    Once a block of the search has been measured, the pilot is over, whatever its outcome.
     """
     twin = next((t.number for t in trials if t.origin == TWIN_ORIGIN), None)
     if rules is None or twin is None:

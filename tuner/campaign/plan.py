@@ -1,9 +1,8 @@
-"""The plan of a campaign: from everything measured so far to what is done next. Pure.
+"""The plan of a campaign: from all measurements so far to the next step. Pure.
 
-Owns the order of things: the pilot, blocks of the search, attempts at a certificate on fresh
-blocks, the answer. What is measured and when a certificate is tried follow from what the guide
-makes of the stored blocks, so that a resumed campaign reaches the same decisions from the
-same measurements.
+Owns the order of steps: the pilot, blocks of the search, attempts at a certificate on fresh blocks,
+the answer. What is measured and when a certificate is attempted follow from the guide's view of the
+stored blocks, so that a resumed campaign reaches the same decisions from the same measurements.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ from tuner.propose.outlook import Outlook
 from tuner.propose.proposer import Proposal
 from tuner.states import BlockState, TrialState
 
-#: Fresh blocks after which an attempt may be given up for what the search has learnt since.
+#: Fresh blocks after which later findings of the search may end an attempt.
 _LOOK_AGAIN = 4
-#: Probability that the floors are kept below which an attempt is given up.
+#: An attempt is given up if the probability that all floors are met is below this.
 _DOOMED = 0.1
 
 
 class Planner:
     """Plans one campaign, step after step.
 
-    It remembers what follows from the blocks so far (``table``, and ``rules`` as the pilot settles
-    them), and nothing else: a new one, given the same rows, plans the same.
+    It only remembers what follows from the blocks so far (``table``, and ``rules`` as settled by
+    the pilot): a new planner, given the same rows, plans the same.
     """
 
     def __init__(self, rules: Rules, guide: Guide, compared: Sequence[Proposal] = ()) -> None:
@@ -69,12 +68,12 @@ class Planner:
         *,
         earlier_blocks: int = 0,
     ) -> Plan:
-        """What to do next.
+        """Return what to do next.
 
         ``trials`` and ``blocks``: all of the campaign's, in order of number; ``blocks`` must begin
-        with those of the last call. A trial whose stored state is ``failed`` or ``cancelled`` is
-        out. Blocks still running must have been made void before. ``earlier_blocks``: so many are
-        of earlier runs; void ones among them do not stop this one.
+        with those of the last call. A trial stored as ``failed`` or ``cancelled`` is out. Blocks
+        still marked as running must have been voided before. ``earlier_blocks``: the number of
+        blocks of earlier runs; void ones among them do not halt this run.
         """
         return self._plan(trials, blocks, _failed(trials), earlier_blocks)
 
@@ -86,7 +85,7 @@ class Planner:
         testbeds: int,
         earlier_blocks: int = 0,
     ) -> Plan:
-        """What to do next on so many testbeds at once: ``plan``, with RunBatch for RunBlock."""
+        """As ``plan``, for several testbeds at once, with RunBatch instead of RunBlock."""
         failed = _failed(trials)
         whole, missing = settled(blocks, failed)
         now = self._plan(trials, whole, failed, len(whole), testbeds)
@@ -113,7 +112,7 @@ class Planner:
         table.extend(blocks[len(table.ended_blocks) :])
         if self._pilot is None or self._pilot.more:
             self._pilot = plan_pilot(trials, table.ended_blocks, self.rules.pilot)
-        # A pilot that was over once stays so, and need not be judged again.
+        # A pilot that is over stays so, and need not be judged again.
         if not self._pilot.more:
             self.rules = settled_rules(self.rules, self._pilot.assessment)
         advance(self._replay, trials, table, self.rules, failed)
@@ -194,7 +193,7 @@ class _State:
         return replace(here, step=end, phase=Phase.DONE, live=(), certificate=end.certificate)
 
     def _here(self) -> Plan:
-        """How things stand, without a step yet."""
+        """The state of the campaign, without a step yet."""
         race = self._race()
         live: tuple[int, ...] = ()
         if self.table.ended_blocks:
@@ -214,7 +213,7 @@ class _State:
     def _with_certificates(
         self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
     ) -> Plan:
-        """With the certificates: of the newest attempt, and the best that is certified so far."""
+        """Add the certificates: that of the newest attempt, and the best one so far."""
         if not all_attempts:
             return here
         newest = stands[-1]
@@ -249,14 +248,14 @@ class _State:
         return max((block.race for block in self.table.ended_blocks), default=0)
 
     def _trials_of_rounds(self) -> Sequence[Trial]:
-        """The trials of the rounds so far. Those of a round that was cut off before its first block
-        are left out: it is planned once more, as if they were not there.
+        """The trials of the rounds so far. A round that was cut off before its first block is
+        planned again as if its trials did not exist.
         """
         race = self._race()
         return [trial for trial in self.trials if trial.race <= race]
 
     def _cut_off(self) -> tuple[int, ...]:
-        """What is left to measure of a newest block of the search that went void."""
+        """The trials still to be measured if the newest block is a void block of the search."""
         if not self.table.ended_blocks:
             return ()
         newest = self.table.ended_blocks[-1]
@@ -311,8 +310,8 @@ class _State:
                 return self._end(here, all_attempts, stands)
 
     def _worth_a_block(self, pick: Pick) -> bool:
-        """Whether it is new or has had fewer blocks than a trial may take. One that was promoted
-        is never dropped: with nothing else to measure, it would be measured until the budget is
+        """Whether the pick is new or has had fewer blocks than a trial may take. A promoted trial
+        is never dropped: if it were the only one left, it would be measured until the budget is
         used up.
         """
         if not isinstance(pick, int):
@@ -320,8 +319,8 @@ class _State:
         return len(self.table.pairs().get(pick, ())) < self.rules.race.max_blocks
 
     def _finalists(self, view: View) -> tuple[Pick, ...]:
-        """What looks best, and further trials that do, as many as the campaign asks for. Where no
-        configuration may be added, they are trials all.
+        """The best candidate and further promising trials, as many as the campaign asks for. If no
+        configuration may be added, all of them are existing trials.
         """
         assert view.best is not None
         trials = self._trials_of_rounds()
@@ -344,7 +343,7 @@ class _State:
     def _end(
         self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
     ) -> Plan:
-        """The answer: what is certified, or else the attempt that came nearest."""
+        """The answer: the certified finalist, otherwise the one that came nearest."""
         if self.table.ended_blocks and not self.table.scored:
             last = self.table.ended_blocks[-1]
             reason = f"not one block could be completed; the last one: {last.reason}"
@@ -391,7 +390,7 @@ def _failed(trials: Sequence[Trial]) -> set[int]:
 
 
 def _again(answer: Finish, all_attempts: Sequence[Attempt]) -> tuple[tuple[int, ...], int]:
-    """What is certified, to be measured again, and the race of the attempt that certified it."""
+    """The certified finalist, to be measured again, and the race of its attempt."""
     assert answer.finalist is not None
     assert answer.attempt is not None
     return (answer.finalist,), all_attempts[answer.attempt - 1].race

@@ -1,7 +1,7 @@
-"""Who runs which campaign where, as far as this machine can tell.
+"""Which process runs which campaign where, as far as this machine can tell.
 
-Owns what follows from leases, their ages and what is known of processes here (pure), and the one
-look at the database that it follows from.
+Derives the status from leases, their ages and what is known of local processes (pure), and reads
+the database for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tuner.store.queue import Queue
 
 
 def status(store: Store) -> Status:
-    """Everything that runs or waits now."""
+    """Return everything that is running or waiting now."""
     queue = Queue.find(store)
     runs = [] if queue is None else queue.runs()
     workers = [] if queue is None else queue.workers()
@@ -35,7 +35,7 @@ def status(store: Store) -> Status:
 
 
 def absence(store: Store, campaign: str) -> Absence | None:
-    """Why a campaign whose state is running does not go on; None when it does."""
+    """Return why a campaign whose state is running is not making progress; None if it is."""
     running = store.running()
     this = Running(
         [each for each in running.campaigns if each.id == campaign],
@@ -43,7 +43,7 @@ def absence(store: Store, campaign: str) -> Absence | None:
         {},
     )
     reason = status_of(this, (), (), is_gone, datetime.now(UTC)).absence(campaign)
-    # Only then it matters what waits.
+    # Only then do the queued runs matter.
     return None if reason is None else status(store).absence(campaign)
 
 
@@ -54,8 +54,10 @@ def status_of(
     has_ended: Callable[[Holder], bool],
     now: datetime,
 ) -> Status:
-    """What follows from rows. ``runs``: of the queue; ``has_ended``: whether a process is
-    known to have ended; ``now``: for campaigns that nobody holds a testbed for.
+    """Derive the status from rows.
+
+    ``runs``: of the queue. ``has_ended``: whether a process is known to have ended. ``now``: for
+    campaigns without a lease.
     """
     names = {campaign.id: campaign for campaign in rows_read.campaigns}
     served = {queue for worker in workers for queue in worker.queues}
@@ -122,7 +124,7 @@ def _running(
             campaign=campaign.id,
             name=campaign.name,
             state=campaign.state,
-            # Who begins to run holds its testbeds by then, and gives them back after the end.
+            # Leases are taken before a campaign is set running and given back after it ends.
             presence=Presence.DIED,
             heard_s=max(0.0, (now - campaign.updated).total_seconds()),
             queued=campaign.id in queued,

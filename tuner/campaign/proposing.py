@@ -1,4 +1,4 @@
-"""The configurations to try: those of the specification, and who proposes the rest."""
+"""The configurations to try: those of the specification, and the guide that proposes the rest."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def guide_of(
     rules: Rules,
     priors: Sequence[Prior],
 ) -> ModelGuide:
-    """The guide of a campaign on an open testbed.
+    """Return the guide of a campaign on an open testbed.
 
-    ``facts``: what the hosts allow, by component. ``priors``: what an earlier campaign found; they
-    guide, and are evidence for nothing. Raises SpecError when a configuration of the specification
+    ``facts``: the facts of the hosts, by part. ``priors``: results of earlier campaigns, which
+    guide the search but are no evidence. Raises SpecError if a configuration of the specification
     does not fit its host.
     """
     tunables = {
@@ -40,7 +40,7 @@ def guide_of(
 
 
 def first_proposals(target: Target, facts: Facts, spec: CampaignSpec) -> list[Proposal]:
-    """The first configurations to try, its presets before all. Raises SpecError when a
+    """Return the first configurations to try, starting with presets. Raises SpecError if a
     configuration does not fit its host.
     """
     proposals: dict[Configuration, Proposal] = {}
@@ -51,8 +51,9 @@ def first_proposals(target: Target, facts: Facts, spec: CampaignSpec) -> list[Pr
 
 
 def compared(target: Target, facts: Facts, spec: CampaignSpec) -> list[Proposal]:
-    """The configurations of a comparison, in the order of the file; none for a search. Raises
-    SpecError when one does not fit its host, is the baseline, or is another one by its values.
+    """Return the configurations of a comparison, in the order of the file; none for a search.
+
+    Raises SpecError if one does not fit its host, or equals the baseline or another one.
     """
     proposals: dict[Configuration, Proposal] = {target.baseline: Proposal(target.baseline, "")}
     for name in spec.compare:
@@ -65,7 +66,7 @@ def compared(target: Target, facts: Facts, spec: CampaignSpec) -> list[Proposal]
 
 
 def _over_baseline(target: Target, facts: Facts, where: str, spec: CampaignSpec) -> Configuration:
-    """The baseline with the values of one key of the file. Raises SpecError."""
+    """The baseline with the values of one key of the file. Raises SpecError if it does not fit."""
     configuration = Configuration.of(target.baseline.as_dict() | dict(given_values(spec))[where])
     for component, part in target.parts.items():
         wrong = part.space.violations(configuration.part(component), facts[component])
@@ -75,7 +76,7 @@ def _over_baseline(target: Target, facts: Facts, where: str, spec: CampaignSpec)
 
 
 def _first(target: Target, facts: Facts, spec: CampaignSpec) -> Iterator[tuple[Configuration, str]]:
-    """The baseline with some values changed, as the specification lists them."""
+    """Yield the baseline with some values changed, as listed in the specification."""
     for number in range(len(spec.first)):
         yield _over_baseline(target, facts, f"first.{number}", spec), f"first {number + 1}"
 
@@ -83,7 +84,7 @@ def _first(target: Target, facts: Facts, spec: CampaignSpec) -> Iterator[tuple[C
 def _presets(
     target: Target, facts: Facts, spec: CampaignSpec
 ) -> Iterator[tuple[Configuration, str]]:
-    """The presets asked for, each moved into what its host allows, over the baseline."""
+    """Yield the selected presets over the baseline, each adjusted to the limits of its host."""
     for component, part in target.parts.items():
         others = {n: v for n, v in target.baseline if not n.startswith(f"{component}.")}
         for preset in part.space.presets:

@@ -1,8 +1,8 @@
-"""Which trials are out of the search, and which one leads: the judge's word on each. Pure.
+"""Which trials are out of the search and which one leads: the judge's decision on each. Pure.
 
-Every trial of the search is tested against the baseline after each block that has measured it, on
-all its pairs so far. A trial that is dropped stays so. One that is merely not measured again is set
-aside, and may come back.
+After each block that measured it, every trial of the search is tested against the baseline on all
+its pairs so far. A dropped trial stays out. One that is merely not measured again is set aside, and
+may come back.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _FINAL_STATES = (TrialState.PRUNED, TrialState.COMPLETE)
 
 @dataclass(slots=True)
 class Replay:
-    """What the judge has said up to the blocks replayed so far.
+    """The judge's decisions up to the blocks replayed so far.
 
-    ``endings``: of every trial that it has ended. ``decisions``: of the newest block.
+    ``endings``: of every trial that the judge has ended. ``decisions``: of the newest block.
     ``promoted``: the trials that were shown to be faster than the baseline.
     """
 
@@ -36,9 +36,7 @@ class Replay:
     replayed: int = 0
 
     def incumbent(self, table: ScoreTable, failed: Collection[int]) -> int:
-        """Of the promoted trials that are still in, the one that looks fastest; else the
-        baseline.
-        """
+        """The promoted trial still in the search that looks fastest, otherwise the baseline."""
         means = table.means()
         candidates = [n for n in self.promoted if n not in self.endings and n not in failed]
         return min(candidates, key=lambda number: (means[number], number), default=BASELINE)
@@ -51,10 +49,10 @@ def advance(
     rules: Rules,
     failed: Collection[int],
 ) -> None:
-    """Judge the trials in the blocks that are new since the last time.
+    """Judge the trials in the blocks added since the last call.
 
-    The first time, what has ended is taken as it is stored, and every other trial is judged by all
-    that was measured of it: had it been ended before, that would be stored.
+    In the first call, stored endings are adopted, and every other trial is judged by all of its
+    measurements: an earlier ending would have been stored.
     """
     new = table.ended_blocks[replay.replayed :]
     if not new:

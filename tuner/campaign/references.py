@@ -1,6 +1,7 @@
-"""Measures the references of a campaign: once a block, anywhere among its arms, never one of them.
+"""Measure the references of a campaign: each at a random position among the arms of a block,
+without being one of them.
 
-A reference that fails is reported and voids nothing: no decision rests on it.
+A reference that fails is reported but voids nothing, since no decision rests on it.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from tuner.records.standing import Observer
 from tuner.services.testbed import Reference
 from tuner.store import NewEvent, Store
 
-#: Failures one after the other before a run of the campaign leaves a reference out.
+#: Consecutive failures after which a run of the campaign leaves a reference out.
 _MOST_FAILURES = 2
 
 MakeEvent = Callable[[str, str, Mapping[str, str | int | float | bool | None] | None], NewEvent]
 
 
 def workload_seed(campaign_seed: int, block: int) -> int:
-    """The seed of all that a block measures: the same files, others than in the next block."""
+    """Seed of all measurements of a block, which use the same files; the next block uses others."""
     return random.Random(f"{campaign_seed}:workload:{block}").randrange(2**32)
 
 
 class Beside:
-    """The references of one campaign on one open testbed."""
+    """Measures the references of one campaign on one open testbed."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class Beside:
         seed: int,
         check_stop: Callable[[], None],
     ) -> None:
-        """``check_stop``: called before each run; what it raises ends the block."""
+        """``check_stop``: called before each run; whatever it raises ends the block."""
         self._check_stop = check_stop
         self._store = store
         self._id = campaign
@@ -55,9 +56,9 @@ class Beside:
         self._failures: dict[str, int] = {}
 
     def run(self, step: RunBlock, position: int) -> None:
-        """Measure what belongs before the arm at ``position``, or after the last one.
+        """Measure the references due before the arm at ``position``, or after the last arm.
 
-        Raises TestbedError when the host does not answer.
+        Raises TestbedError if the host does not answer.
         """
         draw = random.Random(f"{self._seed}:references:{step.number}")
         for number, reference in enumerate(self._references):

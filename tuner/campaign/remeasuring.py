@@ -1,7 +1,7 @@
-"""Which arm of a finished block is measured again, because others disturbed the machines meanwhile.
+"""Choose the arm of a finished block to measure again because of other load on the machines.
 
-Owns what is usual on one testbed, and how much has been measured again there. The limits and the
-decision are those of ``tuner.judge.disturbed``, which looks at no times.
+Owns the usual levels of one testbed, and how much has been measured again there. The limits and the
+decision are those of ``tuner.judge.disturbed``, which ignores the measured times.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tuner.store import Store
 
 @dataclass(slots=True)
 class Usual:
-    """What others usually do to the machines of one testbed. ``again``: arms measured again."""
+    """The usual load on the machines of one testbed. ``again``: number of arms measured again."""
 
     earlier: list[Levels] = field(default_factory=list)
     again: int = 0
 
     @classmethod
     def of_campaign(cls, store: Store, campaign: str, testbed: str | None, rules: Rules) -> Usual:
-        """As it was when the campaign's last block on this testbed ended."""
+        """Restore the state at the end of the campaign's last block on this testbed."""
         usual = cls()
         for block in store.block_times(campaign, rules.components):
             if block.testbed == testbed and block.state is BlockState.COMPLETE:
@@ -36,18 +36,19 @@ class Usual:
         return usual
 
     def learn(self, measurements: Iterable[Measurement]) -> None:
-        """Learn from the arms of a complete block."""
+        """Add the levels of the arms of a complete block."""
         self.earlier += [covariate_row(each.diagnostics) for each in measurements]
 
     def limits(self) -> tuple[float, ...]:
-        """The levels beyond which an arm of the next block is disturbed."""
+        """The levels above which an arm of the next block counts as disturbed."""
         return usual_limits(self.earlier)
 
     def disturbed(
         self, arms: Mapping[int, Measurement], limits: Sequence[float], again: int
     ) -> DisturbedArm | None:
-        """The arm of a finished block that is to be measured again. ``arms``: by trial; ``again``:
-        how many of them have been already.
+        """Return the arm of a finished block to measure again; None if there is none.
+
+        ``arms``: by trial. ``again``: how many arms of the block have been measured again already.
         """
         return disturbed(
             {trial: covariate_row(each.diagnostics) for trial, each in arms.items()},

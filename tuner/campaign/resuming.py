@@ -1,4 +1,4 @@
-"""What a resumed campaign must find as it was: all that it measured with."""
+"""Check that a resumed campaign measures with the same things as before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tuner.store import Store
 
 
 def refuse_verification(store: Store, campaign: str) -> None:
-    """Raise ConflictError for a verification: as a campaign it would search and certify."""
+    """Raise ConflictError for a verification: if resumed, it would search and certify."""
     if store.events(campaign, kinds={EventKind.VERIFICATION}):
         raise ConflictError(
             f"campaign {campaign} is a verification, which cannot be resumed: run 'fstune verify' "
@@ -25,7 +25,7 @@ def refuse_verification(store: Store, campaign: str) -> None:
 def blocks_so_far(
     store: Store, campaign: str, rules: Rules, workload: Workload
 ) -> list[BlockTimes]:
-    """What was measured. Raises ConflictError when the workload has other components now."""
+    """Return the stored blocks. Raises ConflictError if the workload has other components now."""
     try:
         return store.block_times(campaign, rules.components)
     except KeyError as problem:
@@ -38,9 +38,9 @@ def blocks_so_far(
 def check_identity(
     store: Store, campaign: str, now: Mapping[str, Aspect], *, has_measurements: bool
 ) -> None:
-    """Whether this is what the campaign was measured with, which is noted when it is new.
+    """Check that the aspects are those the campaign was measured with, and store new ones.
 
-    ``has_measurements``: there are measurements. Raises ConflictError, naming what differs.
+    ``has_measurements``: there are measurements. Raises ConflictError, naming the differences.
     """
     if not has_measurements:
         store.set_measured_with(campaign, now)
@@ -56,7 +56,7 @@ def check_identity(
 
 
 def putting_back(campaign: str, state: CampaignState) -> str:
-    """What to do about a testbed that a campaign, ended in ``state``, could not put back."""
+    """Return what to do about a testbed that a campaign, ended in ``state``, could not put back."""
     if state in (CampaignState.PAUSED, CampaignState.FAILED):
         return f"to put back what is left, or to go on: fstune resume {campaign}"
     return (

@@ -1,4 +1,4 @@
-"""A round of the search or of a certification as trials and blocks to be stored. Pure."""
+"""Convert a round of the search or of a certification to trials and blocks to be stored. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tuner.states import TrialState
 def trials_and_blocks(
     step: Explore, trials: Sequence[Trial], flags: Flags, seed: int, *, together: bool
 ) -> tuple[list[Trial], list[RunBlock]]:
-    """The trials that a round adds to ``trials``, and its blocks.
+    """Return the trials that a round adds to ``trials``, and its blocks.
 
-    Where the round was cut off after its trials had been stored, they are among ``trials``
-    already. ``flags``: renders a configuration; ``together``: the blocks are measured at once.
+    If the round was cut off after its trials had been stored, ``trials`` contains them already.
+    ``flags``: renders a configuration. ``together``: the blocks are measured concurrently.
     """
     numbers = {t.configuration: t.number for t in trials if t.race == step.race}
     new: list[Trial] = []

@@ -1,4 +1,4 @@
-"""The rules by which a campaign is planned, and how they follow from its specification."""
+"""The rules by which a campaign is planned, derived from its specification."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tuner.judge.race import RaceRules
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Campaign
 
-#: The share of it that the first attempt at a certificate has; see ``attempts``.
+#: Share of the error that the first attempt at a certificate has; see ``attempts``.
 FIRST_SHARE = 0.6
-#: The one-sided error at which each component is shown to keep its floor where floors are
-#: ``bounded``: the chance that a component which truly loses more passes all the same.
+#: One-sided error at which each component is shown to meet its floor if floors are ``bounded``: the
+#: probability that a component passes although its true loss is larger.
 FLOOR_ALPHA = 0.2
-#: Power to show a floor from which ``auto`` asks for it strictly.
+#: Power to show a floor at which ``auto`` selects strict floors.
 _ENOUGH_POWER = 0.8
-#: Measuring time from which it may: an early certificate is worth more to a shorter campaign.
+#: Measuring time (s) at which it may: in a shorter campaign an early certificate is worth more.
 _LONG_S = 6 * 3600.0
 
 
 class Floors(StrEnum):
-    """What is asked of components before anything is recommended."""
+    """What components must satisfy before anything is recommended."""
 
     AUTO = "auto"
     STRICT = "strict"
@@ -34,18 +34,18 @@ class Floors(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a campaign is planned by, fixed before its first block.
+    """The rules by which a campaign is planned, fixed before its first block.
 
-    ``components`` and ``weights`` in the same order. ``budget_s``: measuring time;
-    ``budget_measurements``: None for no limit. ``arms``: of a block of the search, beside the
-    baseline. ``max_trials``: most proposals, None for no limit. ``certify_share``: the part of the
-    budget that the search leaves to certification, of ``finalists`` trials at once at most.
-    ``pilot``: None for a campaign without one; ``pilot_override``: continue although it advises
-    against. ``testbeds``: so many blocks are measured at once. ``stop_certified``: finish with the
-    first certificate. ``adjust``: judge gains by adjusted differences. ``compares``: nothing is
-    searched, given configurations are compared. ``auto_floor``: the floor of ``race`` is still to
-    be chosen from what the pilot finds; ``floor_reason``: why it was chosen so, a sentence, "" for
-    a floor that the campaign's file gives.
+    ``components`` and ``weights`` are in the same order. ``budget_s``: measuring time (s);
+    ``budget_measurements``: None for no limit. ``arms``: of a block of the search, in addition to
+    the baseline. ``max_trials``: maximum number of proposals, None for no limit. ``certify_share``:
+    the part of the budget that the search leaves to certification, of at most ``finalists`` trials
+    at once. ``pilot``: None for a campaign without one; ``pilot_override``: continue although it
+    advises against. ``testbeds``: the number of blocks measured at once. ``stop_certified``: finish
+    with the first certificate. ``adjust``: judge gains by adjusted differences. ``compares``:
+    compare given configurations and search nothing. ``auto_floor``: the floor of ``race`` is still
+    to be chosen from the results of the pilot; ``floor_reason``: why it was chosen, a sentence; ""
+    for a floor given in the campaign file.
     """
 
     components: tuple[str, ...]
@@ -71,7 +71,7 @@ class Rules:
 
     @property
     def floor(self) -> float | None:
-        """The largest loss allowed to one component, a fraction; None until it is chosen."""
+        """The largest loss allowed to one component, as a fraction; None until it is chosen."""
         return None if self.auto_floor else self.race.floor
 
     @property
@@ -88,7 +88,7 @@ class Rules:
 
 
 def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
-    """The rules by which a specification is planned."""
+    """Derive the rules from a specification."""
     finalists = len(spec.compare) or spec.certification.finalists
     first_share = 1.0 if spec.compare else FIRST_SHARE
     alpha = first_share * ALPHA / finalists
@@ -137,9 +137,11 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
 
 
 def settled_rules(rules: Rules, pilot: Pilot | None) -> Rules:
-    """The rules once the pilot is over: with the floor that it chooses, where it is to; and floors
-    are strict in a long campaign whose pilot finds that every one of them can be shown, and bounded
-    otherwise.
+    """Return the rules once the pilot is over: with the floor that it chooses, if it is to choose
+    one.
+
+    Automatic floors become strict in a long campaign whose pilot finds that every one of them can
+    be shown, and bounded otherwise.
     """
     if rules.auto_floor and pilot is not None:
         rules = with_floor(rules, pilot.outlook.floor.floor, pilot.outlook.floor.reason)
@@ -151,12 +153,12 @@ def settled_rules(rules: Rules, pilot: Pilot | None) -> Rules:
 
 
 def with_floor(rules: Rules, floor: float, reason: str) -> Rules:
-    """The rules with a floor that was chosen; ``reason``: a sentence."""
+    """Return the rules with a chosen floor; ``reason``: a sentence."""
     race = replace(rules.race, floor=floor)
     return replace(rules, race=race, auto_floor=False, floor_reason=reason)
 
 
 def stored_rules(campaign: Campaign) -> Rules:
-    """The rules of a stored campaign. Raises SpecError when its workload's file is gone."""
+    """Return the rules of a stored campaign. Raises SpecError if its workload file is gone."""
     spec = CampaignSpec.from_json(campaign.spec)
     return rules_of(spec, load_workload(spec.workload.name, spec.workload.scale))

@@ -1,7 +1,7 @@
-"""Runs a campaign: does what the plan says, stores it as it happens, and puts its testbeds back.
+"""Run a campaign: execute the plan, store every result at once, and put the testbeds back.
 
-Owns the life of one run, from opening the testbeds to giving them back, whatever comes between.
-What to do next is the plan's decision, what a block costs and how it can fail is ``measuring``'s.
+Owns the life of one run, from opening the testbeds to giving them back, whatever happens. The plan
+decides what to do next; ``measuring`` owns how a block is measured and how it can fail.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ class Outcome:
 class Runner:
     """One run of a campaign, new or resumed.
 
-    ``sites``: where it measures, as many as the specification names. ``aspects``: what it measures
-    with, held to what was measured before. ``leases``: on the testbeds, kept by this process.
+    ``sites``: the testbeds, as many as the specification names. ``aspects``: what it measures with,
+    checked against what earlier runs measured with. ``leases``: on the testbeds, held by this
+    process.
     """
 
     def __init__(
@@ -102,11 +103,11 @@ class Runner:
         self._earlier_blocks = 0
 
     def run(self) -> Outcome:
-        """Run to the campaign's end, or to the first thing that stops it.
+        """Run to the end of the campaign, or to the first thing that stops it.
 
         Ctrl-C pauses the campaign, a request pauses or cancels it, an error fails it; all but a
-        cancelled one can be resumed. The testbeds are put back in every case, and only what could
-        not be put back is raised (TunerError) beside what the store may raise.
+        cancelled one can be resumed. The testbeds are put back in every case. Raises only
+        TunerError for what could not be put back, and whatever the store raises.
         """
         state, reason, error = CampaignState.FINISHED, "", None
         try:
@@ -139,7 +140,7 @@ class Runner:
         reason: str,
         error: TunerError | None = None,
     ) -> tuple[str, ...]:
-        """Put the testbeds back, then write down how the run ended."""
+        """Put the testbeds back, then store how the run ended."""
         with undisturbed(self._doing):
             restored: list[str] = []
             failure: TunerError | None = None
@@ -149,16 +150,16 @@ class Runner:
                 restored += self._testbeds.tell_restored(lane, events, problem)
                 failure = failure or problem
             if self._store.campaign(self._id).state is not CampaignState.RUNNING:
-                return ()  # stopped before it had begun
+                return ()  # stopped before it began
             if self._leases is not None and self._leases.superseded():
-                return ()  # the campaign goes on elsewhere, and what is stored is of that run
+                return ()  # another run has taken over the campaign and its stored state
             self._void_cut_off()
             with self._ledgers.writing() as use:
                 self._store.add_time_use(self._id, use)
             request = self._store.request(self._id)
             cancels = request is not None and request.wish is Wish.CANCEL
             if state is CampaignState.PAUSED and cancels:
-                state = CampaignState.CANCELLED  # asked after the run had begun to end
+                state = CampaignState.CANCELLED  # requested after the run had begun to end
             kind = f"campaign-{state}"
             text = f"campaign {state}: {reason}" if reason else f"campaign {state}"
             self._writer.move(state, reason, kind, text, {} if error is None else evidence(error))
@@ -168,7 +169,7 @@ class Runner:
         return tuple(restored)
 
     def _void_cut_off(self) -> None:
-        """Void the blocks that a kill, or a stop in the middle of a write, left running."""
+        """Void the blocks left running by a kill, or by a stop in the middle of a write."""
         void = self._writer.event(
             "block-void", "the block that was cut off is void; it is measured again"
         )
@@ -179,15 +180,15 @@ class Runner:
         check_identity(self._store, self._id, now, has_measurements=has_measurements)
 
     def _check_halt(self) -> None:
-        """Raise Stopped when work on another testbed, or a stop signal, ends the run, and
-        KeyboardInterrupt when a stop signal did not get through.
+        """Raise Stopped if work on another testbed or a stop signal ends the run, and
+        KeyboardInterrupt if a stop signal was lost.
         """
         check()
         if self._halt.is_set():
             raise Stopped("the run ends")
 
     def _safe_point(self) -> None:
-        """Where a run may end: somebody may have asked for it, or taken over."""
+        """Check, at a point where a run may end, for a request to stop or a lost lease."""
         self._check_halt()
         if self._leases is not None:
             self._leases.check()
@@ -195,7 +196,7 @@ class Runner:
             raise StopRequested(request)
 
     def _prepare(self) -> None:
-        """Take stock of the testbeds; on the first run, what is found is the baseline."""
+        """Inspect the testbeds; in the first run, their configuration becomes the baseline."""
         lanes = self._testbeds.in_use()
         targets = {lane.site.label: lane.bench.target for lane in lanes if lane.bench is not None}
         check_alike(targets)
@@ -259,7 +260,7 @@ class Runner:
             check()
             self._doing("deciding what to measure next")
             trials = self._store.trials(self._id)
-            # The matrices of the model are small: several threads would wait for each other.
+            # The matrices of the model are small: several threads would only wait for each other.
             with threadpool_limits(1, user_api="blas"):
                 now = self._plan(trials)
             self.pilot = now.pilot
@@ -290,7 +291,7 @@ class Runner:
         )
 
     def _measure(self, steps: Sequence[RunBlock], trials: Sequence[Trial]) -> None:
-        """Measure blocks at once, each on a testbed; one alone in this thread."""
+        """Measure blocks concurrently, each on its testbed; a single block in this thread."""
         available = self._testbeds.available()
         self._failures.testbeds = len(available)
         lanes = assigned(steps, available)
@@ -308,7 +309,7 @@ class Runner:
             work[0]()
             endings = [None]
         self._ledgers.elapsed.meet()
-        # A block that has ended never changes: only the new ones need to be read.
+        # A block that has ended never changes, so only the new ones need to be read.
         last = self._blocks[-1].number if self._blocks else 0
         new = self._store.block_times(self._id, self._rules.components, after=last)
         self._blocks += new
@@ -316,7 +317,7 @@ class Runner:
             self._testbeds.look_at(lanes, endings, {block.number: block for block in new}, steps)
 
     def _begin(self, lanes: Sequence[Lane], steps: Sequence[RunBlock]) -> list[Event]:
-        """Store the blocks: all or none, so that a batch is never begun in part."""
+        """Store the blocks, all or none, so that a batch is never begun in part."""
         blocks = [
             lane.blocks.beginning(step)
             for lane, step in zip(lanes, steps, strict=True)

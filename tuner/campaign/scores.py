@@ -1,7 +1,7 @@
 """The scores of a campaign in one table, which grows as blocks end. Pure.
 
-Whoever judges or shows a campaign takes its numbers from here: each block is turned into scores
-once. What the table says follows from the blocks alone, whether they came one by one or together.
+Everything that judges or shows a campaign takes its numbers from here, so that each block is scored
+once. The content follows from the blocks alone, whether they were added one by one or together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Arms = tuple["array[int]", "array[int]"]
 
 @dataclass(frozen=True, slots=True)
 class ScoredBlock:
-    """A complete block with the log score of every trial that it has measured."""
+    """A complete block with the log score of every trial that it measured."""
 
     block: BlockTimes
     scores: Mapping[int, float]
@@ -36,7 +36,7 @@ class ScoredBlock:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Log time ratios to the baseline, an entry for each arm but the baseline's.
+    """Log time ratios to the baseline, one entry for each arm except the baseline's.
 
     ``series``, ``column``, ``value``: (entries,), in the order measured; a series is a trial in one
     kind of block, a column is a complete block. ``pilot``: (series,), whether a series is of the
@@ -51,7 +51,9 @@ class Differences:
 
 
 def block_times(block: Block | BlockTimes, components: Sequence[str]) -> BlockTimes:
-    """A block reduced to its times (s) in the order of ``components``. KeyError: it has others."""
+    """Reduce a block to its times (s), ordered as ``components``. Raises KeyError if one is
+    missing.
+    """
     if isinstance(block, BlockTimes):
         return block
     return BlockTimes(
@@ -81,20 +83,22 @@ class ScoreTable:
     def __init__(
         self, components: Sequence[str], weights: Sequence[float], *, keep_times: bool = True
     ) -> None:
-        """``components``, ``weights``: of the score, in the same order. ``keep_times``: not needed
-        by those who only show scores, and more than half of the memory.
+        """``components``, ``weights``: of the score, in the same order. ``keep_times``: also keep
+        times and covariates, which take more than half of the memory and are not needed to show
+        scores.
         """
         self._keep_times = keep_times
         self.components = tuple(components)
         self._weights = checked_weights(weights, len(self.components)).tolist()
-        #: Every block taken in, void ones too.
+        #: Every block added, including void ones.
         self.ended_blocks: list[BlockTimes] = []
         #: The complete ones.
         self.scored: list[ScoredBlock] = []
         #: Measuring time and measurements of all blocks.
         self.seconds = 0.0
         self.measurements = 0
-        #: The highest number of a block; and of every trial, of a block that was to measure it.
+        #: The highest block number; and for every trial, the highest number of a block that
+        #: includes it.
         self.newest = 0
         self.last_block: dict[int, int] = {}
         self._pairs: dict[BlockKind, defaultdict[int, list[float]]] = {
@@ -115,18 +119,18 @@ class ScoreTable:
         components: Sequence[str],
         weights: Sequence[float],
     ) -> ScoreTable:
-        """The table of these blocks."""
+        """Return the table of these blocks."""
         table = cls(components, weights)
         table.extend(blocks)
         return table
 
     @property
     def keeps_times(self) -> bool:
-        """Whether times and covariates are kept, beside the scores."""
+        """Whether times and covariates are kept in addition to the scores."""
         return self._keep_times
 
     def extend(self, blocks: Iterable[Block | BlockTimes]) -> None:
-        """Take in what follows the blocks taken in so far, up to the first that still runs."""
+        """Add the blocks that follow those added so far, up to the first that is still running."""
         new: list[BlockTimes] = []
         for block in blocks:
             if block.state is BlockState.RUNNING:
@@ -140,13 +144,11 @@ class ScoreTable:
                 self._take_in(block, scores)
 
     def pairs(self, kind: BlockKind = BlockKind.SEARCH) -> Mapping[int, Sequence[float]]:
-        """Log time ratios to the baseline of every trial, one for each complete block of
-        ``kind``.
-        """
+        """Log time ratios of every trial to the baseline, one per complete block of ``kind``."""
         return self._pairs[kind]
 
     def means(self) -> dict[int, float]:
-        """Mean log time ratio to the baseline of every trial of the search."""
+        """Mean log time ratio of every trial of the search to the baseline."""
         means = {}
         for trial, values in self._pairs[BlockKind.SEARCH].items():
             count, mean = self._means.get(trial, (0, 0.0))
@@ -159,9 +161,11 @@ class ScoreTable:
     def logs(
         self, trials: Sequence[int], until: int | None = None, kind: BlockKind = BlockKind.SEARCH
     ) -> tuple[Floats, Ints]:
-        """ln T of trials (trials, columns, components), NaN where not measured, over the blocks of
-        ``kind`` that measured any but the baseline, and the places of those in ``scored``, at most
-        ``until``.
+        """Return ln T of trials, (trials, columns, components), NaN where not measured, and the
+        indices of the columns in ``scored``.
+
+        The columns are the blocks of ``kind`` that measured any of the trials except the baseline,
+        up to index ``until``.
         """
         arrays = {trial: self._where(kind, trial) for trial in trials}
         places = [at for t, (at, _) in arrays.items() if t != BASELINE]
@@ -178,12 +182,12 @@ class ScoreTable:
         return logs, columns
 
     def blocks_of(self, trial: int, kind: BlockKind = BlockKind.SEARCH) -> list[int]:
-        """The numbers of the complete blocks behind the ``pairs`` of a trial."""
+        """Return the numbers of the complete blocks behind the ``pairs`` of a trial."""
         places = self._arms[kind].get(trial)
         return [] if places is None else [self.scored[at].block.number for at in places[0]]
 
     def differences(self) -> Differences:
-        """Every trial against the baseline in every complete block."""
+        """Return the differences of every trial to the baseline in every complete block."""
         keys = sorted((kind, trial) for kind in BlockKind for trial in self._pairs[kind])
         row = {key: number for number, key in enumerate(keys)}
         series, column, value = [], [], []
@@ -203,9 +207,10 @@ class ScoreTable:
         )
 
     def observations(self, kinds: Collection[BlockKind]) -> Observations:
-        """What an adjustment is fitted to, or used on: every arm but the baseline's of these kinds
-        of blocks, by kind and trial; ``block`` is the place in ``scored``. Only of a table that
-        keeps times.
+        """Return the data that an adjustment is fitted to or used on: every arm except the
+        baseline's in blocks of these kinds, by kind and trial.
+
+        ``block`` is the index in ``scored``. Only for a table that keeps times.
         """
         logs, covariates = self._all_logs(), self._all_covariates()
         trials, places, mine, reference = [], [], [], []
@@ -228,14 +233,14 @@ class ScoreTable:
         )
 
     def _where(self, kind: BlockKind, trial: int) -> tuple[Ints, Ints]:
-        """The places of a trial in ``scored``, and those of its arms among all arms; copies, since
-        what an array lends of itself it could not grow.
+        """Return the indices of a trial in ``scored``, and those of its arms among all arms. They
+        are copies, because an ``array`` cannot grow while its buffer is exported.
         """
         at, arms = self._arms[kind].get(trial) or (array("q"), array("q"))
         return np.array(at, np.int64), np.array(arms, np.int64)
 
     def _scores(self, complete: Sequence[BlockTimes]) -> list[float]:
-        """The score of each arm, one after the other; ln T goes to the table."""
+        """Return the score of each arm, in reverse order of the arms; store ln T in the table."""
         times = [of_trial for block in complete for of_trial in block.times_s.values()]
         if not times:
             return []
@@ -243,7 +248,7 @@ class ScoreTable:
         self._logs.append(logs)
         if self._keep_times:
             self._covariates.append(_covariates(complete))
-        # Added up in one order however many blocks there are: a matrix product would not be.
+        # Summed in a fixed order, however many blocks there are; a matrix product would not be.
         total = logs[:, 0] * self._weights[0]
         for number, weight in enumerate(self._weights[1:], start=1):
             total = total + logs[:, number] * weight
@@ -273,7 +278,7 @@ class ScoreTable:
                 last[trial] = number
 
     def _take_in(self, block: BlockTimes, scores: list[float]) -> None:
-        """``scores``: those to come, the next one last."""
+        """Add a complete block. ``scores``: the remaining scores, the next one last; consumed."""
         own = {trial: scores.pop() for trial in block.times_s}
         place, of_kind = len(self.scored), self._arms[block.kind]
         for arm, trial in enumerate(own, start=self._count):
@@ -290,7 +295,7 @@ class ScoreTable:
 
 
 def _covariates(blocks: Sequence[BlockTimes]) -> Floats:
-    """Those of every arm, one after the other: (arms, covariates), NaN where one is not known."""
+    """Return the covariates of every arm in turn: (arms, covariates), NaN where unknown."""
     if not any(block.covariates for block in blocks):
         return np.full((sum(len(block.times_s) for block in blocks), len(COVARIATES)), np.nan)
     unknown = (None,) * len(COVARIATES)

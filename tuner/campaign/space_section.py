@@ -1,6 +1,6 @@
 """The ``spaces:`` section of a campaign file: which parameters of which part may be changed.
 
-Owns its words, and looks up the search spaces that it names.
+Owns its keys, and loads the search spaces that it names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SpaceSection(Section):
 
 
 def as_section(value: object) -> object:
-    """A name alone is short for a section that says no more."""
+    """Expand a bare name, which is short for a section with nothing else in it."""
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -47,7 +47,7 @@ NamedSpace = Annotated[SpaceSection, BeforeValidator(as_section)]
 
 
 def _without_nulls(value: object) -> object:
-    """Campaigns of earlier releases are stored with a null for a part that was left alone."""
+    """Drop nulls: earlier releases stored campaigns with a null for a part that was not tuned."""
     if not isinstance(value, dict):
         return value
     untouched = [part for part in part_order() if part in value and value[part] is None]
@@ -55,13 +55,13 @@ def _without_nulls(value: object) -> object:
 
 
 #: Which parameters may be changed: a packaged search space or a file for each part of the service.
-#: A part without one keeps the settings that it was found with.
+#: A part without one keeps its original settings.
 Spaces = Annotated[dict[str, NamedSpace], BeforeValidator(_without_nulls)]
 
 
 def by_part(spaces: Mapping[str, SpaceSection], kind: Kind) -> dict[str, SpaceSection]:
-    """The spaces in the order of the service's parts. Raises the error of a part that it has not,
-    or that is missing.
+    """Return the spaces in the order of the service's parts. Raises an error for a part that the
+    service does not have, and for a missing one.
     """
     parts = part_order() if kind.parts is None else kind.parts
     for part in [part for part in spaces if part not in parts]:
@@ -76,7 +76,7 @@ def by_part(spaces: Mapping[str, SpaceSection], kind: Kind) -> dict[str, SpaceSe
 
 
 def _not_for_campaigns(name: str) -> str:
-    """A clause that a packaged space is for no campaign; "" for others."""
+    """Return a clause saying that a packaged space is not for campaigns; "" for others."""
     if name not in search_spaces.names():
         return ""
     space = search_spaces.load(name)
@@ -86,7 +86,7 @@ def _not_for_campaigns(name: str) -> str:
 
 
 def load_space(section: SpaceSection, component: str) -> Space:
-    """The search space that a section names, narrowed as it says. Raises SpecError."""
+    """Return the search space that a section names, narrowed as it specifies. Raises SpecError."""
     try:
         space = search_spaces.load(section.name)
         if space.component != component:
@@ -107,10 +107,11 @@ def load_space(section: SpaceSection, component: str) -> Space:
 
 
 def stored_spaces(text: str, *, files: bool = True) -> dict[str, Space]:
-    """The spaces of a stored specification, whole, by part; none where one of them is gone.
-    ``files``: those in files too, not the packaged ones alone.
+    """Return the spaces of a stored specification, not narrowed, by part; empty if one of them is
+    gone.
 
-    Of a campaign of a server only the names of its spaces are known.
+    ``files``: also load spaces from files, not only packaged ones. Of a campaign on a server only
+    the names of its spaces are known.
     """
     try:
         names = {p: section["name"] for p, section in json.loads(text)["spaces"].items() if section}
@@ -122,8 +123,8 @@ def stored_spaces(text: str, *, files: bool = True) -> dict[str, Space]:
 
 
 def _with_presets(space: Space, section: SpaceSection) -> Space:
-    """The space with the risky parameters of the presets asked for searched too: whoever names a
-    preset allows what it sets, alone and in other company.
+    """Return the space with the risky parameters of the selected presets searched too: naming a
+    preset allows whatever it sets, alone and in combination with others.
     """
     parameters = {
         name

@@ -1,7 +1,7 @@
-"""The specification of a campaign: a YAML file, checked whole before anything is done.
+"""The specification of a campaign: a YAML file, fully checked before anything is done.
 
-Owns the file's words, their defaults and the one line that is said about each mistake. What it
-names (spaces, workload) is looked up here too, so that a campaign never starts with a part missing.
+Owns the file's keys, their defaults and the one-line message for each mistake. The spaces and the
+workload that it names are also looked up here, so that a campaign never starts with one missing.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from tuner.documents import (
 from tuner.errors import SpecError
 from tuner.services.kinds import part_order
 
-#: Who can propose configurations; see ``tuner.propose.samplers``.
+#: Samplers that can propose configurations; see ``tuner.propose.samplers``.
 SamplerName = Literal["model", "tpe", "cmaes", "nsga2", "random", "grid"]
 
-#: Testbeds that one process can drive.
+#: Maximum number of testbeds that one process can drive.
 _MOST_TESTBEDS = 32
-#: Configurations of a comparison, which are all measured in each block.
+#: Maximum number of configurations in a comparison; all of them are measured in each block.
 _MOST_COMPARED = 20
 
 
@@ -58,7 +58,7 @@ class WorkloadSection(Section):
 NamedWorkload = Annotated[WorkloadSection, BeforeValidator(as_section)]
 
 
-#: Words of campaign files of earlier releases, which are stored with their campaigns.
+#: Keys of campaign files of earlier releases, which are stored with their campaigns.
 _FORMER = {"trials_per_race": "arms", "blocks_per_race": "blocks_per_trial"}
 
 
@@ -117,7 +117,7 @@ class StatisticsSection(Section):
 
     @property
     def given_floor(self) -> float | None:
-        """The floor as a fraction; None where it is to be chosen."""
+        """The floor as a fraction; None if it is to be chosen."""
         return None if self.floor == "auto" else self.floor
 
 
@@ -184,7 +184,7 @@ class CampaignSpec(Section):
     @model_validator(mode="before")
     @classmethod
     def _without_pilot(cls, document: object) -> object:
-        """A comparison has nothing to plan, so that it has a pilot only if it names one."""
+        """Disable the pilot of a comparison, which has nothing to plan, unless the file has one."""
         if isinstance(document, dict) and document.get("compare") and "pilot" not in document:
             return {**document, "pilot": {"blocks": 0}}
         return document
@@ -242,7 +242,7 @@ class CampaignSpec(Section):
 
     @property
     def places(self) -> tuple[TestbedSection, ...]:
-        """Where it measures, one or several."""
+        """The testbeds it measures on, one or several."""
         return self.testbeds if self.testbed is None else (self.testbed,)
 
     def named_places(self) -> list[tuple[str, TestbedSection]]:
@@ -252,19 +252,19 @@ class CampaignSpec(Section):
         return [(f"testbeds.{number}", place) for number, place in enumerate(self.testbeds)]
 
     def at(self, places: Sequence[TestbedSection]) -> CampaignSpec:
-        """The same with other ``places``, as many."""
+        """Return the same specification with as many other ``places``."""
         if self.testbed is None:
             return self.model_copy(update={"testbeds": tuple(places)})
         return self.model_copy(update={"testbed": places[0]})
 
     def to_json(self) -> str:
-        """The checked specification with every default filled in; ``from_json`` reads it back."""
+        """Return the checked specification with all defaults filled in, for ``from_json``."""
         return self.model_dump_json()
 
     @classmethod
     def from_json(cls, text: str) -> CampaignSpec:
-        """The specification stored with a campaign. Raises SpecError for one that this fstune
-        cannot read, for want of a kind of service, say.
+        """Return the specification stored with a campaign. Raises SpecError if this fstune cannot
+        read it, for example because a kind of service is not installed.
         """
         try:
             return cls.model_validate_json(text)
@@ -274,9 +274,9 @@ class CampaignSpec(Section):
 
 
 def read_spec(path: Path) -> CampaignSpec:
-    """Read and check a campaign file. Raises SpecError: file, key and reason, in one line.
+    """Read and check a campaign file. Raises SpecError with file, key and reason in one line.
 
-    Relative paths in it (spaces, workload, testbed) are taken from the file's own directory.
+    Relative paths in it (spaces, workload, testbed) are relative to the directory of the file.
     """
     directory = path.resolve().parent
 
@@ -293,8 +293,8 @@ def _resolved(name: str, directory: Path) -> str:
 
 
 def _unknown_names(document: Mapping[str, object], directory: Path) -> list[str]:
-    """The workload and the spaces that a document names although there are none, as far as it can
-    be read.
+    """Return a message for each workload and space that a document names but that cannot be loaded,
+    as far as the document is readable.
     """
 
     def name_of(section: object) -> str:

@@ -1,4 +1,4 @@
-"""The configurations and presets of a specification, and whether its spaces have them. Pure."""
+"""The configurations and presets of a specification, checked against its spaces. Pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tuner.documents import ParameterValue, meant
 
 
 def given_values(spec: CampaignSpec) -> list[tuple[str, dict[str, ParameterValue]]]:
-    """The configurations that a specification gives, with their keys in the file: values by
+    """Return the configurations that a specification gives, with their keys in the file: values by
     qualified name that differ from the baseline.
     """
     return [*first_values(spec), *compared_values(spec)]
 
 
 def first_values(spec: CampaignSpec) -> list[tuple[str, dict[str, ParameterValue]]]:
-    """Those that its search tries first."""
+    """Return the configurations that its search tries first."""
     return [(f"first.{number}", dict(values)) for number, values in enumerate(spec.first)]
 
 
 def compared_values(spec: CampaignSpec) -> list[tuple[str, dict[str, ParameterValue]]]:
-    """Those that it compares with the baseline, and searches nothing."""
+    """Return the configurations that it compares with the baseline instead of searching."""
     return [
         (
             f"compare.{name}",
@@ -34,7 +34,7 @@ def compared_values(spec: CampaignSpec) -> list[tuple[str, dict[str, ParameterVa
 
 
 def wrong_names(spec: CampaignSpec, spaces: Mapping[str, Space]) -> list[str]:
-    """What a specification names and its spaces do not have, a sentence each."""
+    """Return a sentence for each name in the specification that its spaces do not have."""
     parameters = [f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters]
     pairs = [(where, name) for where, values in given_values(spec) for name in values]
     wrong = []
@@ -48,7 +48,7 @@ def wrong_names(spec: CampaignSpec, spaces: Mapping[str, Space]) -> list[str]:
 
 
 def _wrong_presets(section: SpaceSection, space: Space) -> list[str]:
-    """The presets that are named and do not exist, a sentence each."""
+    """Return a sentence for each named preset that does not exist."""
     of = [preset.name for preset in space.presets]
     where = f"spaces.{space.component}.presets: {space.name} has no preset"
     return [

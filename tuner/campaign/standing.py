@@ -1,6 +1,4 @@
-"""How a campaign stands, for those who watch: from its rows and its plan to a record to draw.
-Pure.
-"""
+"""The standing of a campaign, derived from its rows and plan, as a record to display. Pure."""
 
 from __future__ import annotations
 
@@ -28,8 +26,8 @@ _NORMAL_95 = 1.96
 def against_baseline(
     table: ScoreTable, rules: Rules, kind: BlockKind, trials: Collection[int] | None = None
 ) -> dict[int, tuple[Estimate, int]]:
-    """For every trial, or these, its time ratio to the baseline with interval, and the number of
-    blocks of ``kind`` behind it.
+    """Return, for every trial or those given, its time ratio to the baseline with interval, and the
+    number of blocks of ``kind`` behind it.
     """
     pairs = table.pairs(kind)
     most = rules.certify_blocks if kind is BlockKind.CERTIFY else rules.race.max_blocks
@@ -46,7 +44,7 @@ def standing(
     rules: Rules,
     use: TimeUse,
 ) -> Standing:
-    """Where the campaign stands. ``use``: the wall time of its runs."""
+    """Return the standing of the campaign. ``use``: the time use of its runs."""
     kind = BlockKind.CERTIFY if plan.phase is Phase.CERTIFY else BlockKind.SEARCH
     if plan.phase is Phase.PILOT:
         kind = BlockKind.PILOT
@@ -107,14 +105,14 @@ def _expected(cost: Cost, rules: Rules) -> tuple[int | None, bool]:
 
 
 def _visible_trials(trials: Sequence[Trial], plan: Plan) -> list[Trial]:
-    """The baseline, the incumbent, then the others in the race."""
+    """The baseline, the incumbent, then the other live trials."""
     first = [BASELINE] if plan.incumbent == BASELINE else [BASELINE, plan.incumbent]
     others = [number for number in plan.live if number not in first]
     return [trials[number] for number in (*first, *others) if number < len(trials)]
 
 
 def _baseline_row(baseline: Trial, blocks: int) -> LiveTrial:
-    """The row of the baseline, which was measured in this number of blocks."""
+    """The row of the baseline, which was measured in ``blocks`` blocks."""
     return LiveTrial(BASELINE, baseline.origin, "reference", blocks, "")
 
 

@@ -1,4 +1,4 @@
-"""Pausing and cancelling a campaign from outside the process that runs it."""
+"""Pause and cancel a campaign from outside the process that runs it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REQUESTED = {Wish.PAUSE: EventKind.PAUSE_REQUESTED, Wish.CANCEL: EventKind.CANC
 
 
 class StopRequested(Exception):
-    """Somebody has asked this run to end; the text says who asked what."""
+    """This run has been requested to end; the text names the request and where it came from."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(f"asked to {request.wish} from {request.asked_by}")
@@ -29,11 +29,11 @@ class StopRequested(Exception):
 
 
 def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: datetime) -> str:
-    """Pause or cancel a campaign; returns what becomes of it, a sentence.
+    """Pause or cancel a campaign; returns what happens to it, as a sentence.
 
-    One that runs is asked: it ends at its next safe point, between two arms or blocks. One whose
-    process has died is ended here; whatever it left on its testbed stays there. One that waits for
-    a worker is taken off the queue. Raises ConflictError when there is nothing to end.
+    A running campaign gets a request, and ends at its next safe point, between two arms or blocks.
+    One whose process has died is ended here; whatever it left on its testbed stays there. One that
+    waits for a worker is taken off the queue. Raises ConflictError if there is nothing to end.
     """
     queue = Queue.find(store)
     if campaign.state is CampaignState.RUNNING:
@@ -61,9 +61,7 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
 
 
 def in_use(store: Store, campaign: str, testbeds: Collection[str] = ()) -> bool:
-    """Whether a living process runs a campaign, as far as this machine can tell, or uses one of
-    these testbeds.
-    """
+    """Whether a process not known to be dead runs the campaign or uses one of these testbeds."""
     leases = store.leases()
     leased = [each for each in leases if each.testbed in testbeds or each.campaign == campaign]
     return any(each.beat_age_s <= each.limit_s and not is_gone(each.holder) for each in leased)
@@ -75,6 +73,6 @@ def _off_queue(asked_by: str, now: datetime) -> NewEvent:
 
 def _end(store: Store, campaign: Campaign, wish: Wish, reason: str, now: datetime) -> None:
     state, kind = _ENDS[wish]
-    # That somebody wished it is data: who reads the event later goes by that.
+    # The wish is stored as data, because readers of the event rely on it.
     event = NewEvent(now, kind, f"campaign {state}", {"wish": str(wish)})
     store.move_campaign(campaign.id, state, reason, event)

@@ -1,4 +1,4 @@
-"""What a plan can say: the next step of a campaign, and how it stands."""
+"""What a plan consists of: the next step of a campaign, and its state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tuner.states import TrialState
 
 
 class Phase(StrEnum):
-    """What the campaign is busy with."""
+    """The current phase of the campaign."""
 
     PILOT = "pilot"
     SEARCH = "search"
@@ -29,9 +29,10 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Explore:
-    """Measure blocks with these arms, one on each of as many testbeds as there are ``groups``:
-    trials that come back, and new ones, which are to be stored first. ``race``: the number of this
-    round; ``number``: of the first block.
+    """Measure blocks with these arms, one block for each of ``groups``, each on its own testbed.
+
+    The arms are existing trials, and new ones, which must be stored first. ``race``: the number of
+    this round; ``number``: of the first block.
     """
 
     race: int
@@ -43,7 +44,7 @@ class Explore:
 @dataclass(frozen=True, slots=True)
 class RunBlock:
     """Measure these arms once each, in this order. ``batch`` and ``slot``: see ``Block``;
-    ``testbed``: where a block in its place was cut off.
+    ``testbed``: where an earlier block of the same slot was cut off.
     """
 
     number: int
@@ -67,7 +68,7 @@ class RunBlock:
         slot: int = 0,
         testbed: str | None = None,
     ) -> RunBlock:
-        """A block of the baseline and these trials, in a fresh random order that follows from the
+        """Return a block of the baseline and these trials, in a fresh random order derived from the
         campaign's seed and the block's number.
         """
         order = [BASELINE, *trials]
@@ -77,17 +78,18 @@ class RunBlock:
 
 @dataclass(frozen=True, slots=True)
 class RunBatch:
-    """Measure these blocks at once, each on a testbed of its own."""
+    """Measure these blocks concurrently, each on a separate testbed."""
 
     blocks: tuple[RunBlock, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """An answer; as a step, that nothing more is to be measured. ``finalist``: the one to tell of,
-    None when there was nothing worth certifying. ``others``: certificates of the other finalists.
-    ``attempt``: the number of the one that certified it. ``contributions``: what each of the
-    finalist's settings brings, at the end of a campaign.
+    """An answer; as a step, it means that nothing more is to be measured.
+
+    ``finalist``: the one to report, None if nothing was worth certifying. ``others``: certificates
+    of the other finalists. ``attempt``: the number of the attempt that certified it.
+    ``contributions``: the effect of each of the finalist's settings, at the end of a campaign.
     """
 
     finalist: int | None
@@ -109,7 +111,7 @@ Step = Explore | RunBlock | RunBatch | Finish | Halt
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a trial's measurements ended."""
+    """How the measurements of a trial ended."""
 
     state: TrialState
     reason: str
@@ -117,13 +119,13 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The next step and how things stand.
+    """The next step and the state of the campaign.
 
     ``endings``: of every trial that the judge has ended. ``decisions``: those of the newest search
-    block. ``certificate``: of the finalist that stands best. ``answer``: the best that is certified
-    so far. ``pilot``: what it found, once it has enough blocks. ``guards``: of the search so far.
-    ``best``: what looks best, where that was asked. ``adjustment``: what is taken off the fresh
-    differences of the newest attempt.
+    block. ``certificate``: of the leading finalist. ``answer``: the best certified one so far.
+    ``pilot``: its assessment, once it has enough blocks. ``guards``: of the search so far.
+    ``best``: the best candidate, if it was computed. ``adjustment``: of the fresh differences of
+    the newest attempt.
     """
 
     step: Step

@@ -1,4 +1,4 @@
-"""Signals that ask a campaign to stop, and the stretch in which it must not be disturbed."""
+"""Stop signals of a campaign, and the section during which they are held off."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from types import FrameType
 from tuner.interruption import forget, interrupt, interrupt_patiently, is_finishing
 
 _STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Signals so soon after one another are one request: a closed terminal sends several.
+#: Signals within this time (s) count as one request: a closed terminal sends several.
 _SAME_REQUEST_S = 1.0
 
-#: What a signal is answered with.
+#: Replies to a stop signal.
 STOPPING = (
     "stopping: what is under way is cut off and measured again on resume; the testbed is put back "
     "first, which takes seconds"
@@ -29,9 +29,9 @@ Handler = Callable[[int, FrameType | None], object] | int | None
 def stop_signals(say: Callable[[str], None] = lambda message: None) -> Iterator[None]:
     """Turn stop signals into KeyboardInterrupt, so that one path cleans up for all of them.
 
-    The first Ctrl-C lets a run of the workload that is under way finish; a second one, and every
-    other stop signal, does not. ``say``: is told of each at once, in the signal handler: it must
-    not wait for a lock that the main thread may hold.
+    The first Ctrl-C lets a workload run in progress finish; a second one, and every other stop
+    signal, does not. ``say``: called for each in the signal handler, so it must not wait for a lock
+    that the main thread may hold.
     """
     last_s, is_patient, stopping = float("-inf"), False, False
 
@@ -39,7 +39,7 @@ def stop_signals(say: Callable[[str], None] = lambda message: None) -> Iterator[
         nonlocal last_s, is_patient, stopping
         now_s = time.monotonic()
         if now_s - last_s < _SAME_REQUEST_S and (stopping or number == signal.SIGINT):
-            return  # the same request: it must not interrupt the answer to the one before
+            return  # the same request: it must not interrupt the handling of the first one
         last_s = now_s
         name = signal.Signals(number).name
         if not is_patient and number == signal.SIGINT and is_finishing():
@@ -61,7 +61,7 @@ def stop_signals(say: Callable[[str], None] = lambda message: None) -> Iterator[
 
 @contextmanager
 def undisturbed(say: Callable[[str], None]) -> Iterator[None]:
-    """Hold stop signals off while the testbed is put back; ``say`` gets a message for each."""
+    """Hold off stop signals while the testbed is put back; ``say`` gets a message for each."""
 
     def hold_off(number: int, frame: FrameType | None) -> None:
         say(f"{signal.Signals(number).name}: putting the testbed back first; this takes seconds")
@@ -73,7 +73,7 @@ def undisturbed(say: Callable[[str], None]) -> Iterator[None]:
 @contextmanager
 def _handling(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread receives signals, and only it may say how
+        yield  # only the main thread receives signals and may set their handlers
         return
     before = {number: signal.signal(number, handler) for number in _STOP}
     try:

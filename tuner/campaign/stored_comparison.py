@@ -1,4 +1,4 @@
-"""The comparison that a stored campaign makes, worked out of its blocks."""
+"""The comparison made by a stored campaign, computed from its blocks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tuner.store import Store
 def stored_comparison(
     store: Store, campaign: Campaign, trials: Sequence[Trial] | None = None
 ) -> NamedComparison | None:
-    """What a campaign that compares given configurations comes to so far; None for one that
-    searches, or when its workload's file is gone or is another one now.
+    """Return the results so far of a campaign that compares given configurations; None for one that
+    searches, or if its workload file is gone or has changed.
     """
     rows = store.trials(campaign.id) if trials is None else trials
     if not any(trial.origin.startswith(ORIGIN) for trial in rows):

@@ -1,7 +1,7 @@
-"""The priors of a campaign, once it is known what it compares with.
+"""The priors of a campaign, relative to its own baseline.
 
-A prior is a difference to the baseline of the campaign that measured it. After its recommendation
-was applied, what is found on the testbed is another configuration.
+A prior is a difference to the baseline of the campaign that measured it. If its recommendation has
+been applied since, the configuration found on the testbed is a different one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tuner.store import Store
 
 
 def stored_priors(store: Store, campaign: str, baseline: Configuration) -> list[Prior]:
-    """What earlier campaigns found, as differences to ``baseline``, that of this campaign."""
+    """Return the results of earlier campaigns, as differences to this campaign's ``baseline``."""
     priors = store.priors(campaign)
     baselines: dict[str, Configuration] = {}
     for earlier in {_campaign(prior) for prior in priors}:
@@ -31,8 +31,10 @@ def stored_priors(store: Store, campaign: str, baseline: Configuration) -> list[
 def compared_with(
     baseline: Configuration, priors: Sequence[Prior], baselines: Mapping[str, Configuration]
 ) -> list[Prior]:
-    """Priors as differences to ``baseline``; without those of campaigns that never compared with
-    it, and without the baseline itself. ``baselines``: of the earlier campaigns, by identifier.
+    """Convert priors to differences to ``baseline``.
+
+    Leaves out those of campaigns that never measured it, and the baseline itself. ``baselines``: of
+    the earlier campaigns, by identifier.
     """
     shifts = {
         earlier: 0.0

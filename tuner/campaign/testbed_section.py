@@ -1,4 +1,4 @@
-"""The ``testbed:`` section of a campaign file: a key for each way that a kind of service offers."""
+"""The ``testbed:`` section of a campaign file, with a key for each way to name a testbed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tuner.services.kinds import ways
 if TYPE_CHECKING:
     _Keys = Section
 else:
-    # A key for each way that a kind of service offers; of these exactly one is given.
+    # One key for each way to name a testbed; exactly one of them is given.
     _Keys = create_model(
         "_Keys",
         __base__=Section,
@@ -35,29 +35,29 @@ class TestbedSection(_Keys):
 
     @property
     def key(self) -> str:
-        """The key of the way in which it is named."""
+        """The key of the way in which the testbed is named."""
         return next(key for key in ways() if getattr(self, key) is not None)
 
     @property
     def kind(self) -> Kind:
-        """The kind of service that it is a testbed of."""
+        """The kind of service of the testbed."""
         return ways()[self.key][0]
 
     @property
     def way(self) -> Way[Any]:
-        """The way in which it is named."""
+        """The way in which the testbed is named."""
         return ways()[self.key][1]
 
     @property
     def section(self) -> Any:
-        """What stands under its key."""
+        """The content under its key."""
         return getattr(self, self.key)
 
     @property
     def own_name(self) -> str | None:
-        """What tells it from others of its kind; None for one that is the campaign's own."""
+        """Its unique name among testbeds of its kind; None if it belongs to the campaign alone."""
         return self.way.name(self.section)
 
     def of(self, section: object) -> TestbedSection:
-        """The same with another section under its key."""
+        """Return the same with another section under its key."""
         return self.model_copy(update={self.key: section})

@@ -1,4 +1,4 @@
-"""From stored measurements to the numbers that the judge takes. Pure."""
+"""Convert stored measurements to the numbers that the judge takes. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tuner.model import Block, BlockTimes, ComponentResult
 def times_of(
     results: Mapping[str, ComponentResult], components: Sequence[str]
 ) -> tuple[float, ...]:
-    """The times (s) of a run in the order of ``components``."""
+    """Return the times (s) of a run in the order of ``components``."""
     return tuple(results[name].elapsed_s for name in components)
 
 
 def mean_differences(
     blocks: Sequence[Block | BlockTimes], components: Sequence[str], weights: Sequence[float]
 ) -> dict[int, float]:
-    """Mean log time ratio to the baseline of every trial of the search."""
+    """Return the mean log time ratio of every trial of the search to the baseline."""
     return ScoreTable.of(blocks, components, weights).means()

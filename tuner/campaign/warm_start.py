@@ -1,8 +1,8 @@
-"""What a new campaign may learn from finished ones of the same store: guidance for its search.
+"""Priors for a new campaign from finished ones of the same store: guidance for its search.
 
-A campaign is similar when it tuned the same parts with the same spaces, measured the very same
-workload, and was on the same kind of testbed. What it found is evidence for nothing: another host
-or another version may be another truth, so every claim rests on new measurements.
+A campaign is similar if it tuned the same parts with the same spaces, measured exactly the same
+workload, and used the same kind of testbed. Its results are not evidence: another host or version
+may behave differently, so every claim rests on new measurements.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tuner.states import CampaignState
 from tuner.store import Store
 from tuner.store.pages import Pages
 
-#: The newest campaigns with an answer that are looked at, and the similar ones that are used.
+#: Maximum number of newest campaigns with an answer to consider, and of similar ones to use.
 _MOST_CAMPAIGNS, _MOST_SIMILAR = 100, 5
 
 
@@ -29,10 +29,11 @@ def warm_start(
     aspects: Mapping[str, Aspect],
     parameters: Collection[str],
 ) -> tuple[list[Prior], list[str]]:
-    """The priors of the newest similar campaigns, and those campaigns; of a configuration that
-    several have measured, the newest counts. Nothing unless the specification asks for it.
+    """Return the priors of the newest similar campaigns, and the identifiers of those campaigns.
 
-    ``aspects``: what the new campaign measures with; ``parameters``: qualified names.
+    If several have measured a configuration, the newest counts. Empty unless the specification asks
+    for a warm start. ``aspects``: what the new campaign measures with; ``parameters``: qualified
+    names.
     """
     if spec.warm_start != "auto" or spec.compare:
         return [], []
@@ -59,7 +60,7 @@ def _similar(
     try:
         other = CampaignSpec.from_json(old.spec)
     except SpecError:
-        return False  # of another release, or of a kind of service that is not installed
+        return False  # from another release, or of a kind of service that is not installed
     spaces = {part: section.name for part, section in other.spaces.items()}
     earlier = store.measured_with(old.id).get("workload")
     return (

@@ -1,4 +1,4 @@
-"""Whole campaigns on the simulated testbed, with a real store."""
+"""Complete campaigns on the simulated testbed, with a real store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tuner.services.simulated import SimulatedTestbed
 from tuner.store import Store
 
 THREADS = "fileserver.threads"
-#: Two first configurations, told apart by their threads.
+#: Two first configurations, distinguished by their threads.
 FAST, OTHER = {THREADS: 200}, {THREADS: 20}
 
 
@@ -29,14 +29,17 @@ def spec(
     *effects: dict[str, object],
     first: Sequence[Mapping[str, object]] = (FAST, OTHER),
     noise: float = 0.004,
-    found: Mapping[str, object] | None = None,
     **sections: object,
 ) -> CampaignSpec:
-    """A small campaign: the first configurations and one more, unless told otherwise."""
+    """A small campaign: by default, the first configurations and one more.
+
+    ``found``, if given, goes to the simulated testbed; other sections replace those of the file.
+    """
+    original = sections.pop("found", None) or {}
     document: dict[str, object] = {
         "name": "small",
         "testbed": {
-            "simulated": {"noise": noise, "effects": list(effects), "found": found or {}},
+            "simulated": {"noise": noise, "effects": list(effects), "found": original},
         },
         "spaces": {
             "fileserver": {"name": "openafs-fileserver-1.8", "only": ["threads", "dir_buffers"]},
@@ -64,12 +67,12 @@ def failing(how: str, low: int = 150) -> dict[str, object]:
 
 @dataclass
 class Recorder:
-    """An observer that remembers, and calls ``each`` with a count of the calls so far."""
+    """An observer that records everything and calls ``each`` with the number of calls so far."""
 
     each: Callable[[int], None] = lambda count: None
     events: list[Event] = field(default_factory=list)
     standings: list[Standing] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    activities: list[str] = field(default_factory=list)
     calls: int = 0
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
@@ -78,7 +81,7 @@ class Recorder:
         self._called()
 
     def doing(self, what: str) -> None:
-        self.told.append(what)
+        self.activities.append(what)
         self._called()
 
     def standing(self, standing: Standing) -> None:
@@ -86,14 +89,14 @@ class Recorder:
         self._called()
 
     def _called(self) -> None:
-        with self._counting:  # testbeds have threads of their own
+        with self._counting:  # called from the threads of several testbeds
             self.calls += 1
             count = self.calls
         self.each(count)
 
 
 def sends(at: int, *numbers: signal.Signals) -> Recorder:
-    """An observer that sends this process signals when it is called for the ``at``-th time."""
+    """Return an observer that sends this process signals in its ``at``-th call."""
 
     def each(count: int) -> None:
         if count == at:
@@ -105,25 +108,25 @@ def sends(at: int, *numbers: signal.Signals) -> Recorder:
 
 @dataclass
 class Campaign:
-    """A stored campaign; ``run`` opens its testbed afresh, as a new process would."""
+    """A stored campaign; ``run`` opens its testbed anew, as a new process would."""
 
     store: Store
     spec: CampaignSpec
     directory: Path
     id: str = ""
     testbed: SimulatedTestbed | None = None
-    held: LeaseKeeper | None = None
+    leases: LeaseKeeper | None = None
     sites: list[Site] | None = None
 
     def __post_init__(self) -> None:
         if not self.id:
             at = datetime.now(UTC)
-            made = self.store.create_campaign("small", self.spec.to_json(), self.spec.seed, at)
-            self.id = made.id
+            campaign = self.store.create_campaign("small", self.spec.to_json(), self.spec.seed, at)
+            self.id = campaign.id
 
     def prepared(self) -> Prepared:
-        stored = CampaignSpec.from_json(self.store.campaign(self.id).spec)
-        return prepare(stored, self.directory)
+        specification = CampaignSpec.from_json(self.store.campaign(self.id).spec)
+        return prepare(specification, self.directory)
 
     def run(self, observer: Recorder | None = None) -> Outcome:
         prepared = self.prepared()
@@ -138,7 +141,7 @@ class Campaign:
             self.sites or prepared.sites(self.id),
             watching,
             aspects=prepared.aspects,
-            leases=self.held,
+            leases=self.leases,
         )
         return runner.run()
 

@@ -18,15 +18,15 @@ from tuner.store import Store
 Begin = Callable[[CampaignSpec], Campaign]
 
 
-#: Marks a test that is for each kind of database; others have SQLite.
+#: Marks a test that runs with every kind of database; other tests use SQLite.
 ON_BOTH = pytest.mark.parametrize(
-    "kept", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
+    "store_place", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
 )
 
 
 @pytest.fixture
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Return where the campaigns of a test are kept."""
+def store_place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Return where the campaigns of a test are stored."""
     state = tmp_path / "state"
     if getattr(request, "param", "sqlite") == "sqlite":
         return Place(state)
@@ -37,20 +37,20 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def store(kept: Place) -> Iterator[Store]:
-    with kept.open() as opened:
-        yield opened
+def store(store_place: Place) -> Iterator[Store]:
+    with store_place.open() as store:
+        yield store
 
 
 @pytest.fixture
 def begin(store: Store, tmp_path: Path) -> Begin:
-    """Return what stores a new campaign."""
+    """Return a function that stores a new campaign."""
     return lambda spec: Campaign(store, spec, tmp_path / "state")
 
 
 @pytest.fixture(scope="module")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
-    """Return a finished campaign that tests have copies of: running it takes a second each time."""
+    """Return a finished campaign for tests to copy, because running one takes a second."""
     state = tmp_path_factory.mktemp("once") / "state"
     with Store.open(state) as store:
         campaign = Campaign(store, spec(faster()), state)
@@ -60,12 +60,12 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
 
 @pytest.fixture
 def copied(once: Campaign, tmp_path: Path) -> str:
-    """Have the store of a test begin with that campaign. Asked for before the store."""
+    """Let the store of a test begin with a copy of that campaign. Request it before ``store``."""
     shutil.copytree(once.directory, tmp_path / "state")
     return once.id
 
 
 @pytest.fixture
 def finished(copied: str, once: Campaign, store: Store, tmp_path: Path) -> Campaign:
-    """Return a campaign that has finished, with a certificate."""
+    """Return a finished campaign with a certificate."""
     return Campaign(store, once.spec, tmp_path / "state", copied)

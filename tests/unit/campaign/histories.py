@@ -1,4 +1,4 @@
-"""Histories of campaigns made up for the planner: what was measured, and what it said to it."""
+"""Made-up histories of campaigns for the planner: the measurements and the resulting plans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tuner.states import BlockState, TrialState
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 COMPONENTS = ("write", "read")
 
-#: How many times as long as the baseline's a trial's time is, by its number.
+#: Ratio of a trial's time to the baseline's, by trial number.
 Ratios = Mapping[int, float]
 
 
@@ -71,10 +71,10 @@ def trial(number: int, race: int, state: TrialState = TrialState.RUNNING) -> Tri
 
 @dataclass
 class History:
-    """A campaign as the planner sees it, and each plan that it made on the way.
+    """A campaign as the planner sees it, and every plan made on the way.
 
-    ``fails``: trials that fail, by the number of the block from which on they do. ``voids``:
-    blocks that go void. ``arm_s``: what an arm of ratio 1 lasts.
+    ``fails``: the block number from which on a trial fails, by trial. ``voids``: blocks that go
+    void. ``arm_s``: duration of one arm (s).
     """
 
     rules: Rules
@@ -92,28 +92,28 @@ class History:
         return planner(self.rules)
 
     def run(self, until: Callable[[Step], bool] = lambda step: False) -> Step:
-        """Do what one planner says until it has nothing more to say, or says a certain thing."""
+        """Execute one planner's plans until it finishes or halts, or ``until`` accepts a step."""
         planner = self.planner()
         for _ in range(5000):
             now = planner.plan(self.trials, self.blocks)
             self.plans.append(now)
             for number, ending in now.endings.items():
                 if self.trials[number].state is TrialState.RUNNING:
-                    ended = replace(self.trials[number], state=ending.state, reason=ending.reason)
-                    self.trials[number] = ended
+                    update = replace(self.trials[number], state=ending.state, reason=ending.reason)
+                    self.trials[number] = update
             match now.step:
                 case step if until(step):
                     return step
                 case Explore() as step:
-                    self.measure(self.begun(step))
+                    self.measure(self.begin(step))
                 case RunBlock() as step:
                     self.measure(step)
                 case Finish() | Halt() as step:
                     return step
         raise AssertionError("the planner finds no end")
 
-    def begun(self, step: Explore) -> RunBlock:
-        """Its new trials are stored, and the block is as the runner would begin it."""
+    def begin(self, step: Explore) -> RunBlock:
+        """Store the new trials of the step, and return the block that the runner would begin."""
         (group,) = step.groups
         order = []
         for pick in group:
@@ -126,12 +126,12 @@ class History:
         return RunBlock.shuffled(self.rules.seed, step.number, step.kind, step.race, order)
 
     def measure(self, step: RunBlock) -> None:
-        gone = {n for n in step.order if self.fails.get(n, step.number + 1) <= step.number}
-        for number in gone:
+        failed = {n for n in step.order if self.fails.get(n, step.number + 1) <= step.number}
+        for number in failed:
             self.trials[number] = replace(self.trials[number], state=TrialState.FAILED)
             self.failed_in[number] = step.number
         void = step.number in self.voids
-        arms = [n for n in step.order if n not in gone]
+        arms = [n for n in step.order if n not in failed]
         measured = tuple(
             measurement(number, position, self._times(step.number, number))
             for position, number in enumerate(arms[:1] if void else arms)

@@ -1,4 +1,4 @@
-"""A small honest guide for made-up campaigns: it goes by the mean differences of each trial."""
+"""A simple but sound guide for made-up campaigns, based on the mean differences of each trial."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tuner.propose.outlook import Contribution, Outlook
 from tuner.propose.proposer import Proposal
 from tuner.states import TrialState
 
-#: What a configuration that was never measured may gain: standard deviation, log units.
+#: Standard deviation of the gain of a configuration that was never measured, in log units.
 _UNKNOWN = 0.05
-#: The noise that is expected before there are pairs enough to tell, as so many pairs.
+#: Prior guess of the noise, and its weight in pairs.
 _GUESS, _TRUST = 0.02, 2.0
 
 
@@ -30,9 +30,10 @@ def configuration(number: int) -> Configuration:
 
 @dataclass
 class MeansGuide:
-    """Picks trials that look best, and new configurations in order of number.
+    """Picks the trials that look best, and new configurations in order of number.
 
-    ``floor``: largest loss of a component, a fraction. ``new``: so many configurations there are.
+    ``floor``: the largest loss of a component, as a fraction. ``new``: how many configurations
+    exist.
     """
 
     weights: Sequence[float]
@@ -46,7 +47,7 @@ class MeansGuide:
 
 
 class MeansView:
-    """What the differences of each trial to the baseline say; see ``tuner.campaign.guide.View``."""
+    """View of each trial's differences to the baseline; see ``tuner.campaign.guide.View``."""
 
     def __init__(
         self,
@@ -58,11 +59,11 @@ class MeansView:
         self._guide = guide
         self._outlooks: dict[int, Outlook] = {}
         self._trials = trials
-        gone = {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
-        self._free = [t for t in trials if t.number not in {BASELINE, *gone, *out}]
-        found = table.observations([BlockKind.SEARCH, BlockKind.CERTIFY])
-        scores = np.column_stack([found.logs @ np.asarray(guide.weights), found.logs])
-        self._of = {int(n): scores[found.trial == n] for n in np.unique(found.trial)}
+        failed = {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
+        self._free = [t for t in trials if t.number not in {BASELINE, *failed, *out}]
+        observations = table.observations([BlockKind.SEARCH, BlockKind.CERTIFY])
+        scores = np.column_stack([observations.logs @ np.asarray(guide.weights), observations.logs])
+        self._of = {int(n): scores[observations.trial == n] for n in np.unique(observations.trial)}
         left = [rows - rows.mean(axis=0) for rows in self._of.values()]
         squares = sum(((each**2).sum(axis=0) for each in left), np.zeros(scores.shape[1]))
         free = sum(len(each) - 1 for each in left)
@@ -72,9 +73,9 @@ class MeansView:
 
     @property
     def best(self) -> Outlook | None:
-        known = [self.outlook(t) for t in self._free if t.number in self._of]
-        found = max(known, key=lambda each: each.gain * each.feasible, default=None)
-        return found if found is not None and found.gain > 0.0 else None
+        outlooks = [self.outlook(t) for t in self._free if t.number in self._of]
+        leader = max(outlooks, key=lambda each: each.gain * each.feasible, default=None)
+        return leader if leader is not None and leader.gain > 0.0 else None
 
     def hope(self, gain: float, *, new: bool) -> float:
         none = 1.0
@@ -107,7 +108,7 @@ class MeansView:
         left = self._left() if most_new is None else min(self._left(), most_new)
         first = len(self._trials)
         order = sorted(self._free, key=lambda t: (-self.outlook(t).gain, t.number))
-        # A third of the arms come back at least.
+        # At least a third of the arms are existing trials.
         back = [t.number for t in order][: max(count // 3, count - left)]
         new = range(first, first + min(left, count - len(back)))
         return [*back, *(Proposal(configuration(n), "test") for n in new)]

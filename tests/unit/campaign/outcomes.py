@@ -1,4 +1,6 @@
-"""What must not depend on how often a campaign was cut off, and a campaign to try that with."""
+"""The results that must not depend on how often a campaign was cut off, and a campaign to test
+this.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ from tuner.propose.outlook import Contribution, Outlook
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store, problems
 
-# Without noise every number of the answer is that of the run that nobody disturbs: void blocks
-# change numbers, and with them what a simulated testbed would draw. The sampler follows nothing
-# measured.
+# Without noise every number of the answer equals that of an undisturbed run. With noise, void
+# blocks would change block numbers, and with them the random draws of a simulated testbed. The
+# sampler ignores the measurements.
 SPEC = spec(
     faster(-0.3),
     failing("start", low=250),
@@ -34,14 +36,14 @@ SPEC = spec(
 
 @dataclass(frozen=True)
 class Place:
-    """Where a campaign is kept."""
+    """Where a campaign is stored."""
 
     state: Path
     address: str | None = None
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What a command is told to find it."""
+        """The command-line options with which a command finds it."""
         database = () if self.address is None else ("--database", self.address)
         return ("--state-dir", str(self.state), *database)
 
@@ -50,7 +52,7 @@ class Place:
 
 
 class Hopeless:
-    """A guide that has nothing left to try: what has been shown is the answer."""
+    """A guide with nothing left to try, so that the best certificate so far is the answer."""
 
     best = None
     noise = Noise(0.0, ())
@@ -76,21 +78,21 @@ def write_campaign(path: Path) -> Path:
     return path
 
 
-def stored(store: Store) -> tuple[Campaign, list[Trial], list[Block]]:
-    """The newest campaign with all that was stored of it."""
+def newest_campaign(store: Store) -> tuple[Campaign, list[Trial], list[Block]]:
+    """Return the newest campaign with its trials and blocks."""
     campaign = store.campaigns()[0]
     return campaign, store.trials(campaign.id), store.blocks(campaign.id)
 
 
 def measured(blocks: Sequence[Block]) -> dict[tuple[int, int], Measurement]:
-    """All measurements by block and trial; none is there twice."""
-    found = [((b.number, m.trial), m) for b in blocks for m in b.measurements]
-    assert len(dict(found)) == len(found)
-    return dict(found)
+    """Return all measurements by block and trial, and check that none is stored twice."""
+    pairs = [((b.number, m.trial), m) for b in blocks for m in b.measurements]
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
 
 
 def check_decisions(campaign: Campaign, trials: Sequence[Trial], blocks: Sequence[Block]) -> None:
-    """Whether a campaign has ended, and all that was decided follows from what is stored."""
+    """Check that a campaign has ended, and that every decision follows from the stored rows."""
     assert campaign.state is CampaignState.FINISHED
     assert campaign.recommendation is not None
     failed = {trial.number for trial in trials if trial.state is TrialState.FAILED}
@@ -107,22 +109,22 @@ def check_decisions(campaign: Campaign, trials: Sequence[Trial], blocks: Sequenc
 
 
 def outcome(place: Place) -> object:
-    """All that must not depend on kills: who was tried, how that ended, what counts as measured,
-    and the answer with every number in it.
+    """Return everything that must not depend on kills: the trials and how each ended, the
+    measurements that count, and the answer with all its numbers.
     """
     with place.open() as store:
         assert problems(store) == []
-        campaign, trials, blocks = stored(store)
+        campaign, trials, blocks = newest_campaign(store)
     check_decisions(campaign, trials, blocks)
     complete = [b for b in blocks if b.state is BlockState.COMPLETE]
-    found = Counter(
+    counts = Counter(
         (b.kind, b.race, m.trial, m.requested, m.effective, times(m))
         for b in complete
         for m in b.measurements
     )
     references = Counter((b.kind, b.race, r.name) for b in complete for r in b.references)
-    told = [(t.configuration, t.race, t.origin, t.state, t.reason) for t in trials]
-    return told, found, references, campaign.recommendation
+    rows = [(t.configuration, t.race, t.origin, t.state, t.reason) for t in trials]
+    return rows, counts, references, campaign.recommendation
 
 
 def times(measurement: Measurement) -> tuple[tuple[str, float], ...]:

@@ -1,4 +1,4 @@
-"""A state directory with a campaign file, written from a template, and the command on them."""
+"""A state directory with a campaign file, written from a template, and the command line on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tuner.store import Store
 
 
 class Place:
-    """``usual``: what the template says unless a test writes something else."""
+    """``usual``: default values of the template, which a test can override."""
 
     def __init__(self, directory: Path, template: str, usual: Mapping[str, object]) -> None:
         self.state = directory / "state"
@@ -27,6 +27,6 @@ class Place:
         return CliRunner().invoke(app, [*arguments, "--state-dir", str(self.state)])
 
     def kinds(self) -> list[BlockKind]:
-        """Of the blocks of the newest campaign."""
+        """Return the kinds of the blocks of the newest campaign."""
         with Store.open(self.state) as store:
             return [block.kind for block in store.blocks(store.campaign("last").id)]

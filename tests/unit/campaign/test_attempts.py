@@ -1,4 +1,4 @@
-"""Attempts at a certificate: what belongs to which, and the error that they share."""
+"""Attempts at a certificate: which blocks belong to which attempt, and the error they share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``floor: auto``: chosen from the pilot before the search, stored, and kept whatever comes."""
+"""``floor: auto``: chosen from the pilot before the search, stored, and kept from then on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tuner.campaign.identity import aspects
 from tuner.campaign.rules import Floors, Rules, rules_of, settled_rules, stored_rules
 from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.errors import SpecError
-from tuner.judge import pilot as judged
+from tuner.judge import pilot as pilot_module
 from tuner.judge.certify import Certificate, certify_several
 from tuner.judge.floors import FLOORS, FloorChoice
 from tuner.judge.pilot import Pilot, PilotBlock, assess_pilot
@@ -40,36 +40,36 @@ pilot: {{blocks: 8, override: true}}
 statistics: {{floor: {floor}, delta: 5%}}
 """
 FASTER = "{parameter: cache_manager.daemons, low: 1, change: -0.2}"
-#: Everything faster, but for one component that takes a third longer.
+#: Everything is faster, except one component that takes a third longer.
 TRADE_OFF = (
     f"{FASTER}, {{parameter: cache_manager.daemons, low: 1, change: 0.6, components: [metadata]}}"
 )
 
 
 class FloorPlace(Place):
-    """A place that tells of the floor of its newest campaign."""
+    """A place that reports the floor of its newest campaign."""
 
     def rules(self) -> Rules:
-        """Those that the newest campaign is judged by."""
+        """The rules by which the newest campaign is judged."""
         with Store.open(self.state) as store:
             campaign = store.campaign("last")
             return stored_floor(store, campaign.id, stored_rules(campaign))
 
     def floor(self) -> float:
-        """The floor that the newest campaign tells of."""
-        floor = self.chosen().data["floor"]
+        """The floor recorded in the newest campaign."""
+        floor = self.choice().data["floor"]
         assert isinstance(floor, float)
         return floor
 
-    def chosen(self) -> Event:
-        """What the newest campaign tells of its choice."""
+    def choice(self) -> Event:
+        """The event in which the newest campaign records its choice."""
         with Store.open(self.state) as store:
             kinds = [EventKind.FLOOR_CHOSEN]
-            (found,) = store.events(store.campaign("last").id, kinds=kinds)
-        return found
+            (event,) = store.events(store.campaign("last").id, kinds=kinds)
+        return event
 
-    def told(self) -> list[tuple[str, object]]:
-        """The kind of every event of the newest campaign, with its block or its floor."""
+    def events(self) -> list[tuple[str, object]]:
+        """The kind of every event of the newest campaign, with its floor or its block."""
         with Store.open(self.state) as store:
             events = store.events(store.campaign("last").id)
         return [(e.kind, e.data.get("floor", e.data.get("block"))) for e in events]
@@ -87,18 +87,20 @@ def place(tmp_path: Path) -> FloorPlace:
 
 
 @pytest.mark.slow
-def test_it_is_chosen_before_the_search_and_shown(place: FloorPlace) -> None:
+def test_the_floor_is_chosen_before_the_search_and_shown(place: FloorPlace) -> None:
     place.write()
     assert place.fstune("run", str(place.file)).exit_code == 0
-    told = place.told()
-    (chosen,) = [number for number, (kind, _) in enumerate(told) if kind == EventKind.FLOOR_CHOSEN]
-    assert told[chosen + 1 :].index(("block-started", place.first_search_block())) >= 0
-    assert ("block-started", place.first_search_block()) not in told[:chosen]
+    events = place.events()
+    (position,) = [
+        number for number, (kind, _) in enumerate(events) if kind == EventKind.FLOOR_CHOSEN
+    ]
+    assert events[position + 1 :].index(("block-started", place.first_search_block())) >= 0
+    assert ("block-started", place.first_search_block()) not in events[:position]
     rules = place.rules()
-    assert rules.race.floor == told[chosen][1]
+    assert rules.race.floor == events[position][1]
     assert rules.race.floor in FLOORS
-    shown = " ".join(place.fstune("show").output.split())
-    assert f"{100 * rules.race.floor:.1f}% is the smallest floor that a configuration" in shown
+    output = " ".join(place.fstune("show").output.split())
+    assert f"{100 * rules.race.floor:.1f}% is the smallest floor that a configuration" in output
     with Store.open(place.state) as store:
         answer = store.campaign("last").recommendation
     assert answer is not None
@@ -132,15 +134,15 @@ def test_few_measurements_have_a_larger_floor(place: FloorPlace) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_told_where_the_budget_holds_no_certification(place: FloorPlace) -> None:
-    """Such a pilot is refused, and its campaign goes on only because it is to."""
+def test_the_reason_is_reported_when_the_budget_allows_no_certification(place: FloorPlace) -> None:
+    """Such a pilot is refused; the campaign continues only because it is told to override it."""
     place.write(budget="wall_time: 20m")
     place.file.write_text(place.file.read_text() + "certification: {share: 2%}\n")
     assert place.fstune("run", str(place.file)).exit_code == 0
     assert place.first_search_block() > 1
-    chosen, reason = place.chosen(), "not even a floor of 50.0% is likely to be shown"
-    assert chosen.data["floor"] == FLOORS[-1]
-    assert reason in chosen.message
+    choice_event, reason = place.choice(), "not even a floor of 50.0% is likely to be shown"
+    assert choice_event.data["floor"] == FLOORS[-1]
+    assert reason in choice_event.message
     assert place.rules().floor == FLOORS[-1]
     with Store.open(place.state) as store:
         campaign = store.campaign("last")
@@ -156,7 +158,7 @@ def test_it_is_told_where_the_budget_holds_no_certification(place: FloorPlace) -
 
 @pytest.mark.slow
 def test_the_certificate_is_held_to_it(place: FloorPlace) -> None:
-    """A loss of 28% in one component breaks a floor of 10% and keeps none that the noise allows."""
+    """A loss of 28% in one component breaks a floor of 10%, but meets a floor of 50%."""
     place.write(noise=0.01, effect=TRADE_OFF)
     assert place.fstune("run", str(place.file)).exit_code == 0
     assert place.rules().race.floor == 0.10
@@ -173,10 +175,10 @@ def test_the_certificate_is_held_to_it(place: FloorPlace) -> None:
 
 
 @pytest.mark.slow
-def test_a_resumed_campaign_keeps_what_was_chosen(
+def test_a_resumed_campaign_keeps_the_chosen_floor(
     place: FloorPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever another release would choose from the same pilot."""
+    """Even if another release would choose differently from the same pilot."""
     place.write()
     assert place.fstune("pilot", str(place.file)).exit_code == 0
     before = place.rules().race.floor
@@ -184,10 +186,10 @@ def test_a_resumed_campaign_keeps_what_was_chosen(
     def other(*_: object) -> FloorChoice:
         return FloorChoice(0.47, 0.9, "another release thinks so")
 
-    monkeypatch.setattr(judged, "choose_floor", other)
+    monkeypatch.setattr(pilot_module, "choose_floor", other)
     assert place.fstune("resume").exit_code == 0
-    told = [floor for kind, floor in place.told() if kind == EventKind.FLOOR_CHOSEN]
-    assert told == [before]
+    floors = [floor for kind, floor in place.events() if kind == EventKind.FLOOR_CHOSEN]
+    assert floors == [before]
     with Store.open(place.state) as store:
         answer = store.campaign("last").recommendation
     assert answer is not None
@@ -198,14 +200,16 @@ def test_a_resumed_campaign_keeps_what_was_chosen(
 def test_a_resumed_campaign_stays_as_strict_as_it_began(
     place: FloorPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A long campaign of a quiet testbed is strict, also if another release would choose a floor
+    """A long campaign on a quiet testbed is strict, even if another release would choose a floor
     that cannot be shown.
     """
     place.write(noise=0.01, budget="wall_time: 6h")
     assert place.fstune("pilot", str(place.file)).exit_code == 0
-    assert place.chosen().data["floors"] == Floors.STRICT
+    assert place.choice().data["floors"] == Floors.STRICT
     assert place.rules().floors is Floors.STRICT
-    monkeypatch.setattr(judged, "choose_floor", lambda *_: FloorChoice(1e-6, 0.0, "never shown"))
+    monkeypatch.setattr(
+        pilot_module, "choose_floor", lambda *_: FloorChoice(1e-6, 0.0, "never shown")
+    )
     alphas = []
 
     def watched(
@@ -228,7 +232,9 @@ def choice(**data: str | float) -> Event:
 
 
 def quiet_pilot(rules: Rules) -> Pilot:
-    """By these rules, of a testbed that shows a floor of 10% but none of a hundredth of that."""
+    """Return the pilot of a testbed that can show a floor of 10%, but not one of a hundredth of
+    that.
+    """
     assert rules.pilot is not None
     count, blocks = len(rules.components), []
     for seed in range(8):
@@ -239,10 +245,10 @@ def quiet_pilot(rules: Rules) -> Pilot:
 
 
 @pytest.mark.parametrize(("floor", "floors"), [(0.1, Floors.STRICT), (0.001, Floors.BOUNDED)])
-def test_what_an_earlier_release_chose_decides_whether_it_is_strict(
+def test_the_floor_chosen_by_an_earlier_release_decides_whether_it_is_strict(
     floor: float, floors: Floors
 ) -> None:
-    """It did not write that down; measurements had no part in it."""
+    """That release did not store it; the budget of measurements played no part."""
     budget = {"wall_time": "6h", "measurements": 8}
     rules = rules_of(spec(budget=budget), load_workload("mixed-use"))
     again = chosen_floor([choice(floor=floor, reason="as then")], rules)
@@ -251,7 +257,7 @@ def test_what_an_earlier_release_chose_decides_whether_it_is_strict(
     assert settled_rules(rules, quiet_pilot(rules)).floors is Floors.BOUNDED
 
 
-def test_the_first_choice_counts_and_a_given_word_is_kept() -> None:
+def test_the_first_choice_counts_and_an_explicit_setting_is_kept() -> None:
     rules = rules_of(spec(), load_workload("mixed-use"))
     both = [
         choice(floor=0.1, reason="first", floors="strict"),
@@ -263,8 +269,8 @@ def test_the_first_choice_counts_and_a_given_word_is_kept() -> None:
     assert floor_sentence([]) == ""
     bounded = rules_of(spec(certification={"floors": "bounded"}), load_workload("mixed-use"))
     assert chosen_floor(both, bounded).floors is Floors.BOUNDED
-    given = rules_of(spec("5%"), load_workload("mixed-use"))
-    assert chosen_floor(both, given) == given
+    explicit = rules_of(spec("5%"), load_workload("mixed-use"))
+    assert chosen_floor(both, explicit) == explicit
 
 
 def spec(text: str = "auto", pilot: int = 8, **sections: object) -> CampaignSpec:
@@ -287,9 +293,9 @@ def test_the_file_says_auto_or_a_share(place: FloorPlace) -> None:
     assert CampaignSpec.from_json(spec().to_json()) == spec()
     for wrong in ("often", "[1]", "5", "true", "0"):
         place.write(floor=wrong)
-        with pytest.raises(SpecError, match=r"statistics\.floor: write a share") as told:
+        with pytest.raises(SpecError, match=r"statistics\.floor: write a share") as error:
             read_spec(place.file)
-        assert str(told.value).count("statistics.floor") == 1
+        assert str(error.value).count("statistics.floor") == 1
 
 
 def test_it_needs_a_pilot(place: FloorPlace) -> None:
@@ -308,13 +314,13 @@ def test_rules_wait_for_the_pilot() -> None:
     assert rules.pilot.floor is None
     assert settled_rules(rules, None).auto_floor
     assert chosen_floor([], rules) == rules
-    given = rules_of(spec("50%"), workload)
-    assert not given.auto_floor
-    assert given.floor == given.race.floor == rules.race.floor
+    explicit = rules_of(spec("50%"), workload)
+    assert not explicit.auto_floor
+    assert explicit.floor == explicit.race.floor == rules.race.floor
 
     def floor(of: Rules) -> object:
         document = aspects({}, workload, of, {})["statistics"].document
         assert isinstance(document, dict)
         return document["race"]["floor"]
 
-    assert (floor(rules), floor(given)) == ("auto", 0.5)
+    assert (floor(rules), floor(explicit)) == ("auto", 0.5)

@@ -1,5 +1,5 @@
-"""What a campaign has spent, and how long it will take: by time or by measurements, which ends
-first.
+"""The cost of a campaign so far and how long it will take, by time or by measurements, whichever
+ends first.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def test_a_comparison_ends_when_every_configuration_has_had_its_blocks() -> None
     assert replace(compared, compares=False).most_measurements is None
 
 
-def test_what_goes_on_between_blocks_is_expected_to_go_on() -> None:
+def test_overhead_between_blocks_is_expected_to_continue() -> None:
     cost = Cost(seconds=600.0, measurements=60)
     limits = rules(budget_s=6000.0, budget_measurements=None)
     assert cost.left_s(TimeUse(wall_s=900.0), limits) == pytest.approx(1.5 * 5400.0)
-    # Bringing the testbed up is done, however long it took.
+    # The testbed is brought up only once, however long that takes.
     slow_start = TimeUse(wall_s=900.0, testbed_s=300.0)
     assert cost.left_s(slow_start, limits) == pytest.approx(5400.0)
 
 
-def test_what_fits_is_told_by_the_pace_and_by_the_number() -> None:
+def test_the_remaining_arms_follow_from_pace_and_count() -> None:
     cost = Cost(seconds=600.0, measurements=60)
     assert cost.arms_left(rules(budget_s=1000.0)) == pytest.approx(40.0)
     assert cost.arms_left(rules(budget_s=1000.0, budget_measurements=70)) == pytest.approx(10.0)
@@ -52,12 +52,12 @@ def test_what_fits_is_told_by_the_pace_and_by_the_number() -> None:
     assert cost.arms_left(rules(budget_s=500.0)) == 0.0
 
 
-def test_a_void_block_that_measured_nothing_tells_no_pace() -> None:
+def test_a_void_block_without_measurements_gives_no_pace() -> None:
     cost = Cost(seconds=3.0, measurements=0)
     assert cost.arms_left(rules(budget_s=500.0)) == math.inf
     assert cost.arms_left(rules(budget_s=500.0, budget_measurements=9)) == 9.0
 
 
-def test_nothing_measured_tells_nothing() -> None:
+def test_without_measurements_nothing_can_be_estimated() -> None:
     assert Cost(0.0, 0).left_s(TimeUse(wall_s=5.0), rules()) is None
     assert Cost(0.0, 0).pace(TimeUse(wall_s=5.0)) == 1.0

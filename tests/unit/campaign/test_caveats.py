@@ -22,5 +22,5 @@ def test_one_changed_setting_was_not_measured_together_with_others(
     changed: dict[str, Value], caveat: bool
 ) -> None:
     baseline = Configuration.of(BASELINE)
-    said = measured_together(Configuration.of(BASELINE | changed), baseline)
-    assert bool(said) is caveat
+    caveats = measured_together(Configuration.of(BASELINE | changed), baseline)
+    assert bool(caveats) is caveat

@@ -1,4 +1,4 @@
-"""Attempts at a certificate in a plan: begun, given up, won, and followed by better ones."""
+"""Attempts at a certificate in a plan: begun, given up, successful, and followed by better ones."""
 
 from __future__ import annotations
 
@@ -49,25 +49,27 @@ def test_an_answer_once_certified_stays_one() -> None:
         assert plan.answer.certificate is not None
         assert plan.answer.certificate.outcome is CertificateOutcome.CERTIFIED
         bounds.append((plan.answer.finalist, plan.answer.certificate.least_improvement))
-    # More of the same may lower what it gains at least; what takes its place never does.
+    # Further blocks may lower the smallest gain shown; a replacement never does.
     for (before, least), (after, better) in pairwise(bounds):
         assert after == before or better > least
 
 
 def attempt(gain: float, finalist: int, blocks: int = 12) -> Certification:
-    """How an attempt stands whose finalist gains so much in every block."""
+    """Return the state of an attempt whose finalist has this gain in every block, plus noise."""
     rng = random.Random(finalist)
     pairs = {
         finalist: [
             PairedTimes((math.exp(-gain + rng.gauss(0.0, 0.02)),), (1.0,)) for _ in range(blocks)
         ]
     }
-    found = certify_several(pairs, (1.0,), floor=0.3, alpha=0.01, max_n=blocks)
-    return Certification(found, (), ())
+    certificates = certify_several(pairs, (1.0,), floor=0.3, alpha=0.01, max_n=blocks)
+    return Certification(certificates, (), ())
 
 
 def certified_then(ratio: float) -> History:
-    """A trial is certified, and in all fresh blocks after that its time is ``ratio``."""
+    """Run a campaign that certifies a trial, whose time ratio is ``ratio`` in all blocks after
+    that.
+    """
     history = History(rules(max_trials=3, certify_blocks=12), {1: 0.93}, noise=0.02)
     history.run(until=lambda step: history.plans[-1].answer is not None)
     history.ratios = {1: ratio}
@@ -89,28 +91,28 @@ def test_what_is_certified_gets_further_fresh_blocks() -> None:
 
 
 @pytest.mark.slow
-def test_further_blocks_that_leave_a_certificate_open_do_not_take_it_back() -> None:
+def test_further_blocks_that_leave_a_certificate_open_do_not_withdraw_it() -> None:
     history = certified_then(1.0)
     first = next(p.answer for p in history.plans if p.answer is not None)
     assert history.plans[-1].answer == first
     assert history.plans[-1].step == Finish(first.finalist, first.certificate, attempt=1)
 
 
-def test_further_blocks_that_speak_against_it_take_a_certificate_back() -> None:
+def test_further_blocks_that_contradict_a_certificate_withdraw_it() -> None:
     history = certified_then(1.5)
     assert history.plans[-1].answer is None
     assert certified(history.plans[-1].step) is None
 
 
 def answer(attempts: list[Certification], expected: dict[int, tuple[float, int]]) -> int | None:
-    """The answer when trials are expected to gain so much, with so many settings."""
+    """Return the answer, given the expected gain and the number of settings of each trial."""
 
     def outlook(trial: int) -> Outlook:
         gain, changes = expected[trial]
         return Outlook(Configuration.of({}), gain, 0.01, 1.0, (), changes)
 
-    found = best_certified(attempts, outlook, 0.02)
-    return None if found is None else found.finalist
+    finish = best_certified(attempts, outlook, 0.02)
+    return None if finish is None else finish.finalist
 
 
 def test_a_later_certificate_is_the_answer_unless_an_earlier_one_gains_more_for_certain() -> None:
@@ -133,7 +135,8 @@ def test_a_later_certificate_is_the_answer_unless_an_earlier_one_gains_more_for_
 @pytest.mark.parametrize(
     ("gain", "changes", "finalist"),
     [
-        # As many settings, more, fewer: at least as good, better by delta, not worse by it.
+        # With as many settings it must be at least as good, with more better by delta, with fewer
+        # not worse by delta.
         (0.201, 2, 2),
         (0.199, 2, 1),
         (0.215, 3, 1),
@@ -149,7 +152,7 @@ def test_a_later_certificate_is_the_answer_when_all_measurements_still_say_so(
     assert answer(attempts, {1: (0.2, 2), 2: (gain, changes)}) == finalist
 
 
-def test_it_stops_at_the_first_certificate_where_it_is_told_to() -> None:
+def test_it_stops_at_the_first_certificate_if_asked_to() -> None:
     history = History(rules(stop_certified=True), {1: 0.9, 5: 0.7})
     assert certified(history.run()) == 1
     assert history.blocks[-1].kind is BlockKind.CERTIFY
@@ -175,7 +178,7 @@ def test_a_finalist_that_fails_is_not_recommended() -> None:
 
 
 def test_what_is_certified_once_stays_the_answer_though_it_fails_later() -> None:
-    """Its fresh blocks said so; but what fails is not recommended."""
+    """Its fresh blocks showed a gain, but a configuration that fails is not recommended."""
     whole = History(rules(max_trials=6), {1: 0.9})
     whole.run()
     last_fresh = max(b.number for b in whole.blocks if b.kind is BlockKind.CERTIFY)
@@ -185,7 +188,7 @@ def test_what_is_certified_once_stays_the_answer_though_it_fails_later() -> None
 
 
 def test_an_attempt_goes_on_with_its_finalist_while_its_blocks_look_bad() -> None:
-    """The next best is no finalist of blocks that were begun for another."""
+    """The runner-up does not become a finalist in blocks that were begun for another trial."""
     history = History(rules(max_trials=3), {1: 0.9, 2: 0.95})
     history.run(until=begins_an_attempt)
     step = history.plans[-1].step
@@ -201,7 +204,7 @@ def test_an_attempt_goes_on_with_its_finalist_while_its_blocks_look_bad() -> Non
 
 
 @pytest.mark.slow
-def test_an_attempt_that_is_lost_is_given_up_for_what_looks_better_now() -> None:
+def test_a_hopeless_attempt_is_given_up_for_a_better_candidate() -> None:
     history = History(rules(certify_blocks=20), {1: 0.9})
     history.run(until=begins_an_attempt)
     history.ratios = {1: 1.0, 5: 0.9}
@@ -221,7 +224,7 @@ def test_each_attempt_has_less_error() -> None:
     assert last.certificate.alpha == pytest.approx(0.4 * 0.6 * 0.025)
 
 
-def test_certification_looks_at_no_search_block() -> None:
+def test_certification_ignores_search_blocks() -> None:
     history = History(rules(max_trials=3), {1: 0.9})
     step = history.run()
     assert isinstance(step, Finish)
@@ -237,10 +240,10 @@ def test_certification_looks_at_no_search_block() -> None:
 
 
 def swapped(block: Block) -> tuple[Measurement, ...]:
-    """Its measurements with the times of others."""
+    """Return the measurements of the block with their times exchanged."""
     times = [m.components for m in block.measurements]
-    found = zip(block.measurements, [*times[1:], *times[:1]], strict=True)
-    return tuple(replace(m, components=components) for m, components in found)
+    pairs = zip(block.measurements, [*times[1:], *times[:1]], strict=True)
+    return tuple(replace(m, components=components) for m, components in pairs)
 
 
 def test_certification_stops_at_its_last_block() -> None:

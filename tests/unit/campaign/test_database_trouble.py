@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from tests.postgresql import Server, running
-from tests.unit.campaign.outcomes import Place, outcome, stored, write_campaign
+from tests.unit.campaign.outcomes import Place, newest_campaign, outcome, write_campaign
 from tuner.errors import StoreError
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
@@ -25,13 +25,13 @@ from tuner.store import Store
 pytestmark = pytest.mark.slow
 
 FSTUNE = (sys.executable, "-c", "from tuner.cli import main; main()")
-#: In whole megabytes; a database of PostgreSQL takes eight.
+#: Whole megabytes; a PostgreSQL database takes eight.
 DISK_BYTES = 24 << 20
-#: What a campaign finds free: less than its write-ahead log takes, enough for its beginning.
+#: Free space at the start: less than the campaign's write-ahead log takes, enough to begin.
 FREE_BYTES = 1 << 20
-#: How a server is stopped, and while which measurement is being stored.
+#: The signal that stops the server, by the number of the measurement that is being stored.
 RESTARTS = {4: signal.SIGINT, 8: signal.SIGQUIT}
-#: The measurement whose number is in the table waits there until it is taken out.
+#: Storing a measurement whose number is in the table waits until the number is deleted.
 GATE = (
     "CREATE TABLE gate (number integer) TABLESPACE pg_default",
     """
@@ -47,7 +47,7 @@ GATE = (
 
 
 class SmallDisk:
-    """A disk in memory, mounted in a namespace of its own: gone when its keeper ends."""
+    """An in-memory disk in its own mount namespace, which disappears with its keeper process."""
 
     def __init__(self, directory: Path) -> None:
         script = 'mount -t tmpfs -o size="$1",mode=777 tmpfs "$2" && echo ready && exec cat'
@@ -61,15 +61,15 @@ class SmallDisk:
         assert self._keeper.stdout is not None
         assert self._keeper.stdout.readline() == "ready\n"
         self.directory = directory
-        #: What is run by this command sees the disk.
+        #: Command prefix for programs that see the disk.
         self.within = ("nsenter", "--mount", f"--target={self._keeper.pid}", "--")
-        #: Where those that do not see it find it.
+        #: The path of the disk for other processes.
         self.outside = Path(f"/proc/{self._keeper.pid}/root{directory}")
 
     def fill(self, free_bytes: int = 0) -> None:
-        """Leave so much of it."""
+        """Fill the disk, except for ``free_bytes``."""
         left = os.statvfs(self.outside)
-        # Somebody may be faster and take some of it.
+        # Another process may take some of the space first.
         with suppress(OSError), (self.outside / "ballast").open("wb", buffering=0) as ballast:
             ballast.write(bytes(left.f_bavail * left.f_frsize - free_bytes))
 
@@ -105,18 +105,18 @@ def campaign_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expected(
     campaign_file: Path, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> object:
-    """Return how the campaign ends when nothing fails."""
+    """Return the outcome of the campaign when nothing fails."""
     calm = Place(tmp_path_factory.mktemp("calm"))
     with started(campaign_file, calm, environment) as process:
-        _, said = process.communicate()
-    assert process.returncode == 0, said
+        _, output = process.communicate()
+    assert process.returncode == 0, output
     return outcome(calm)
 
 
 def started(
     file: Path, place: Place, environment: dict[str, str], within: Sequence[str] = ()
 ) -> subprocess.Popen[str]:
-    """A new campaign in a process of its own."""
+    """Start a new campaign in a separate process."""
     return subprocess.Popen(
         [*within, *FSTUNE, "run", str(file), *place.options],
         env=environment,
@@ -127,24 +127,24 @@ def started(
 
 
 def taken_up(place: Place, environment: dict[str, str], within: Sequence[str] = ()) -> None:
-    """Resume a campaign, to its end."""
+    """Resume a campaign and run it to its end."""
     resume = [*within, *FSTUNE, "resume", *place.options]
     done = subprocess.run(resume, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def check_that_it_stopped(process: subprocess.Popen[str]) -> None:
-    """Whether a campaign ends by itself, and says why and what to do."""
-    _, said = process.communicate()
-    assert process.returncode == StoreError.exit_code, said
-    assert said.splitlines()[-1].startswith("fstune: ")
-    assert "its disk is full; make room and resume" in said.splitlines()[-1]
-    assert "Traceback" not in said
+    """Check that a campaign ends on its own, and says why and what to do."""
+    _, output = process.communicate()
+    assert process.returncode == StoreError.exit_code, output
+    assert output.splitlines()[-1].startswith("fstune: ")
+    assert "its disk is full; make room and resume" in output.splitlines()[-1]
+    assert "Traceback" not in output
 
 
 def check_that_it_was_cut_off(store: Store) -> None:
-    """Whether something had been measured by then, and no block was left out of the account."""
-    campaign, _, blocks = stored(store)
+    """Check that something had been measured before the stop, and that no block is missing."""
+    campaign, _, blocks = newest_campaign(store)
     assert campaign.state is CampaignState.FINISHED
     events = [event.kind for event in store.events(campaign.id)]
     first, second = (n for n, kind in enumerate(events) if kind == "campaign-started")
@@ -217,26 +217,26 @@ def test_a_campaign_waits_for_a_server_that_is_restarted(
     name = postgresql.new(template)
     place = Place(tmp_path / "state", postgresql.url(name))
     gates(postgresql, name, *RESTARTS)
-    said = ""
+    output = ""
     with started(campaign_file, place, environment) as process:
         assert process.stderr is not None
         for number, how in RESTARTS.items():
             await_gate(postgresql, name, number)
             postgresql.stop(how)
             while "does not answer; waiting" not in (line := process.stderr.readline()):
-                assert process.poll() is None, said + line
-                said += line
-            said += line
+                assert process.poll() is None, output + line
+                output += line
+            output += line
             postgresql.start()
             postgresql.execute(f"DELETE FROM gate WHERE number = {number}", name)
-        said += process.communicate()[1]
-    assert process.returncode == 0, said
-    assert said.count("does not answer; waiting") == len(RESTARTS)
-    assert said.count("answers again") == len(RESTARTS)
+        output += process.communicate()[1]
+    assert process.returncode == 0, output
+    assert output.count("does not answer; waiting") == len(RESTARTS)
+    assert output.count("answers again") == len(RESTARTS)
     with place.open() as store:
-        campaign, _, blocks = stored(store)
+        campaign, _, blocks = newest_campaign(store)
         events = store.events(campaign.id)
-    # It went on where it was: nothing was measured again, and nothing was told twice.
+    # It continued where it was: nothing was measured again, and no event was stored twice.
     assert all(block.state is BlockState.COMPLETE for block in blocks)
     assert [event.number for event in events] == list(range(1, len(events) + 1))
     assert sum(event.kind == "campaign-started" for event in events) == 1
@@ -244,7 +244,7 @@ def test_a_campaign_waits_for_a_server_that_is_restarted(
 
 
 def gates(server: Server, database: str, *numbers: int) -> None:
-    """Let a campaign wait in the middle of storing the measurements of these numbers."""
+    """Make a campaign wait while it stores the measurements with these numbers."""
     for statement in GATE:
         server.execute(statement, database)
     for number in numbers:
@@ -252,7 +252,7 @@ def gates(server: Server, database: str, *numbers: int) -> None:
 
 
 def await_gate(server: Server, database: str, number: int) -> None:
-    """Wait until it is there: one less is stored, and its transaction is held up."""
+    """Wait until storing that measurement is held up: one measurement fewer is stored."""
     deadline = time.monotonic() + 100.0
     question = (
         f"SELECT (SELECT count(*) FROM measurement) = {number - 1} AND EXISTS (SELECT FROM "

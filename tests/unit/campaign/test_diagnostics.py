@@ -1,4 +1,4 @@
-"""What a campaign does with what was counted around its arms."""
+"""What a campaign does with the diagnostics of its arms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLENTY_KIB = 1 << 20
 
 @dataclass
 class Staged:
-    """An engine that comes to every stage, while ``client`` counts what it fetches."""
+    """An engine that runs every stage, while ``client`` counts what it fetches."""
 
     inner: Engine
     workload: Workload
@@ -46,7 +46,7 @@ class Staged:
         return replace(run_stages(self.workload.spec, make_cold, stage, one), cpu_s=0.5)
 
     def end_runs(self, prefix: str) -> None:
-        """Nothing goes on by itself."""
+        """Nothing keeps running."""
 
     def clean_leftovers(self, prefix: str) -> None:
         """Nothing is ever left."""
@@ -54,7 +54,7 @@ class Staged:
 
 @dataclass
 class Counting:
-    """The simulated testbed with a server and a client that count."""
+    """The simulated testbed with a server and a client that have counters."""
 
     inner: testbeds.Testbed
     fetched_kib: int
@@ -97,18 +97,18 @@ def run(campaign: Campaign, fetched_kib: int, server: Host | None = None) -> Out
 
 
 @pytest.mark.slow
-def test_what_was_counted_is_stored_with_every_measurement(
+def test_diagnostics_are_stored_with_every_measurement(
     begin: Begin,
 ) -> None:
     campaign = begin(spec(workload=SMALL))
     assert run(campaign, PLENTY_KIB).campaign.state is CampaignState.FINISHED
     measured = [m.diagnostics for block in campaign.blocks for m in block.measurements]
     assert measured
-    for found in measured:
-        assert found["engine_cpu_s"] == 0.5
-        assert found["ws1.cpu_s"] == 2.0  # a second a stage
-        assert found["cold.read.small-read-cold"] == "proven"
-        assert found["server.page_cache"] == "kept"
+    for diagnostics in measured:
+        assert diagnostics["engine_cpu_s"] == 0.5
+        assert diagnostics["ws1.cpu_s"] == 2.0  # a second a stage
+        assert diagnostics["cold.read.small-read-cold"] == "proven"
+        assert diagnostics["server.page_cache"] == "kept"
 
 
 @pytest.mark.slow
@@ -123,14 +123,14 @@ def test_runs_that_read_from_a_warm_cache_are_void(
 
 
 @pytest.mark.slow
-def test_a_source_that_cannot_be_read_is_told_once_and_costs_nothing(
+def test_a_source_that_cannot_be_read_is_reported_once_and_costs_nothing(
     begin: Begin,
 ) -> None:
     campaign = begin(spec(workload=SMALL))
     silent = Host.server()
     silent.reachable = False
     assert run(campaign, PLENTY_KIB, silent).campaign.state is CampaignState.FINISHED
-    told = [e.message for e in campaign.store.events(campaign.id) if e.kind == "diagnostics"]
-    assert "diagnostics without fs1: fs1: out of reach" in told
-    assert len(told) == len(set(told))
+    messages = [e.message for e in campaign.store.events(campaign.id) if e.kind == "diagnostics"]
+    assert "diagnostics without fs1: fs1: out of reach" in messages
+    assert len(messages) == len(set(messages))
     assert all(block.state is BlockState.COMPLETE for block in campaign.blocks)

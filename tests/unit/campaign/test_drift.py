@@ -1,4 +1,4 @@
-"""The series behind the drift plot."""
+"""The series for the drift plot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def points_of(blocks: list[Block]) -> list[DriftPoint]:
     return drift(ScoreTable.of(blocks, COMPONENTS, WEIGHTS), started)
 
 
-def test_the_baseline_is_told_relative_to_its_own_mean() -> None:
+def test_the_baseline_is_relative_to_its_own_mean() -> None:
     points = points_of([block(1, 2.0), block(2, 8.0)])
     assert [p.block for p in points] == [1, 2]
     assert [p.ratio for p in points] == pytest.approx([0.5, 2.0])

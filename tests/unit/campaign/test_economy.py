@@ -1,4 +1,4 @@
-"""What the rest of a budget is spent on, by what is known and what is left."""
+"""What the rest of a budget is spent on, depending on what is known and what is left."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tuner.propose.outlook import Contribution, Outlook
 def outlook(
     gain: float, error: float = 0.003, loss: float = 0.0, name: int = 1, changes: int = 1
 ) -> Outlook:
-    """A configuration that gains so much in both components, or loses in the second."""
+    """A configuration with this gain in both components, or with a loss in the second."""
     parts = ((-gain, error), (loss if loss else -gain, error))
     return Outlook(Configuration.of({"server.p": name}), gain, error, 1.0, parts, changes)
 
@@ -34,8 +34,8 @@ NOISE = Noise(0.02, (0.02, 0.02))
 
 
 @dataclass
-class Seen:
-    """A view as a test wants it. ``hopes``: P(something gains more)."""
+class Stub:
+    """A view with fixed answers. ``hopes``: the probability that something gains more."""
 
     best: Outlook | None
     hopes: float = 0.5
@@ -54,116 +54,118 @@ class Seen:
         raise AssertionError("nobody asks")
 
 
-def move(view: Seen, arms_left: float = 200.0, **changed: Any) -> Move:
-    asked: dict[str, Any] = {"attempt": 1, "total_arms": 250.0, "can_search": True}
-    asked |= changed
-    limits = asked.pop("limits", rules())
-    return next_move(view, limits, Position(arms_left=arms_left, **asked))
+def move(view: Stub, arms_left: float = 200.0, **changed: Any) -> Move:
+    position: dict[str, Any] = {"attempt": 1, "total_arms": 250.0, "can_search": True}
+    position |= changed
+    limits = position.pop("limits", rules())
+    return next_move(view, limits, Position(arms_left=arms_left, **position))
 
 
 def test_before_anything_is_measured_it_searches() -> None:
-    assert move(Seen(None), math.inf, total_arms=math.inf) is Move.SEARCH
-    assert move(Seen(outlook(0.03, 0.03)), math.inf, total_arms=math.inf) is Move.SEARCH
+    assert move(Stub(None), math.inf, total_arms=math.inf) is Move.SEARCH
+    assert move(Stub(outlook(0.03, 0.03)), math.inf, total_arms=math.inf) is Move.SEARCH
 
 
 def test_while_it_is_unsure_it_searches() -> None:
-    assert move(Seen(outlook(0.05, error=0.05))) is Move.SEARCH
+    assert move(Stub(outlook(0.05, error=0.05))) is Move.SEARCH
 
 
-def test_what_is_likely_and_cheap_is_certified_at_once() -> None:
-    assert move(Seen(outlook(0.2), hopes=0.9)) is Move.CERTIFY
+def test_a_likely_and_cheap_attempt_begins_at_once() -> None:
+    assert move(Stub(outlook(0.2), hopes=0.9)) is Move.CERTIFY
 
 
-def test_what_is_likely_but_costly_waits_while_something_better_is_in_sight() -> None:
+def test_a_likely_but_costly_attempt_waits_while_something_better_is_in_prospect() -> None:
     likely = outlook(0.05)
-    assert chance_of(likely, Seen(None).noise, rules(), 1, 20).power > 0.85
-    assert move(Seen(likely, hopes=0.6), 30.0, total_arms=120.0) is Move.SEARCH
-    assert move(Seen(likely, hopes=0.1), 30.0, total_arms=120.0) is Move.CERTIFY
+    assert chance_of(likely, Stub(None).noise, rules(), 1, 20).power > 0.85
+    assert move(Stub(likely, hopes=0.6), 30.0, total_arms=120.0) is Move.SEARCH
+    assert move(Stub(likely, hopes=0.1), 30.0, total_arms=120.0) is Move.CERTIFY
 
 
 def test_the_last_call() -> None:
-    """The search ends when another block of it would leave too little for the attempt."""
-    unsure = Seen(outlook(0.05, error=0.05), hopes=0.9)
+    """The search ends when another block would leave too little for the attempt."""
+    unsure = Stub(outlook(0.05, error=0.05), hopes=0.9)
     moves = [move(unsure, float(left), total_arms=120.0) for left in range(120, 5, -1)]
     assert moves[0] is Move.SEARCH
     last = moves.index(Move.CERTIFY)
     assert set(moves[:last]) == {Move.SEARCH}
-    # Five fresh blocks of two arms fit when the call comes.
+    # At that point five fresh blocks of two arms still fit.
     assert 120 - last >= 10
     assert set(moves[last:-4]) == {Move.CERTIFY}
 
 
-def test_with_nothing_left_to_search_what_looks_best_is_tried() -> None:
-    assert move(Seen(outlook(0.05, error=0.05)), can_search=False) is Move.CERTIFY
-    assert move(Seen(None), can_search=False) is Move.FINISH
+def test_with_nothing_left_to_search_the_best_candidate_is_tried() -> None:
+    assert move(Stub(outlook(0.05, error=0.05)), can_search=False) is Move.CERTIFY
+    assert move(Stub(None), can_search=False) is Move.FINISH
 
 
 def test_when_nothing_fits_it_is_over() -> None:
-    assert move(Seen(outlook(0.2)), arms_left=5.0) is Move.FINISH
-    assert move(Seen(None), arms_left=13.0) is Move.FINISH
-    assert move(Seen(None), arms_left=14.0) is Move.SEARCH
+    assert move(Stub(outlook(0.2)), arms_left=5.0) is Move.FINISH
+    assert move(Stub(None), arms_left=13.0) is Move.FINISH
+    assert move(Stub(None), arms_left=14.0) is Move.SEARCH
 
 
 def test_the_first_block_of_the_search_leaves_the_shortest_attempt() -> None:
     tight = float(1 + rules().arms + 2 * MIN_PAIRS)
-    assert move(Seen(None), tight) is Move.FINISH
-    assert move(Seen(None), tight, searched=False) is Move.SEARCH
-    assert move(Seen(None), tight - 1.0, searched=False) is Move.FINISH
+    assert move(Stub(None), tight) is Move.FINISH
+    assert move(Stub(None), tight, searched=False) is Move.SEARCH
+    assert move(Stub(None), tight - 1.0, searched=False) is Move.FINISH
 
 
 def test_a_gain_not_worth_acting_on_is_not_certified() -> None:
-    assert move(Seen(outlook(0.01, 0.001)), can_search=False) is Move.FINISH
-    assert move(Seen(outlook(0.01, 0.001), hopes=0.0)) is Move.SEARCH
+    assert move(Stub(outlook(0.01, 0.001)), can_search=False) is Move.FINISH
+    assert move(Stub(outlook(0.01, 0.001), hopes=0.0)) is Move.SEARCH
 
 
 def test_after_a_certificate_only_something_better_is_certified() -> None:
     have = outlook(0.1)
-    assert move(Seen(have, hopes=0.0), certified=have) is Move.SEARCH
-    assert move(Seen(have), certified=have, can_search=False) is Move.FINISH
+    assert move(Stub(have, hopes=0.0), certified=have) is Move.SEARCH
+    assert move(Stub(have), certified=have, can_search=False) is Move.FINISH
     little = outlook(0.11, name=2)
-    assert move(Seen(little), certified=have, can_search=False, attempt=2) is Move.FINISH
-    better = Seen(outlook(0.3, name=2), hopes=0.0)
+    assert move(Stub(little), certified=have, can_search=False, attempt=2) is Move.FINISH
+    better = Stub(outlook(0.3, name=2), hopes=0.0)
     assert move(better, certified=have, attempt=2) is Move.CERTIFY
-    # Nothing is kept back any more when there is nothing that it could be kept for.
-    assert move(Seen(have), arms_left=4.0, certified=have) is Move.SEARCH
+    # No budget is reserved if there is nothing to reserve it for.
+    assert move(Stub(have), arms_left=4.0, certified=have) is Move.SEARCH
 
 
 def test_a_large_step_beyond_a_certificate_is_certified_at_once() -> None:
     have = outlook(0.1)
-    asked: dict[str, Any] = {"certified": have, "attempt": 2}
+    position: dict[str, Any] = {"certified": have, "attempt": 2}
     large = 2.0 * margin(rules().race.delta)
-    assert move(Seen(outlook(0.1 + 1.1 * large, name=2), hopes=0.9), **asked) is Move.CERTIFY
-    assert move(Seen(outlook(0.1 + 0.9 * large, name=2), hopes=0.9), **asked) is Move.SEARCH
-    # The share of the error that is left for later attempts is not spent on early ones.
-    late = asked | {"attempt": 5}
-    assert move(Seen(outlook(0.1 + 1.1 * large, name=2), hopes=0.9), **late) is Move.SEARCH
+    assert move(Stub(outlook(0.1 + 1.1 * large, name=2), hopes=0.9), **position) is Move.CERTIFY
+    assert move(Stub(outlook(0.1 + 0.9 * large, name=2), hopes=0.9), **position) is Move.SEARCH
+    # Early attempts do not spend the share of the error reserved for later ones.
+    late = position | {"attempt": 5}
+    assert move(Stub(outlook(0.1 + 1.1 * large, name=2), hopes=0.9), **late) is Move.SEARCH
 
 
 def test_after_a_certificate_fewer_settings_that_gain_as_much_are_certified() -> None:
     have = outlook(0.1, changes=3)
-    simpler = Seen(outlook(0.095, name=2, changes=2), hopes=0.0)
+    simpler = Stub(outlook(0.095, name=2, changes=2), hopes=0.0)
     assert move(simpler, certified=have, attempt=2) is Move.CERTIFY
-    as_many = Seen(outlook(0.095, name=2, changes=3), hopes=0.0)
+    as_many = Stub(outlook(0.095, name=2, changes=3), hopes=0.0)
     assert move(as_many, certified=have, attempt=2) is Move.SEARCH
-    too_little = Seen(outlook(0.05, name=2, changes=2), hopes=0.0)
+    too_little = Stub(outlook(0.05, name=2, changes=2), hopes=0.0)
     assert move(too_little, certified=have, attempt=2) is Move.SEARCH
 
 
-def test_what_is_certified_is_measured_on_when_nothing_better_can_be_certified() -> None:
+def test_the_certified_configuration_is_measured_further_when_nothing_better_can_be_certified() -> (
+    None
+):
     have = outlook(0.1)
-    asked: dict[str, Any] = {"certified": have, "wide": True, "attempt": 2}
-    assert move(Seen(have, hopes=0.9), **asked) is Move.SEARCH
-    assert move(Seen(have, hopes=0.0), **asked) is Move.NARROW
-    # Another block of the search, and too little is left to certify what it may find.
-    assert move(Seen(have, hopes=0.9), 8.0, **asked) is Move.NARROW
-    assert move(Seen(have, hopes=0.9), can_search=False, **asked) is Move.NARROW
-    assert move(Seen(outlook(0.3, 0.3, name=2)), 7.0, **asked) is Move.NARROW
-    assert move(Seen(have), 1.0, **asked) is Move.FINISH
-    assert move(Seen(have), 1.0, **asked | {"wide": False}) is Move.FINISH
+    position: dict[str, Any] = {"certified": have, "wide": True, "attempt": 2}
+    assert move(Stub(have, hopes=0.9), **position) is Move.SEARCH
+    assert move(Stub(have, hopes=0.0), **position) is Move.NARROW
+    # After another block of the search, too little would be left to certify what it may find.
+    assert move(Stub(have, hopes=0.9), 8.0, **position) is Move.NARROW
+    assert move(Stub(have, hopes=0.9), can_search=False, **position) is Move.NARROW
+    assert move(Stub(outlook(0.3, 0.3, name=2)), 7.0, **position) is Move.NARROW
+    assert move(Stub(have), 1.0, **position) is Move.FINISH
+    assert move(Stub(have), 1.0, **position | {"wide": False}) is Move.FINISH
 
 
 def test_several_testbeds_and_finalists_cost_as_many_arms() -> None:
-    view = Seen(outlook(0.2), hopes=0.9)
+    view = Stub(outlook(0.2), hopes=0.9)
     assert move(view, arms_left=6.0) is Move.CERTIFY
     assert move(view, arms_left=6.0, limits=rules(testbeds=2)) is Move.FINISH
     assert move(view, arms_left=6.0, limits=rules(finalists=2)) is Move.FINISH
@@ -174,10 +176,10 @@ def test_a_broken_floor_makes_an_attempt_hopeless() -> None:
     fine, breaking = outlook(0.2), outlook(0.2, loss=0.3)
     assert chance_of(fine, noise, rules(), 1, 20).power > 0.9
     assert chance_of(breaking, noise, rules(), 1, 20).power < 0.05
-    assert move(Seen(breaking, hopes=0.0)) is Move.SEARCH
+    assert move(Stub(breaking, hopes=0.0)) is Move.SEARCH
 
 
-def test_floors_shown_at_more_error_are_sooner_shown() -> None:
+def test_floors_with_a_laxer_error_are_shown_sooner() -> None:
     noise = Noise(0.03, (0.03, 0.06))
     near = outlook(0.2, loss=0.001)
     strict = chance_of(near, noise, rules(floors=Floors.STRICT), 1, 10)
@@ -197,47 +199,49 @@ def test_later_attempts_and_fewer_blocks_have_less_power() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gain", [0.03, 0.06])
-def test_the_chance_is_what_certificates_come_to(gain: float) -> None:
-    """200 attempts at a known gain and with one component: the share that is certified, within
-    three of its standard errors (.035 at most).
+def test_the_forecast_matches_the_share_of_certificates(gain: float) -> None:
+    """200 attempts with a known gain and one component: the share that is certified is within three
+    standard errors (0.035 at most).
     """
     limits = replace(rules(certify_blocks=12), floors=Floors.BOUNDED)
     sd = 0.04
     single = Outlook(Configuration(), gain, 0.0, 1.0, ((-gain, 0.0),))
     expected = chance_of(single, Noise(sd, (0.0,)), limits, 1, 12)
     rng = np.random.default_rng(5)
-    shown = 0
+    certified = 0
     for _ in range(200):
         differences = -gain + sd * rng.standard_normal(12)
         blocks = [PairedTimes((math.exp(d),), (1.0,)) for d in differences]
-        shown += any(
+        certified += any(
             certify(
                 blocks[:n], (1.0,), floor=0.5, alpha=alpha_of(1), max_n=12, floor_alpha=FLOOR_ALPHA
             ).outcome
             is CertificateOutcome.CERTIFIED
             for n in range(3, 13)
         )
-    assert shown / 200 == pytest.approx(expected.power, abs=0.105)
+    assert certified / 200 == pytest.approx(expected.power, abs=0.105)
 
 
 def test_fewer_settings_are_certified_in_the_second_half_of_the_budget() -> None:
-    """Not at the end only, where a single look would say which these are."""
+    """Not only at the end, when a single look would decide which settings these are."""
     many, few = outlook(0.2, changes=5), outlook(0.2, name=2, changes=3)
-    asked: dict[str, Any] = {"certified": many, "attempt": 2, "total_arms": 400.0}
-    assert move(Seen(few, hopes=0.9), 250.0, **asked) is Move.SEARCH
-    assert move(Seen(few, hopes=0.9), 190.0, **asked) is Move.CERTIFY
-    assert move(Seen(replace(few, changes=5), hopes=0.9), 190.0, **asked) is Move.SEARCH
+    position: dict[str, Any] = {"certified": many, "attempt": 2, "total_arms": 400.0}
+    assert move(Stub(few, hopes=0.9), 250.0, **position) is Move.SEARCH
+    assert move(Stub(few, hopes=0.9), 190.0, **position) is Move.CERTIFY
+    assert move(Stub(replace(few, changes=5), hopes=0.9), 190.0, **position) is Move.SEARCH
     # Late attempts have too small a share of the error to be early.
-    assert move(Seen(few, hopes=0.9), 190.0, **asked | {"attempt": 6}) is Move.SEARCH
+    assert move(Stub(few, hopes=0.9), 190.0, **position | {"attempt": 6}) is Move.SEARCH
 
 
 def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -> None:
-    """The fourth needs ten equal differences for it, though three may do for the t-type test."""
+    """With the error of a third attempt it needs ten differences of the same sign; the t-type test
+    may need only three.
+    """
     best = outlook(0.2)
     limits = rules(certify_blocks=20)
     plain, suspect = (
-        Position(attempt=3, arms_left=200.0, total_arms=250.0, can_search=True, suspect=said)
-        for said in (False, True)
+        Position(attempt=3, arms_left=200.0, total_arms=250.0, can_search=True, suspect=flag)
+        for flag in (False, True)
     )
     assert (plain.fewest, suspect.fewest) == (3, 10)
     quick = chance_of(best, NOISE, limits, 3, 20, plain.fewest)
@@ -245,14 +249,20 @@ def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -
     assert quick.power == slow.power
     assert quick.mean_blocks < 6 < 10 <= slow.mean_blocks
     assert chance_of(best, NOISE, limits, 3, 9, suspect.fewest).power == 0.0
-    # So it is begun while ten blocks still fit.
-    asked: dict[str, Any] = {"attempt": 3, "total_arms": 120.0, "certified": outlook(0.17, name=2)}
-    asked |= {"limits": limits}
-    lefts = range(100, 0, -1)
-    begun = {
-        said: next(
-            n for n in lefts if move(Seen(best, 0.9), n, suspect=said, **asked) is not Move.SEARCH
-        )
-        for said in (False, True)
+    # So an attempt begins while ten blocks still fit.
+    position: dict[str, Any] = {
+        "attempt": 3,
+        "total_arms": 120.0,
+        "certified": outlook(0.17, name=2),
     }
-    assert begun[True] >= 20 > begun[False]
+    position |= {"limits": limits}
+    lefts = range(100, 0, -1)
+    starts = {
+        flag: next(
+            n
+            for n in lefts
+            if move(Stub(best, 0.9), n, suspect=flag, **position) is not Move.SEARCH
+        )
+        for flag in (False, True)
+    }
+    assert starts[True] >= 20 > starts[False]

@@ -1,4 +1,4 @@
-"""Certificates expire when their testbed is found another one, and say so wherever shown."""
+"""Certificates expire when their testbed has changed, which is reported wherever they appear."""
 
 from __future__ import annotations
 
@@ -31,16 +31,20 @@ def certified(finished: Campaign) -> Campaign:
 
 
 def seen_later(
-    campaign: Campaign, found: dict[str, str], *, aspect: Aspect | None = None, hours: float = 1.0
+    campaign: Campaign,
+    findings: dict[str, str],
+    *,
+    aspect: Aspect | None = None,
+    hours: float = 1.0,
 ) -> str:
-    """A campaign begun later on the same testbed, or on another one, that found it like this."""
+    """Store a later campaign with these findings, on the same testbed or on ``aspect``."""
     store = campaign.store
     at = datetime.now(UTC) + timedelta(hours=hours)
-    made = store.create_campaign("later", campaign.spec.to_json(), 1, at).id
+    later = store.create_campaign("later", campaign.spec.to_json(), 1, at).id
     testbed = aspect or store.measured_with(campaign.id)["testbed"]
-    store.set_measured_with(made, {"testbed": testbed})
-    store.add_event(made, NewEvent(at, "testbed-ready", "ready", dict(found)))
-    return made
+    store.set_measured_with(later, {"testbed": testbed})
+    store.add_event(later, NewEvent(at, "testbed-ready", "ready", dict(findings)))
+    return later
 
 
 def as_found(campaign: Campaign) -> dict[str, str]:
@@ -48,60 +52,64 @@ def as_found(campaign: Campaign) -> dict[str, str]:
     return {key: str(ready.data[key]) for key in ("identity", "facts")}
 
 
-def told(campaign: Campaign) -> str:
+def reason(campaign: Campaign) -> str:
     return expired(campaign.store, campaign.store.campaign(campaign.id))
 
 
 def test_a_testbed_that_is_found_as_it_was_keeps_its_certificate(certified: Campaign) -> None:
-    assert told(certified) == ""
+    assert reason(certified) == ""
     seen_later(certified, as_found(certified))
-    assert told(certified) == ""
+    assert reason(certified) == ""
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("identity", OTHER, "other programs dafileserver OpenAFS 1.8.10, not "),
         ("facts", "fileserver.net_core_rmem_max 1", "other limits of its hosts fileserver.net"),
     ],
 )
 def test_another_version_or_limit_ends_it(
-    certified: Campaign, key: str, value: str, said: str
+    certified: Campaign, key: str, value: str, message: str
 ) -> None:
     later = seen_later(certified, as_found(certified) | {key: value})
-    assert told(certified).startswith(f"expired: campaign {later} found this testbed with {said}")
-    assert f"'fstune verify {certified.id}'" in told(certified)
+    assert reason(certified).startswith(
+        f"expired: campaign {later} found this testbed with {message}"
+    )
+    assert f"'fstune verify {certified.id}'" in reason(certified)
 
 
 HOSTS = "fs1 kernel = 6.1.0-28; fs1 /vicepa = ext4 on A; fs1 vm.dirty_ratio = 20"
 
 
 def with_hosts(campaign: Campaign, hosts: str) -> None:
-    """Have the campaign itself found these hosts: the newest of its looks counts."""
-    found = as_found(campaign) | {"hosts": hosts}
-    event = NewEvent(datetime.now(UTC), "testbed-ready", "ready", dict(found))
+    """Let the campaign itself find these hosts; the newest findings count."""
+    findings = as_found(campaign) | {"hosts": hosts}
+    event = NewEvent(datetime.now(UTC), "testbed-ready", "ready", dict(findings))
     campaign.store.add_event(campaign.id, event)
 
 
 @pytest.mark.parametrize(
-    ("hosts", "said"),
+    ("hosts", "message"),
     [
         (HOSTS, ""),
         (HOSTS.replace("-28", "-30"), "fs1 kernel 6.1.0-30, not 6.1.0-28 ("),
         (HOSTS.replace("on A", "on B"), "fs1 /vicepa ext4 on B, not ext4 on A ("),
         (HOSTS.replace("= 20", "= 40"), "fs1 vm.dirty_ratio 40, not 20 ("),
-        # A later release may read more, or a host tell less: that is no change.
+        # A later release may read more, or a host may report less; neither is a change.
         (f"{HOSTS}; fs1 vm.swappiness = 60", ""),
         (HOSTS.partition(";")[0], ""),
         ("", ""),
     ],
 )
-def test_another_kernel_disk_or_sysctl_ends_it(certified: Campaign, hosts: str, said: str) -> None:
+def test_another_kernel_disk_or_sysctl_ends_it(
+    certified: Campaign, hosts: str, message: str
+) -> None:
     with_hosts(certified, HOSTS)
     seen_later(certified, as_found(certified) | {"hosts": hosts})
-    expected = f"found this testbed with other hosts: {said}" if said else ""
-    assert expected in told(certified)
-    assert bool(told(certified)) == bool(said)
+    expected = f"found this testbed with other hosts: {message}" if message else ""
+    assert expected in reason(certified)
+    assert bool(reason(certified)) == bool(message)
 
 
 def test_a_campaign_of_before_hosts_were_read_keeps_certificate_and_fingerprint(
@@ -110,69 +118,73 @@ def test_a_campaign_of_before_hosts_were_read_keeps_certificate_and_fingerprint(
     before = fingerprint(as_found(certified))
     assert before == fingerprint(as_found(certified) | {"hosts": ""})
     seen_later(certified, as_found(certified) | {"hosts": HOSTS})
-    assert told(certified) == ""
+    assert reason(certified) == ""
     assert fingerprint(as_found(certified) | {"hosts": HOSTS}) != before
 
 
 def verified_later(
-    campaign: Campaign, found: dict[str, str], *, outcome: str = "holds", elsewhere: bool = False
+    campaign: Campaign, findings: dict[str, str], *, outcome: str = "holds", elsewhere: bool = False
 ) -> None:
-    """A verification that found the testbed like this, with what came of it."""
+    """Store a verification with these findings and this outcome."""
     store, at = campaign.store, datetime.now(UTC) + timedelta(hours=3)
-    made = store.create_campaign("verify", campaign.spec.to_json(), 1, at).id
-    store.add_event(made, NewEvent(at, "testbed-ready", "ready", dict(found)))
-    data: dict[str, str | bool] = {"campaign": made, "outcome": outcome, "elsewhere": elsewhere}
+    verification = store.create_campaign("verify", campaign.spec.to_json(), 1, at).id
+    store.add_event(verification, NewEvent(at, "testbed-ready", "ready", dict(findings)))
+    data: dict[str, str | bool] = {
+        "campaign": verification,
+        "outcome": outcome,
+        "elsewhere": elsewhere,
+    }
     store.add_event(campaign.id, NewEvent(at, EventKind.VERIFIED, "verified", data))
 
 
 @pytest.mark.parametrize(
-    ("found", "more", "lifted"),
+    ("findings", "more", "lifted"),
     [
         ({}, {}, True),
         ({}, {"outcome": "is not settled"}, False),
         ({}, {"elsewhere": True}, False),
-        # It was measured before the testbed became what it is.
+        # Verified before the testbed reached its present state.
         ({"identity": "dafileserver OpenAFS 1.8.9"}, {}, False),
     ],
 )
-def test_what_was_verified_to_hold_is_not_expired_any_more(
-    certified: Campaign, found: dict[str, str], more: dict[str, Any], lifted: bool
+def test_a_certificate_verified_to_hold_is_no_longer_expired(
+    certified: Campaign, findings: dict[str, str], more: dict[str, Any], lifted: bool
 ) -> None:
     now = as_found(certified) | {"identity": OTHER}
     seen_later(certified, now)
-    assert told(certified) != ""
-    verified_later(certified, now | found, **more)
-    assert (told(certified) == "") is lifted
+    assert reason(certified) != ""
+    verified_later(certified, now | findings, **more)
+    assert (reason(certified) == "") is lifted
     verified_later(certified, now, outcome="no longer holds")
-    assert told(certified) != ""
+    assert reason(certified) != ""
 
 
 def test_the_newest_look_counts(certified: Campaign) -> None:
     seen_later(certified, {"identity": OTHER})
     seen_later(certified, as_found(certified), hours=2.0)
-    assert told(certified) == ""
+    assert reason(certified) == ""
 
 
 def test_other_testbeds_and_earlier_campaigns_say_nothing(certified: Campaign) -> None:
     seen_later(certified, {"identity": OTHER}, aspect=Aspect("0" * 64, {}))
     seen_later(certified, {"identity": OTHER}, hours=-1.0)
-    assert told(certified) == ""
-    # A release that stored no limits is not taken for other ones.
+    assert reason(certified) == ""
+    # Limits that an older release did not store are not a difference.
     seen_later(certified, {"identity": as_found(certified)["identity"]})
-    assert told(certified) == ""
+    assert reason(certified) == ""
 
 
-def test_it_is_told_wherever_the_answer_is_shown(certified: Campaign) -> None:
+def test_expiry_is_reported_wherever_the_answer_is_shown(certified: Campaign) -> None:
     store = certified.store
     seen_later(certified, {"identity": OTHER})
-    shown = with_expiry(store, store.campaign(certified.id)).recommendation
-    assert shown is not None
-    assert shown.notes[0].startswith("expired: ")
+    answer = with_expiry(store, store.campaign(certified.id)).recommendation
+    assert answer is not None
+    assert answer.notes[0].startswith("expired: ")
     document = report_document(Sight(store), certified.id)
     assert document.recommendation is not None
     assert document.recommendation.notes[0].startswith("expired: ")
-    (known,) = known_recommendations(store, Filters(), 10)
-    assert known.expired.startswith("expired: ")
+    (row,) = known_recommendations(store, Filters(), 10)
+    assert row.expired.startswith("expired: ")
 
 
 def test_recommendations_are_found_by_what_they_were_measured_on(
@@ -186,12 +198,12 @@ def test_recommendations_are_found_by_what_they_were_measured_on(
         version="simul",
         fingerprint=mark,
     )
-    (known,) = known_recommendations(store, fitting, 10)
-    assert (known.campaign, known.fingerprint) == (certified.id, mark)
+    (row,) = known_recommendations(store, fitting, 10)
+    assert (row.campaign, row.fingerprint) == (certified.id, mark)
     for word in ("testbed", "workload", "space", "version", "fingerprint"):
         others = Filters(**{word: "another"})
         assert known_recommendations(store, others, 10) == []
-    (document,) = json.loads(known_json([known]))
+    (document,) = json.loads(known_json([row]))
     assert document["campaign"] == certified.id
     assert document["recommendation"]["answer"] == "recommended"
 
@@ -200,5 +212,5 @@ def test_expired_ones_come_last(certified: Campaign, begin: Begin) -> None:
     seen_later(certified, {"identity": OTHER})
     other = begin(spec(faster(-0.1), noise=0.005))
     other.run()
-    found = known_recommendations(certified.store, Filters(), 10)
-    assert [one.campaign for one in found] == [other.id, certified.id]
+    rows = known_recommendations(certified.store, Filters(), 10)
+    assert [one.campaign for one in rows] == [other.id, certified.id]

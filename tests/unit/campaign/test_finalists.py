@@ -1,4 +1,4 @@
-"""Several finalists: certified in the same blocks, sharing one error."""
+"""Several finalists, certified in the same blocks and sharing one error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuner.propose.outlook import Contribution
 
 
 def in_race(count: int = 2) -> History:
-    """Three trials of which the first two are fast, but not so that one is the other's better."""
+    """Three trials of which the first two are fast, but not clearly better than each other."""
     return History(rules(max_trials=3, finalists=count), {1: 0.9, 2: 0.905}, noise=0.02)
 
 
@@ -46,27 +46,27 @@ def test_one_that_does_not_look_fast_is_no_finalist() -> None:
 
 
 @pytest.mark.slow
-def test_both_can_be_certified_and_the_other_is_told_of() -> None:
+def test_both_can_be_certified_and_the_other_is_reported() -> None:
     history = in_race()
     step = history.run()
     assert isinstance(step, Finish)
     assert step.certificate is not None
     every = [step.certificate, *step.others.values()]
     assert [c.outcome for c in every] == [CertificateOutcome.CERTIFIED] * 2
-    told = answered(history)
-    assert told.answer is Answer.RECOMMENDED
+    answer = answered(history)
+    assert answer.answer is Answer.RECOMMENDED
     (other,) = step.others
-    assert any(f"trial {other} is certified too: " in note for note in told.notes)
+    assert any(f"trial {other} is certified too: " in note for note in answer.notes)
     assert step.certificate.least_improvement >= step.others[other].least_improvement
 
 
 @pytest.mark.slow
-def test_the_answer_says_what_each_of_several_settings_brings() -> None:
+def test_the_answer_reports_the_contribution_of_each_setting() -> None:
     history = in_race(1)
     step = history.run()
     assert isinstance(step, Finish)
-    brought = (Contribution("server.p", 0.08, 0.01), Contribution("server.q", 0.005, 0.01))
-    plan = replace(history.plans[-1], step=replace(step, contributions=brought))
+    contributions = (Contribution("server.p", 0.08, 0.01), Contribution("server.q", 0.005, 0.01))
+    plan = replace(history.plans[-1], step=replace(step, contributions=contributions))
     answer = recommendation(plan, history.trials, history.rules, lambda c: {}, {})
     (note,) = [note for note in answer.notes if note.startswith("what each setting brings")]
     assert "without server.p 8.3% slower (95% interval 6.2% to 10.5% slower)" in note
@@ -77,7 +77,7 @@ def test_the_answer_says_what_each_of_several_settings_brings() -> None:
 
 @pytest.mark.slow
 def test_the_error_is_shared() -> None:
-    """Each of two is judged at half the attempt's error until one is certified."""
+    """Each of two finalists is judged at half the attempt's error until one is certified."""
     history = in_race()
     step = history.run()
     assert isinstance(step, Finish)
@@ -121,16 +121,16 @@ def test_when_one_fails_the_other_can_still_be_recommended() -> None:
 
 
 @pytest.mark.slow
-def test_without_a_certificate_the_largest_improvement_of_any_is_told() -> None:
+def test_without_a_certificate_the_largest_improvement_of_any_is_reported() -> None:
     history = in_race()
     history.run(until=lambda s: isinstance(s, RunBlock) and s.kind is BlockKind.CERTIFY)
     history.ratios = {}
     step = history.run()
     assert isinstance(step, Finish)
     assert step.certificate is not None
-    told = answered(history)
-    assert told.answer is Answer.NO_IMPROVEMENT
+    answer = answered(history)
+    assert answer.answer is Answer.NO_IMPROVEMENT
     every = [step.certificate, *step.others.values()]
     assert len(every) == 2
     largest = max(c.largest_compatible_improvement for c in every)
-    assert told.largest_compatible_improvement == largest
+    assert answer.largest_compatible_improvement == largest

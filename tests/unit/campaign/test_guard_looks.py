@@ -1,4 +1,4 @@
-"""When the guards are listened to."""
+"""When the guards are checked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def due(some: list[Block]) -> bool:
 
 
 @pytest.mark.slow
-def test_in_a_search_at_ever_longer_distances() -> None:
+def test_in_a_search_guards_are_checked_at_ever_longer_intervals() -> None:
     assert [n for n in range(200) if due(blocks(n))] == [10, 20, 40, 80, 160]
 
 
@@ -34,6 +34,6 @@ def test_void_blocks_do_not_count() -> None:
     assert not due(blocks(10, state=VOID))
 
 
-def test_in_a_certification_at_every_block() -> None:
+def test_in_a_certification_guards_are_checked_at_every_block() -> None:
     for fresh in range(1, 5):
         assert due([*blocks(12), *blocks(fresh, BlockKind.CERTIFY)])

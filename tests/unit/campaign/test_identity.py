@@ -1,4 +1,4 @@
-"""A campaign goes on with what it was measured with, and with nothing else."""
+"""A resumed campaign continues only with what it was measured with."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cut_off(campaign: Campaign) -> None:
 
 
 def refused(campaign: Campaign) -> str:
-    """What it says when it is taken up again; nothing is measured."""
+    """Return the error when the campaign is resumed; nothing is measured."""
     before = campaign.blocks
     outcome = campaign.run()
     assert isinstance(outcome.error, ConflictError)
@@ -47,8 +47,8 @@ def refused(campaign: Campaign) -> str:
 def test_the_same_again_goes_on(begin: Begin) -> None:
     campaign = begin(spec(faster()))
     cut_off(campaign)
-    stored = campaign.store.measured_with(campaign.id)
-    assert set(stored) == {
+    documents = campaign.store.measured_with(campaign.id)
+    assert set(documents) == {
         "programs",
         "space of the cache_manager",
         "space of the fileserver",
@@ -57,7 +57,7 @@ def test_the_same_again_goes_on(begin: Begin) -> None:
         "workload",
     }
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    assert campaign.store.measured_with(campaign.id) == stored
+    assert campaign.store.measured_with(campaign.id) == documents
 
 
 def test_another_workload_is_named(begin: Begin, tmp_path: Path) -> None:
@@ -67,13 +67,15 @@ def test_another_workload_is_named(begin: Begin, tmp_path: Path) -> None:
     campaign = begin(spec(faster(), workload=str(path)))
     cut_off(campaign)
     path.write_text(text.replace("files: 1500", "files: 1400"))
-    said = refused(campaign)
-    assert "with something else: workload (filesets.small.files: 1400, was 1500); put" in said
+    message = refused(campaign)
+    assert "with something else: workload (filesets.small.files: 1400, was 1500); put" in message
     path.write_text(re.sub(r"(?s)description: .*?\n(?=\w)", "description: other words\n", text))
     assert campaign.run().campaign.state is CampaignState.FINISHED
 
 
-def test_another_space_is_named_and_its_words_do_not_matter(begin: Begin, tmp_path: Path) -> None:
+def test_another_space_is_named_and_its_descriptions_do_not_matter(
+    begin: Begin, tmp_path: Path
+) -> None:
     packaged = Path(search_spaces.__file__).with_name("openafs-fileserver-1.8.yaml")
     text = packaged.read_text()
     path = tmp_path / "mine.yaml"
@@ -88,8 +90,8 @@ def test_another_space_is_named_and_its_words_do_not_matter(begin: Begin, tmp_pa
     cut_short = campaign.run(Recorder(lambda count: _stop(count, 30)))
     assert cut_short.error is None
     path.write_text(text.replace("range: [6, 256]", "range: [6, 300]"))
-    said = refused(campaign)
-    assert "space of the fileserver (parameters.threads.high: 300, was 256); put" in said
+    message = refused(campaign)
+    assert "space of the fileserver (parameters.threads.high: 300, was 256); put" in message
 
 
 def _stop(count: int, at: int) -> None:
@@ -109,8 +111,8 @@ def test_other_programs_are_named(begin: Begin, monkeypatch: pytest.MonkeyPatch)
     cut_off(campaign)
     upgraded = partial(simulated._SimulatedPart, identity="simulated 2")
     monkeypatch.setattr(simulated, "_SimulatedPart", upgraded)
-    said = refused(campaign)
-    assert 'programs (identity: "simulated 2", was "simulated")' in said
+    message = refused(campaign)
+    assert 'programs (identity: "simulated 2", was "simulated")' in message
     assert "restored" in campaign.kinds()
 
 
@@ -126,15 +128,15 @@ def test_what_was_never_measured_may_change(begin: Begin, tmp_path: Path) -> Non
 
 
 def test_a_campaign_of_an_earlier_release_goes_on(begin: Begin) -> None:
-    """What it was measured with was not noted then: it is now."""
+    """What it was measured with was not stored then; it is now."""
     campaign = begin(spec(faster()))
     aspects_now = dict(campaign.prepared().aspects)
     cut_off(campaign)
     with campaign.store._database.writer.begin() as connection:
         connection.exec_driver_sql("DELETE FROM measured_with")
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    stored = campaign.store.measured_with(campaign.id)
-    assert {name: stored[name] for name in aspects_now} == aspects_now
+    documents = campaign.store.measured_with(campaign.id)
+    assert {name: documents[name] for name in aspects_now} == aspects_now
 
 
 def test_narrowing_is_part_of_a_space() -> None:
@@ -143,22 +145,22 @@ def test_narrowing_is_part_of_a_space() -> None:
     narrow["spaces"]["fileserver"]["range"] = {"threads": [8, 100]}
     workload = load_workload("mixed-use")
     rules = rules_of(wide, workload)
-    found = []
+    documents = []
     for each in (wide, wide.model_validate(narrow)):
         space = load_space(each.spaces["fileserver"], "fileserver")
-        found.append(aspects({"fileserver": space}, workload, rules, {}))
-    (said,) = differences(*found)
-    assert said.startswith("space of the fileserver (parameters.threads.")
-    assert ": 100, was " in said
+        documents.append(aspects({"fileserver": space}, workload, rules, {}))
+    (message,) = differences(*documents)
+    assert message.startswith("space of the fileserver (parameters.threads.")
+    assert ": 100, was " in message
 
 
 def test_differences_are_named_and_counted() -> None:
     old = {"x": aspect({"a": 1, "b": [1, 2], "c": {"d": "long " * 20}, "e": None}), "y": aspect(1)}
     new = {"x": aspect({"a": 2, "b": [1, 3], "c": {"d": ""}, "f": 0}), "z": aspect(2)}
     assert differences(old, old) == []
-    (said,) = differences(old, new)
-    assert said.startswith('x (a: 2, was 1, b.1: 3, was 2, c.d: "", was "long long')
-    assert said.endswith("... and 2 more)")
+    (message,) = differences(old, new)
+    assert message.startswith('x (a: 2, was 1, b.1: 3, was 2, c.d: "", was "long long')
+    assert message.endswith("... and 2 more)")
 
 
 def test_a_digest_follows_from_the_document_alone() -> None:
@@ -168,21 +170,21 @@ def test_a_digest_follows_from_the_document_alone() -> None:
 
 
 def test_the_statistics_of_stored_campaigns_are_still_known() -> None:
-    """As the releases that stored them wrote them; a campaign of theirs can be resumed."""
-    made = spec(faster())
-    work = load_workload(made.workload.name, made.workload.scale)
-    found = aspects({}, work, rules_of(made, work), {})["statistics"].document
-    assert found == {
+    """In the format of earlier releases, whose campaigns can be resumed."""
+    specification = spec(faster())
+    work = load_workload(specification.workload.name, specification.workload.scale)
+    document = aspects({}, work, rules_of(specification, work), {})["statistics"].document
+    assert document == {
         "alpha": 0.025,
-        "certify_blocks": made.certification.blocks,
-        "finalists": made.certification.finalists,
+        "certify_blocks": specification.certification.blocks,
+        "finalists": specification.certification.finalists,
         "race": {
             "alpha_equivalent": 0.05,
             "alpha_futility": 0.05,
             "alpha_promote": 0.01,
-            "delta": made.statistics.delta,
-            "floor": made.statistics.floor,
-            "max_blocks": made.search.blocks_per_trial,
+            "delta": specification.statistics.delta,
+            "floor": specification.statistics.floor,
+            "max_blocks": specification.search.blocks_per_trial,
             "min_blocks": 3,
             "resolution_s": 0.0,
         },

@@ -1,4 +1,4 @@
-"""The process of a campaign is killed wherever it may be; it ends as if nobody had."""
+"""A campaign's process is killed at any point; the campaign ends as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ import pytest
 
 from tests.killing import DEEDS, POINTS, Forks, Point, forks
 from tests.postgresql import Server
-from tests.unit.campaign.outcomes import Place, measured, outcome, stored, write_campaign
+from tests.unit.campaign.outcomes import Place, measured, newest_campaign, outcome, write_campaign
 from tuner.model import Measurement
 from tuner.states import CampaignState
 
-#: Once at each point; the rest are at moments that nobody has chosen.
+#: Once at each point; the rest at random moments.
 KILLS = 100
-#: So many at a time are in the order in which a campaign gets there.
+#: Size of the groups of kills that are sorted into the order in which a campaign reaches them.
 TOGETHER = 10
-#: What happens again and again, so that it is not always the first time that counts.
+#: Points that are passed repeatedly, so that kills do not always hit the first time.
 OFTEN = {"add_event", "plan", "apply", "read back", "workload", "add_measurement"}
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    """Return empty places, as many as are asked for, one after the other."""
+    """Return an iterator of empty places."""
     states = (tmp_path / f"state{number}" for number in count())
     if request.param == "sqlite":
         return (Place(state) for state in states)
     server: Server = request.getfixturevalue("postgresql")
-    # One for all: a database takes 8 MB.
+    # One database for all of them: each takes 8 MB.
     name = server.new(request.getfixturevalue("template"))
 
     def emptied(state: Path) -> Place:
@@ -56,7 +56,7 @@ def forked(
 
 
 class Victim:
-    """A campaign that is killed again and again: what it has measured must stay."""
+    """A campaign that is killed repeatedly; its measurements must survive."""
 
     def __init__(self, forked: Forks, campaign_file: Path, place: Place) -> None:
         self.place = place
@@ -64,35 +64,35 @@ class Victim:
         self._file = str(campaign_file)
         self._before: dict[tuple[int, int], Measurement] = {}
         self._wall_s = 0.0
-        self._begun = False
+        self._exists = False
         self.over = False
 
     def live(
         self, point: Point | None = None, passes: int = 1, after_s: float | None = None
     ) -> bool:
-        """Begin it, or take it up; whether it was killed."""
-        command = ["resume"] if self._begun else ["run", self._file]
-        ended = self._forked.fstune(
+        """Start or resume it; returns whether it was killed."""
+        command = ["resume"] if self._exists else ["run", self._file]
+        survived = self._forked.fstune(
             *command, *self.place.options, point=point, passes=passes, after_s=after_s
         )
         with self.place.open() as store:
-            self._begun = bool(store.campaigns())
-            if not self._begun:
-                assert not ended
+            self._exists = bool(store.campaigns())
+            if not self._exists:
+                assert not survived
                 return True
-            campaign, _, blocks = stored(store)
+            campaign, _, blocks = newest_campaign(store)
         self.over = campaign.state is CampaignState.FINISHED
-        assert self.over or not ended
+        assert self.over or not survived
         assert self.over or campaign.state in (CampaignState.CREATED, CampaignState.RUNNING)
         now = measured(blocks)
         assert self._before.items() <= now.items()
         assert campaign.time_use.wall_s >= self._wall_s
         self._before, self._wall_s = now, campaign.time_use.wall_s
-        return not ended
+        return not survived
 
 
 def shuffled(draw: random.Random) -> list[Point | None]:
-    """All kills, each share of them in a campaign's own order; None for any moment."""
+    """Return all kills in random order, sorted within each group; None means a random moment."""
     kills: list[Point | None] = [*POINTS]
     kills += [None] * (KILLS - len(kills))
     draw.shuffle(kills)
@@ -108,10 +108,10 @@ def shuffled(draw: random.Random) -> list[Point | None]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_killed_anywhere_it_ends_as_if_nobody_had(
+def test_killed_anywhere_it_ends_as_if_undisturbed(
     forked: Forks, campaign_file: Path, places: Iterator[Place]
 ) -> None:
-    """Each campaign is killed until it has ended; then comes the next one."""
+    """Each campaign is killed until it has ended; then the next one begins."""
 
     def begin() -> Victim:
         return Victim(forked, campaign_file, next(places))
@@ -129,7 +129,7 @@ def test_killed_anywhere_it_ends_as_if_nobody_had(
         passes = draw.randint(1, 4) if point is not None and point.deed in OFTEN else 1
         after_s = 0.5 * takes_s * draw.random() if point is None else None
         while victim.over or not victim.live(point, passes, after_s):
-            # It was past that point already; the next one gets to each.
+            # It had passed that point already; a new campaign reaches every point.
             assert outcome(victim.place) == expected, (point, hit)
             victim, campaigns, passes = begin(), campaigns + 1, 1
             after_s = after_s and after_s / 2

@@ -1,4 +1,4 @@
-"""Campaigns that compare given configurations: what is measured, shown and promised."""
+"""Campaigns that compare given configurations: what they measure, show and guarantee."""
 
 from __future__ import annotations
 
@@ -52,29 +52,29 @@ SLOWER = {"parameter": "cache_manager.daemons", "low": 10, "change": 0.2}
 def comparing(
     *effects: dict[str, object], compare: object = None, **sections: object
 ) -> CampaignSpec:
-    given = {"compare": compare or COMPARE, "first": [], "pilot": {"blocks": 0}}
-    return spec(*effects, **(given | sections))  # type: ignore[arg-type]
+    defaults = {"compare": compare or COMPARE, "first": [], "pilot": {"blocks": 0}}
+    return spec(*effects, **(defaults | sections))  # type: ignore[arg-type]
 
 
-def words(found: NamedComparison | None) -> dict[str, str]:
-    assert found is not None
-    return {row.name: str(row.whole.word) for row in found.rows}
+def words(comparison: NamedComparison | None) -> dict[str, str]:
+    assert comparison is not None
+    return {row.name: str(row.whole.word) for row in comparison.rows}
 
 
 def test_each_is_faster_slower_or_no_different(begin: Begin) -> None:
     campaign = begin(comparing(faster(-0.15), SLOWER, noise=0.01))
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    found = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
-    assert words(found) == {"many": "faster", "few": "same", "daemons": "slower"}
-    assert found is not None
-    assert found.together == 0.95
-    assert found.confidence == pytest.approx(1.0 - 0.05 / 3)
-    by_name = {row.name: row for row in found.rows}
+    comparison = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
+    assert words(comparison) == {"many": "faster", "few": "same", "daemons": "slower"}
+    assert comparison is not None
+    assert comparison.together == 0.95
+    assert comparison.confidence == pytest.approx(1.0 - 0.05 / 3)
+    by_name = {row.name: row for row in comparison.rows}
     many = by_name["many"].whole.estimate
     assert many is not None
     assert many.lower < 0.85 < many.upper
-    assert {shown.word for shown in by_name["daemons"].components.values()} == {Word.SLOWER}
-    # Nothing is searched: every block is a fresh one, and has the baseline.
+    assert {effect.word for effect in by_name["daemons"].components.values()} == {Word.SLOWER}
+    # Nothing is searched: every block is fresh and includes the baseline.
     assert {block.kind for block in campaign.blocks} == {BlockKind.CERTIFY}
     assert all(BASELINE in block.order for block in campaign.blocks)
     assert len(campaign.trials) == 1 + len(COMPARE)
@@ -91,34 +91,34 @@ def test_progress_counts_on_the_blocks_that_a_comparison_can_have(begin: Begin) 
     assert recorder.standings[-1].expected_left_s == pytest.approx(0.0)
 
 
-def test_one_that_does_not_run_is_told_of_and_the_others_are_compared(begin: Begin) -> None:
+def test_one_that_does_not_run_is_reported_and_the_others_are_compared(begin: Begin) -> None:
     campaign = begin(comparing(failing("start"), SLOWER, noise=0.01))
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    found = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
-    assert words(found) == {"many": "failed", "few": "same", "daemons": "slower"}
-    assert found is not None
-    assert next(row.reason for row in found.rows if row.name == "many")
-    # It keeps its share of the error: the others are not judged more laxly for it.
-    assert found.confidence == pytest.approx(1.0 - 0.05 / 3)
+    comparison = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
+    assert words(comparison) == {"many": "failed", "few": "same", "daemons": "slower"}
+    assert comparison is not None
+    assert next(row.reason for row in comparison.rows if row.name == "many")
+    # It keeps its share of the error, so the others are not judged more laxly.
+    assert comparison.confidence == pytest.approx(1.0 - 0.05 / 3)
 
 
-def test_a_budget_that_is_used_up_leaves_open_what_is_not_shown(begin: Begin) -> None:
+def test_a_used_up_budget_leaves_unproven_differences_open(begin: Begin) -> None:
     campaign = begin(comparing(noise=0.3, budget={"measurements": 16}))
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    found = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
-    assert set(words(found).values()) == {"open"}
+    comparison = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
+    assert set(words(comparison).values()) == {"open"}
 
 
 @pytest.mark.parametrize("at", [3, 9, 20, 31])
 def test_a_comparison_that_was_cut_off_goes_on(begin: Begin, at: int) -> None:
     campaign = begin(comparing(faster(-0.15), SLOWER, noise=0.01))
     observer = sends(at, signal.SIGINT)
-    with stop_signals(observer.told.append):
+    with stop_signals(observer.activities.append):
         paused = campaign.run(observer).campaign.state
     assert paused is CampaignState.PAUSED
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    found = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
-    assert words(found) == {"many": "faster", "few": "same", "daemons": "slower"}
+    comparison = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
+    assert words(comparison) == {"many": "faster", "few": "same", "daemons": "slower"}
     assert len(campaign.trials) == 1 + len(COMPARE)
 
 
@@ -127,8 +127,8 @@ def test_several_testbeds_compare_together(begin: Begin) -> None:
     places = [{"simulated": {**one, "name": "a"}}, {"simulated": {**one, "name": "b", "seed": 2}}]
     campaign = begin(comparing(testbed=None, testbeds=places))
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    found = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
-    assert words(found)["many"] == "faster"
+    comparison = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
+    assert words(comparison)["many"] == "faster"
     measured = {b.testbed for b in campaign.blocks if b.state is BlockState.COMPLETE}
     assert len(measured) == 2
 
@@ -140,7 +140,7 @@ def test_a_search_compares_nothing(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sections", "said"),
+    ("sections", "message"),
     [
         ({"first": [{THREADS: 20}]}, "compare: it searches nothing, so that it takes no first"),
         ({"statistics": {"adjust": True}}, "compare: what others did is learnt in a search"),
@@ -151,25 +151,27 @@ def test_a_search_compares_nothing(begin: Begin) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_refused(
-    sections: dict[str, object], said: str, tmp_path: Path
+    sections: dict[str, object], message: str, tmp_path: Path
 ) -> None:
-    given = {"compare": COMPARE, "first": []} | sections
-    with pytest.raises((SpecError, ValueError), match=said):
-        prepare(spec(**given), tmp_path)  # type: ignore[arg-type]
+    document = {"compare": COMPARE, "first": []} | sections
+    with pytest.raises((SpecError, ValueError), match=message):
+        prepare(spec(**document), tmp_path)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("compare", "said"),
+    ("compare", "message"),
     [
         ({"a": COMPARE["few"], "b": COMPARE["few"]}, "compare.b: it is the same as a"),
         ({"a": {"cache_manager": {"daemons": 4}}}, "compare.a: it is the same as the baseline"),
     ],
 )
-def test_what_would_be_measured_twice_is_refused(begin: Begin, compare: object, said: str) -> None:
+def test_what_would_be_measured_twice_is_refused(
+    begin: Begin, compare: object, message: str
+) -> None:
     campaign = begin(comparing(compare=compare, found={"cache_manager.daemons": 4}))
-    ended = campaign.run()
-    assert ended.campaign.state is CampaignState.FAILED
-    assert said in ended.campaign.reason
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.FAILED
+    assert message in outcome.campaign.reason
 
 
 def test_a_comparison_has_a_pilot_only_if_it_names_one() -> None:
@@ -196,7 +198,7 @@ def test_words_follow_from_intervals(lower: float, upper: float, expected: Word)
 
 
 def test_no_false_word_at_any_look_more_often_than_promised() -> None:
-    """Three configurations that change nothing: whoever looks after each block and stops at the
+    """With three configurations that change nothing, looking after each block and stopping at the
     first difference is wrong in at most 5% of comparisons.
     """
     rules = rules_of(comparing(), load_workload("mixed-use"))
@@ -207,12 +209,12 @@ def test_no_false_word_at_any_look_more_often_than_promised() -> None:
         blocks = [_block(number, arms) for number, arms in enumerate(times, start=1)]
         wrong += any(
             certificate.verdict.interval.upper < 0.0 or certificate.verdict.interval.lower > 0.0
-            for looked in range(3, rules.certify_blocks + 1)
+            for count in range(3, rules.certify_blocks + 1)
             for certificate in judge(
-                Attempt(1, 1, 1, (1, 2, 3), tuple(blocks[:looked])), rules
+                Attempt(1, 1, 1, (1, 2, 3), tuple(blocks[:count])), rules
             ).certificates.values()
         )
-    # Of 150, 5% are 7.5; 15 or more have a chance below 1%.
+    # 5% of 150 is 7.5; 15 or more have a probability below 1%.
     assert wrong < 15
     assert ALPHA == 0.025
 
@@ -243,7 +245,7 @@ def test_failed_ones_and_full_ones_are_measured_no_more() -> None:
 
 
 def _faster_with_noisy_components(blocks: int, noise: float = 0.05) -> Attempt:
-    """One configuration that is 10% faster; what a component gains by chance another one loses."""
+    """One configuration that is 10% faster; what one component gains by chance, another loses."""
     weights = np.array(load_workload("mixed-use").weights)
     components = len(weights)
     chance = np.random.default_rng(3)
@@ -266,14 +268,14 @@ def test_what_is_faster_is_measured_until_its_floors_are_settled() -> None:
     assert interval.upper - interval.lower <= 2.0 * margin(rules.race.delta)
     assert early[1].outcome is CertificateOutcome.UNDECIDED
     assert still_open(early, strict, ()) == (1,)
-    # What a campaign asks of floors is asked here too.
+    # The campaign's kind of floors applies here too.
     looks = [_faster_with_noisy_components(n, noise=0.06) for n in range(3, 30)]
 
-    def needed(of: Rules) -> int:
+    def first_certified(of: Rules) -> int:
         outcomes = [judge(each, of).certificates[1].outcome for each in looks]
         return outcomes.index(CertificateOutcome.CERTIFIED)
 
-    assert needed(bounded) < needed(strict)
+    assert first_certified(bounded) < first_certified(strict)
 
 
 def test_a_refusal_of_the_guards_leaves_no_claim() -> None:
@@ -300,9 +302,9 @@ def test_a_warning_makes_the_claim_rest_on_the_sign_flip_test() -> None:
 def test_every_form_has_the_table(begin: Begin, tmp_path: Path) -> None:
     campaign = begin(comparing(faster(-0.15), SLOWER, noise=0.01))
     campaign.run()
-    stored = campaign.store.campaign(campaign.id)
-    found = stored_comparison(campaign.store, stored)
-    assert found is not None
+    row = campaign.store.campaign(campaign.id)
+    comparison = stored_comparison(campaign.store, row)
+    assert comparison is not None
     document = report_document(Sight(campaign.store), campaign.id)
     page = report_html(document)
     settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
@@ -315,7 +317,7 @@ def test_every_form_has_the_table(begin: Begin, tmp_path: Path) -> None:
         assert "many" in text
         assert "no difference" in text
         assert "with 95% confidence" in text
-    as_json = json.loads(json.dumps(compared_document(found)))
+    as_json = json.loads(json.dumps(compared_document(comparison)))
     results = {one["name"]: one["result"] for one in as_json["configurations"]}
     assert results == {"many": "faster", "few": "same", "daemons": "slower"}
     assert campaign.trials[1].state is TrialState.COMPLETE

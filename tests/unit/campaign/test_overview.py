@@ -1,4 +1,4 @@
-"""A long campaign is told of in pieces: what is told is what all of its blocks together say."""
+"""A long campaign is read in pieces; the summary is the same as that of all blocks together."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ def with_references() -> CampaignSpec:
 
 
 def check(campaign: Campaign) -> None:
-    """Whether what is told of a campaign is what follows from all of its blocks."""
+    """Check that the summary of a campaign follows from all of its blocks."""
     store, blocks = campaign.store, campaign.blocks
-    stored = store.campaign(campaign.id)
-    rules = stored_rules(stored)
+    row = store.campaign(campaign.id)
+    rules = stored_rules(row)
     table = ScoreTable.of(blocks, rules.components, rules.weights)
     started = {b.number: m.started for b in blocks for m in b.measurements if m.trial == BASELINE}
     effect = effect_between(table)
-    known = against_baseline(table, rules, BlockKind.SEARCH)
-    told = overview(store, stored)
-    assert told.numbers == Numbers(
-        estimates={trial: estimate for trial, (estimate, _) in known.items()},
+    estimates = against_baseline(table, rules, BlockKind.SEARCH)
+    summary = overview(store, row)
+    assert summary.numbers == Numbers(
+        estimates={trial: estimate for trial, (estimate, _) in estimates.items()},
         drift=[point.ratio for point in drift(table, started)],
         clients=client_ratios(blocks, rules),
         testbeds_differ=effect.reason if effect is not None and effect.shown else "",
     )
-    assert set(told.counts) == set(block_counts(blocks))
-    assert list(told.references) == stored_comparisons(stored, blocks)
+    assert set(summary.counts) == set(block_counts(blocks))
+    assert list(summary.references) == stored_comparisons(row, blocks)
     measured = sum(len(block.measurements) for block in blocks)
-    assert stored_end(store, stored).effort == effort_of(campaign.trials, blocks, measured)
+    assert stored_end(store, row).effort == effort_of(campaign.trials, blocks, measured)
 
 
 @ON_BOTH
@@ -68,37 +68,37 @@ def test_in_pieces_as_in_one(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> N
     assert overview(campaigns[0].store, campaigns[0].store.campaign(campaigns[0].id)).references
 
 
-def test_nothing_large_is_read_whole(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_campaigns_are_not_read_in_full(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = begin(with_references())
     campaign.run()
     pieces: list[int] = []
     real = Store.blocks
 
     def blocks(store: Store, *arguments: Any, **options: Any) -> Any:
-        found = real(store, *arguments, **options)
-        pieces.append(sum(len(block.measurements) for block in found))
-        return found
+        piece = real(store, *arguments, **options)
+        pieces.append(sum(len(block.measurements) for block in piece))
+        return piece
 
     monkeypatch.setattr(Store, "blocks", blocks)
     monkeypatch.setattr(reading, "_AT_A_TIME", 3)
     monkeypatch.setattr(reading, "_WHOLE", 2)
-    told = overview(campaign.store, campaign.store.campaign(campaign.id))
+    summary = overview(campaign.store, campaign.store.campaign(campaign.id))
     last = Pages(campaign.store).totals(campaign.id).newest_block
-    assert [block.number for block in told.newest] == [last - 1, last]
-    # Of the blocks that references are compared in, the baseline and the answer's trial alone.
+    assert [block.number for block in summary.newest] == [last - 1, last]
+    # For comparing references, only the arms of the baseline and of the answer's trial are read.
     assert max(pieces) <= 2 * 3
-    assert sum(count.blocks for count in told.counts) == last
+    assert sum(count.blocks for count in summary.counts) == last
 
 
 def test_a_campaign_that_has_measured_nothing(begin: Begin) -> None:
     campaign = begin(with_references())
-    told = overview(campaign.store, campaign.store.campaign(campaign.id))
-    assert (list(told.counts), list(told.newest), list(told.references)) == ([], [], [])
+    summary = overview(campaign.store, campaign.store.campaign(campaign.id))
+    assert (list(summary.counts), list(summary.newest), list(summary.references)) == ([], [], [])
     assert stored_end(campaign.store, campaign.store.campaign(campaign.id)).effort.blocks == 0
 
 
 @ON_BOTH
-def test_blocks_are_read_from_here_to_there(begin: Begin) -> None:
+def test_ranges_of_blocks_are_read(begin: Begin) -> None:
     campaign = begin(with_references())
     campaign.run()
     store, every = campaign.store, campaign.blocks

@@ -48,11 +48,11 @@ def test_a_campaign_begins_with_its_pilot_and_uses_it_for_nothing_else(place: Pl
     with Store.open(place.state) as store:
         campaign = store.campaign("last")
         twin = store.trials(campaign.id)[1]
-        (told,) = [e for e in store.events(campaign.id) if e.kind == "pilot"]
+        (event,) = [e for e in store.events(campaign.id) if e.kind == "pilot"]
     assert twin.origin == "pilot"
     assert twin.state is TrialState.COMPLETE
-    assert told.data["outcome"] == "sound"
-    assert told.data["blocks"] == first_search
+    assert event.data["outcome"] == "sound"
+    assert event.data["blocks"] == first_search
     assert campaign.recommendation is not None
     assert campaign.recommendation.trial in (2, 3)
 
@@ -77,9 +77,9 @@ def test_a_budget_too_small_to_certify_is_refused_unless_overridden(place: Place
     place.write(wall_time="40s", blocks=3)
     done = place.fstune("run", str(place.file))
     assert done.exit_code != 0
-    said = str(done.exception)
-    assert "the pilot advises against: the budget leaves" in said
-    assert "--override-pilot" in said
+    message = str(done.exception)
+    assert "the pilot advises against: the budget leaves" in message
+    assert "--override-pilot" in message
     assert BlockKind.SEARCH not in place.kinds()
     with Store.open(place.state) as store:
         assert store.campaign("last").state is CampaignState.FAILED
@@ -95,13 +95,13 @@ def test_no_pilot_where_none_is_wanted(place: Place) -> None:
     assert "pilot.blocks is 0" in str(place.fstune("pilot", str(place.file)).exception)
 
 
-def test_two_blocks_are_no_pilot(place: Place) -> None:
+def test_two_blocks_are_too_few_for_a_pilot(place: Place) -> None:
     place.write(blocks=2)
-    said = str(place.fstune("run", str(place.file)).exception)
-    assert "pilot.blocks: a pilot takes 3 blocks at least; 0 for none" in said
+    message = str(place.fstune("run", str(place.file)).exception)
+    assert "pilot.blocks: a pilot takes 3 blocks at least; 0 for none" in message
 
 
-def test_what_the_pilot_says_is_stored_as_events(place: Place) -> None:
+def test_the_results_of_the_pilot_are_stored_as_events(place: Place) -> None:
     place.write(noise=0.2, blocks=6)
     place.fstune("run", str(place.file))
     with Store.open(place.state) as store:

@@ -1,4 +1,4 @@
-"""The plan: search, budgets, failures and certification, all from what was measured."""
+"""The plan: search, budgets, failures and certification, all derived from the measurements."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def fresh_orders(history: History) -> list[tuple[int, ...]]:
 
 
 def test_begins_with_a_block_of_new_configurations() -> None:
-    found = planner(rules()).plan([trial(BASELINE, 0)], [])
-    assert isinstance(found.step, Explore)
-    assert (found.step.race, found.step.number, found.step.kind) == (1, 1, BlockKind.SEARCH)
-    ((*picks,),) = found.step.groups
+    plan = planner(rules()).plan([trial(BASELINE, 0)], [])
+    assert isinstance(plan.step, Explore)
+    assert (plan.step.race, plan.step.number, plan.step.kind) == (1, 1, BlockKind.SEARCH)
+    ((*picks,),) = plan.step.groups
     assert [p.configuration for p in picks if isinstance(p, Proposal)] == [
         configuration(n) for n in (1, 2, 3)
     ]
-    assert found.phase is Phase.SEARCH
+    assert plan.phase is Phase.SEARCH
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_the_winner_is_promoted_and_certified_on_fresh_blocks() -> None:
 
 @pytest.mark.slow
 def test_a_trial_that_is_set_aside_may_come_back() -> None:
-    """Of trials that nothing was decided on, those that look best are measured again."""
+    """Of the undecided trials, those that look best are measured again."""
     history = History(rules(), {1: 0.97, 2: 1.02}, noise=0.03)
     history.run()
     places = [n for n, order in enumerate(search_orders(history)) if 2 in order]
@@ -113,8 +113,8 @@ def test_no_more_trials_than_asked_for() -> None:
 def test_a_failed_trial_is_measured_no_more_and_the_others_go_on(when: int) -> None:
     history = History(rules(max_trials=3), {1: 0.9, 2: 0.9}, fails={1: when})
     assert certified(history.run()) == 2
-    tried = [b.number for b in history.blocks if 1 in b.order and b.number >= when]
-    assert len(tried) <= 1
+    numbers = [b.number for b in history.blocks if 1 in b.order and b.number >= when]
+    assert len(numbers) <= 1
 
 
 def test_when_all_trials_fail_others_are_tried() -> None:
@@ -139,8 +139,8 @@ def test_what_was_decided_before_a_trial_failed_stays_decided() -> None:
     steady = History(rules(max_trials=6), {1: 0.8})
     steady.run()
     last = max(b.number for b in steady.blocks if b.kind is BlockKind.SEARCH)
-    ended = {n for p in steady.plans for n in p.endings}
-    assert ended
+    endings = {n for p in steady.plans for n in p.endings}
+    assert endings
     history = History(rules(max_trials=6), {1: 0.8}, fails={1: last})
     history.run()
     for earlier, later in zip(history.plans, history.plans[1:], strict=False):
@@ -148,13 +148,13 @@ def test_what_was_decided_before_a_trial_failed_stays_decided() -> None:
 
 
 @pytest.mark.slow
-def test_void_blocks_are_in_no_test_but_cost() -> None:
+def test_void_blocks_are_in_no_test_but_use_budget() -> None:
     clean = History(rules(max_trials=3), {1: 0.9})
     dirty = History(rules(max_trials=3), {1: 0.9}, voids=frozenset({2, 3}))
     assert certified(clean.run()) == certified(dirty.run()) == 1
-    for found in dirty.plans[-1].decisions:
+    for decision in dirty.plans[-1].decisions:
         complete = [b for b in dirty.blocks if b.state is BlockState.COMPLETE]
-        assert found.verdict.n <= len(complete)
+        assert decision.verdict.n <= len(complete)
     numbers = [b.number for b in dirty.blocks]
     assert numbers == list(range(1, len(numbers) + 1))
 
@@ -184,17 +184,17 @@ def test_separate_void_blocks_do_not_halt() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("budget_s", [1.0, 30.0, 60.0, 150.0, 400.0])
-def test_measuring_time_is_kept_to(budget_s: float) -> None:
+def test_the_budget_of_measuring_time_is_respected(budget_s: float) -> None:
     history = History(rules(budget_s=budget_s, max_trials=None), {2: 0.9}, noise=0.02)
     history.run()
     spent_s = sum(b.duration_s for b in history.blocks)
-    # The pace is known only after the first block, and three fresh blocks are always afforded.
+    # The pace is known only after the first block, and three fresh blocks are always allowed.
     assert spent_s <= max(budget_s, 4 * 2.0) + 3 * 2 * 2.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [8, 20, 40, 100])
-def test_measurements_are_kept_to(budget: int) -> None:
+def test_the_budget_of_measurements_is_respected(budget: int) -> None:
     history = History(rules(budget_measurements=budget, max_trials=None), {2: 0.9})
     history.run()
     assert sum(len(b.measurements) for b in history.blocks) <= budget + 6
@@ -230,13 +230,13 @@ def test_a_block_that_was_cut_off_is_measured_as_it_was_planned() -> None:
     history.run(until=mixed)
     step = history.plans[-1].step
     assert isinstance(step, Explore)
-    wanted = history.begun(step)
-    history.measure(wanted)
+    block = history.begin(step)
+    history.measure(block)
     cut_off = replace(history.blocks[-1], state=BlockState.VOID)
     again = planner(history.rules).plan(history.trials, [*history.blocks[:-1], cut_off])
     assert isinstance(again.step, RunBlock)
-    assert (again.step.kind, again.step.race) == (wanted.kind, wanted.race)
-    assert set(again.step.order) == set(wanted.order)
+    assert (again.step.kind, again.step.race) == (block.kind, block.race)
+    assert set(again.step.order) == set(block.order)
 
 
 @pytest.mark.slow
@@ -248,24 +248,24 @@ def test_a_round_that_was_cut_off_before_its_first_block_is_planned_once_more() 
         assert isinstance(then.step, Explore)
         rounds += 1
         before = list(history.trials)
-        history.begun(then.step)
+        history.begin(then.step)
         again = planner(history.rules).plan(history.trials, history.blocks)
         assert again.step == then.step
         assert again.endings == then.endings
         history.trials = before
-        history.measure(history.begun(then.step))
+        history.measure(history.begin(then.step))
     assert rounds > 5
 
 
-def stored(
-    of: Trial, ended: Mapping[int, Ending], failed_in: Mapping[int, int], blocks: int
+def trial_after(
+    of: Trial, endings: Mapping[int, Ending], failed_in: Mapping[int, int], blocks: int
 ) -> Trial:
-    """A trial as it was stored when so many blocks had ended."""
+    """Return a trial as it was stored after ``blocks`` blocks had ended."""
     if failed_in.get(of.number, blocks + 1) <= blocks:
         return replace(of, state=TrialState.FAILED)
-    if of.number not in ended:
+    if of.number not in endings:
         return replace(of, state=TrialState.RUNNING)
-    return replace(of, state=ended[of.number].state, reason=ended[of.number].reason)
+    return replace(of, state=endings[of.number].state, reason=endings[of.number].reason)
 
 
 ratios = st.dictionaries(
@@ -292,20 +292,22 @@ def test_every_prefix_planned_anew_gives_the_decisions_that_it_gave(
     limits = rules(max_trials=6, seed=seed, budget_measurements=60)
     history = History(limits, ratios, noise, fails, voids)
     history.run()
-    # Each plan but the last one led to a block; what had ended by then was stored.
-    ended: dict[int, Ending] = {}
+    # Every plan except the last led to a block; endings up to then were stored.
+    endings: dict[int, Ending] = {}
     for number, then in enumerate(history.plans):
-        known = history.blocks[:number]
-        race = max((b.race for b in known), default=0)
+        blocks = history.blocks[:number]
+        race = max((b.race for b in blocks), default=0)
         trials = [
-            stored(t, ended, history.failed_in, number) for t in history.trials if t.race <= race
+            trial_after(t, endings, history.failed_in, number)
+            for t in history.trials
+            if t.race <= race
         ]
-        again = planner(limits).plan(trials, known)
+        again = planner(limits).plan(trials, blocks)
         assert again.step == then.step
         assert again.endings == then.endings
         assert again.answer == then.answer
-        ended |= then.endings
-    # What has ended has ended, and nobody is promoted who was dropped.
+        endings |= then.endings
+    # Endings are final, and no dropped trial is promoted.
     for earlier, later in zip(history.plans, history.plans[1:], strict=False):
         assert earlier.endings.items() <= later.endings.items()
         assert later.incumbent not in later.endings
@@ -341,7 +343,7 @@ def test_shuffled_orders_are_uniform() -> None:
     """Each arm is as often first as any other."""
     firsts = [0, 0, 0, 0]
     for seed in range(400):
-        found = RunBlock.shuffled(seed, 1, BlockKind.SEARCH, 1, (1, 2, 3))
-        assert sorted(found.order) == [BASELINE, 1, 2, 3]
-        firsts[found.order[0]] += 1
+        block = RunBlock.shuffled(seed, 1, BlockKind.SEARCH, 1, (1, 2, 3))
+        assert sorted(block.order) == [BASELINE, 1, 2, 3]
+        firsts[block.order[0]] += 1
     assert min(firsts) > 60

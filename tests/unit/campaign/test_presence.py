@@ -1,4 +1,4 @@
-"""Whether somebody runs a campaign, and what is said where nobody does."""
+"""Whether a process runs a campaign, and what is reported if none does."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def lease(holder: Holder = THERE, heard_s: float = 10.0, testbed: str = "hall 7"
 
 
 def status(*leases: Lease, state: CampaignState = CampaignState.RUNNING, queued: int = 0) -> Status:
-    """What is seen where the process of ``HERE`` is known to have ended."""
-    found = Running([replace(CAMPAIGN, state=state)], list(leases), {})
+    """Return the status if the process of ``HERE`` is known to have ended."""
+    rows = Running([replace(CAMPAIGN, state=state)], list(leases), {})
     jobs = [QueuedRun(1, CAMPAIGN.id, "simulated", (), True, 3)] * queued
-    return status_of(found, jobs, (), lambda holder: holder == HERE, NOW)
+    return status_of(rows, jobs, (), lambda holder: holder == HERE, NOW)
 
 
 @pytest.mark.parametrize(
-    ("leases", "said"),
+    ("leases", "message"),
     [
         ([lease()], None),
         ([lease(heard_s=119.0)], None),
-        # One process runs a campaign on all its testbeds.
+        # One process runs a campaign on all of its testbeds.
         ([lease(heard_s=130.0), lease(testbed="hall 8")], None),
         (
             [lease(heard_s=425.0)],
@@ -58,30 +58,30 @@ def status(*leases: Lease, state: CampaignState = CampaignState.RUNNING, queued:
         ([], "no process runs it any more; it was last heard from 2 h 05 min ago"),
     ],
 )
-def test_who_is_not_heard_from_is_missed(leases: list[Lease], said: str | None) -> None:
-    found = status(*leases).absence(CAMPAIGN.id)
-    assert (None if found is None else found.said) == said
-    if found is not None:
-        assert found.advice(" --server x") == (
+def test_a_silent_process_is_reported_absent(leases: list[Lease], message: str | None) -> None:
+    absence = status(*leases).absence(CAMPAIGN.id)
+    assert (None if absence is None else absence.said) == message
+    if absence is not None:
+        assert absence.advice(" --server x") == (
             f"to resume it: fstune resume {CAMPAIGN.id} --server x"
         )
 
 
 @pytest.mark.parametrize("state", [s for s in CampaignState if s is not CampaignState.RUNNING])
-def test_a_campaign_that_does_not_run_is_not_missed(state: CampaignState) -> None:
+def test_a_campaign_that_does_not_run_is_not_reported_absent(state: CampaignState) -> None:
     assert status(lease(HERE), state=state).absence(CAMPAIGN.id) is None
 
 
-def test_what_a_worker_takes_up_again_is_left_to_it() -> None:
-    found = status(lease(HERE), queued=1).absence(CAMPAIGN.id)
-    assert found is not None
-    assert found.queued
-    assert "a worker resumes it" in found.sentence()
+def test_a_queued_campaign_is_left_to_its_worker() -> None:
+    absence = status(lease(HERE), queued=1).absence(CAMPAIGN.id)
+    assert absence is not None
+    assert absence.queued
+    assert "a worker resumes it" in absence.sentence()
 
 
-def test_what_is_shown_is_what_is_known() -> None:
+def test_the_status_shows_all_that_is_known() -> None:
     other = replace(CAMPAIGN, id="other", name="two", state=CampaignState.CREATED)
-    found = status_of(
+    current = status_of(
         Running([CAMPAIGN, other], [lease()], {CAMPAIGN.id: Request(Wish.PAUSE, "desk", NOW)}),
         [QueuedRun(1, "other", "cell@far", ("hall 8",), False, None)],
         [
@@ -91,8 +91,8 @@ def test_what_is_shown_is_what_is_known() -> None:
         lambda _: False,
         NOW,
     )
-    assert [worker.presence for worker in found.workers] == [Presence.ALIVE, Presence.SILENT]
-    running, waiting, workers = (printed(page, 200) for page in status_pages(found))
+    assert [worker.presence for worker in current.workers] == [Presence.ALIVE, Presence.SILENT]
+    running, waiting, workers = (printed(page, 200) for page in status_pages(current))
     assert "will pause, asked from desk" in running
     assert "200 on there" in running
     assert "cell@far: no worker takes from it" in waiting
@@ -101,6 +101,6 @@ def test_what_is_shown_is_what_is_known() -> None:
     assert "died; another worker takes over" in workers
 
 
-def test_of_what_was_cancelled_nothing_is_taken_up() -> None:
+def test_a_cancelled_campaign_is_not_resumed() -> None:
     (page,) = status_pages(status(lease(HERE), state=CampaignState.CANCELLED))
     assert "died; the campaign is cancelled" in printed(page, 200)

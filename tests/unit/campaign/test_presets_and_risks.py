@@ -1,4 +1,4 @@
-"""Published presets as first trials, and what a recommendation says of risky settings."""
+"""Published presets as first trials, and what a recommendation reports about risky settings."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def _run(directory: Path, **text: object) -> tuple[int, str]:
 
 
 def test_presets_are_tried_first_and_named(tmp_path: Path) -> None:
-    status, said = _run(
+    status, output = _run(
         tmp_path,
         server="{name: openafs-fileserver-1.8, presets: [large, debian-newcell]}",
         client="{name: openafs-cache-manager-fuse-1.8, presets: [nilcons]}",
     )
-    assert status == 0, said
+    assert status == 0, output
     with Store.open(tmp_path / "state") as store:
         trials = store.trials(store.campaign("last").id)
     assert [t.origin for t in trials[1:4]] == [
@@ -63,15 +63,15 @@ def test_presets_are_tried_first_and_named(tmp_path: Path) -> None:
 
 
 def test_an_unknown_preset_names_the_nearest(tmp_path: Path) -> None:
-    status, said = _run(tmp_path, server="{name: openafs-fileserver-1.8, presets: [larg]}")
+    status, output = _run(tmp_path, server="{name: openafs-fileserver-1.8, presets: [larg]}")
     assert status != 0
-    assert "no preset 'larg'; did you mean 'large'?" in said
+    assert "no preset 'larg'; did you mean 'large'?" in output
     assert not (tmp_path / "state").exists()
 
 
-def test_who_names_a_preset_allows_what_it_sets(tmp_path: Path) -> None:
-    status, said = _run(tmp_path, server="{name: openafs-fileserver-1.8, presets: [jumbo]}")
-    assert status == 0, said
+def test_naming_a_preset_allows_what_it_sets(tmp_path: Path) -> None:
+    status, output = _run(tmp_path, server="{name: openafs-fileserver-1.8, presets: [jumbo]}")
+    assert status == 0, output
     with Store.open(tmp_path / "state") as store:
         trials = store.trials(store.campaign("last").id)
     assert trials[1].origin == "preset jumbo"
@@ -83,7 +83,7 @@ def test_who_names_a_preset_allows_what_it_sets(tmp_path: Path) -> None:
 
 
 def test_a_recommendation_tells_its_risks(tmp_path: Path) -> None:
-    status, said = _run(
+    status, output = _run(
         tmp_path,
         effect="{parameter: fileserver.jumbograms, value: true, change: -0.3}",
         server="{name: openafs-fileserver-1.8, only: [jumbograms], allow_risk: [availability], "
@@ -91,8 +91,8 @@ def test_a_recommendation_tells_its_risks(tmp_path: Path) -> None:
         client="{name: openafs-cache-manager-fuse-1.8, only: [daemons]}",
         trials=1,
     )
-    assert status == 0, said
-    assert "fileserver.jumbograms = True is a matter of availability" in " ".join(said.split())
+    assert status == 0, output
+    assert "fileserver.jumbograms = True is a matter of availability" in " ".join(output.split())
     printed = CliRunner().invoke(
         app, ["recommend", "--format", "json", "--state-dir", str(tmp_path / "state")]
     )

@@ -1,4 +1,4 @@
-"""What an earlier campaign found of a configuration counts no more once it was measured here."""
+"""A prior of an earlier campaign no longer counts once its configuration is measured here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PRIORS = [Prior(PROMISING, -0.5, "earlier:1")]
 
 
 def hope(state: TrialState | None, out: tuple[int, ...] = ()) -> float:
-    """How likely what is known gains a lot, where an earlier campaign has found that it does."""
+    """Return the probability of a large gain from known configurations, given a promising prior."""
     trials = [Trial(BASELINE, Configuration(), 0, "as found", TrialState.RUNNING, {})]
     if state is not None:
         trials.append(Trial(1, PROMISING, 1, "model", state, {}))

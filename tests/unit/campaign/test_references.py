@@ -1,4 +1,4 @@
-"""References beside the arms: measured in every block, judged nowhere, reported."""
+"""References among the arms: measured in every block, reported, and never judged."""
 
 from __future__ import annotations
 
@@ -61,31 +61,31 @@ def test_each_block_has_its_references_somewhere_among_its_arms(begin: Begin) ->
 
 
 def test_references_change_no_decision(begin: Begin) -> None:
-    # References take time of the testbed, so that a budget of time would hold fewer blocks.
+    # References take testbed time, so a budget of time would allow fewer blocks.
     runs = {"wall_time": "10h", "measurements": 60}
     alone = begin(spec(faster(), budget=runs))
     beside = begin(with_references(faster(), budget=runs))
     beside.run()
     alone.run()
-    found = [campaign.store.campaign(campaign.id).recommendation for campaign in (beside, alone)]
-    assert found[0] == found[1]
+    answers = [campaign.store.campaign(campaign.id).recommendation for campaign in (beside, alone)]
+    assert answers[0] == answers[1]
     assert [b.order for b in beside.blocks] == [b.order for b in alone.blocks]
     assert [t.configuration for t in beside.trials] == [t.configuration for t in alone.trials]
 
 
 def test_the_true_ratio_is_reported_as_found_and_as_recommended(begin: Begin) -> None:
     campaign = begin(with_references(faster(-0.2), local_disk=0.5))
-    ended = campaign.run().campaign
-    assert ended.recommendation is not None
-    assert ended.recommendation.answer is Answer.RECOMMENDED
-    found = {(c.reference, c.settings): c for c in stored_comparisons(ended, campaign.blocks)}
-    as_found = found["local-disk", "as found"]
+    row = campaign.run().campaign
+    assert row.recommendation is not None
+    assert row.recommendation.answer is Answer.RECOMMENDED
+    by_settings = {(c.reference, c.settings): c for c in stored_comparisons(row, campaign.blocks)}
+    as_found = by_settings["local-disk", "as found"]
     assert as_found.estimate.lower < 2.0 < as_found.estimate.upper
     assert as_found.blocks == sum(b.state is BlockState.COMPLETE for b in campaign.blocks)
-    better = found["local-disk", "as recommended"]
+    better = by_settings["local-disk", "as recommended"]
     assert better.estimate.lower < 1.6 < better.estimate.upper < 2.0
-    assert better.blocks == ended.recommendation.blocks
-    assert found["other", "as found"].estimate.ratio == pytest.approx(1.0, abs=0.01)
+    assert better.blocks == row.recommendation.blocks
+    assert by_settings["other", "as found"].estimate.ratio == pytest.approx(1.0, abs=0.01)
 
 
 def test_void_blocks_and_other_arms_are_not_compared(begin: Begin) -> None:
@@ -104,15 +104,15 @@ def test_void_blocks_and_other_arms_are_not_compared(begin: Begin) -> None:
 
 def test_a_workload_whose_file_is_gone_compares_nothing(begin: Begin) -> None:
     campaign = begin(with_references(faster()))
-    ended = campaign.run().campaign
-    gone = replace(ended, spec=ended.spec.replace('"mixed-use"', '"/no/such.yaml"'))
-    assert stored_comparisons(ended, campaign.blocks) != []
-    assert stored_comparisons(gone, campaign.blocks) == []
+    row = campaign.run().campaign
+    without_file = replace(row, spec=row.spec.replace('"mixed-use"', '"/no/such.yaml"'))
+    assert stored_comparisons(row, campaign.blocks) != []
+    assert stored_comparisons(without_file, campaign.blocks) == []
 
 
 @dataclass
 class Failing:
-    """A reference that fails when told to."""
+    """A reference that fails on demand."""
 
     plan: ReferencePlan
     fails: Callable[[int], Exception | None]
@@ -136,16 +136,16 @@ class Failing:
 def run_with(
     monkeypatch: pytest.MonkeyPatch, campaign: Campaign, reference: Failing
 ) -> CampaignState:
-    opened = simulated.SimulatedTestbed.open
+    real_open = simulated.SimulatedTestbed.open
 
     def open_with(self: Any, workload: Any, say: Any) -> Any:
-        return replace(opened(self, workload, say), references=(reference,))
+        return replace(real_open(self, workload, say), references=(reference,))
 
     monkeypatch.setattr(simulated.SimulatedTestbed, "open", open_with)
     return campaign.run().campaign.state
 
 
-def test_a_reference_that_fails_is_told_and_voids_nothing(
+def test_a_failing_reference_is_reported_and_voids_nothing(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     void = WorkloadError("stage write: os in create of /nfs/x: stale file handle")
@@ -155,19 +155,19 @@ def test_a_reference_that_fails_is_told_and_voids_nothing(
     assert reference.cleaned == [campaign.id]
     assert all(block.state is BlockState.COMPLETE for block in campaign.blocks)
     assert [len(block.references) for block in campaign.blocks][:3] == [1, 0, 1]
-    (told,) = [e for e in campaign.store.events(campaign.id) if e.kind == "reference-failed"]
-    assert told.message == f"block 2, nfs: {void}"
+    (event,) = [e for e in campaign.store.events(campaign.id) if e.kind == "reference-failed"]
+    assert event.message == f"block 2, nfs: {void}"
 
 
-def test_one_that_goes_on_failing_is_left_out(
+def test_a_reference_that_keeps_failing_is_left_out(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reference = Failing(ReferencePlan("nfs", "/nfs"), lambda call: WorkloadError("no answer"))
     campaign = begin(spec(faster()))
     assert run_with(monkeypatch, campaign, reference) is CampaignState.FINISHED
     assert len(reference.calls) == 2
-    told = [e for e in campaign.store.events(campaign.id) if e.kind == "reference-failed"]
-    assert told[-1].message.endswith("no answer; nfs is left out for the rest of this run")
+    events = [e for e in campaign.store.events(campaign.id) if e.kind == "reference-failed"]
+    assert events[-1].message.endswith("no answer; nfs is left out for the rest of this run")
 
 
 def test_a_host_out_of_reach_twice_in_a_row_ends_the_run(
@@ -180,7 +180,7 @@ def test_a_host_out_of_reach_twice_in_a_row_ends_the_run(
     assert [block.state for block in campaign.blocks] == [BlockState.VOID] * 2
 
 
-def test_a_slow_client_is_seen(begin: Begin) -> None:
+def test_a_slow_client_is_detected(begin: Begin) -> None:
     campaign = begin(spec(faster()))
     campaign.run()
     rules = rules_of(campaign.spec, campaign.prepared().workload)
@@ -199,8 +199,8 @@ def test_a_slow_client_is_seen(begin: Begin) -> None:
         for block in campaign.blocks
     ]
     assert client_ratios(campaign.blocks, rules) == {}
-    found = client_ratios(blocks, rules)
-    assert found == pytest.approx({"client1": 1 / 1.1, "client2": 1.1})
+    ratios = client_ratios(blocks, rules)
+    assert ratios == pytest.approx({"client1": 1 / 1.1, "client2": 1.1})
 
 
 def test_a_comparison_in_words(begin: Begin) -> None:
@@ -208,9 +208,9 @@ def test_a_comparison_in_words(begin: Begin) -> None:
     campaign.run()
     rules = rules_of(campaign.spec, campaign.prepared().workload)
     one = comparisons(campaign.blocks, rules, None)[0]
-    said = comparison_sentence(one)
-    assert said.startswith("The service as found takes 2.00 times as long as local-disk (95% ")
-    assert said.endswith(f" to {one.estimate.upper:.2f}, {one.blocks} blocks).")
+    sentence = comparison_sentence(one)
+    assert sentence.startswith("The service as found takes 2.00 times as long as local-disk (95% ")
+    assert sentence.endswith(f" to {one.estimate.upper:.2f}, {one.blocks} blocks).")
     assert comparison_sentence(replace(one, clients=4, cold=False)).endswith(
         "; 4 clients at once against one; the reference's cold reads may have come from memory."
     )

@@ -1,4 +1,4 @@
-"""Arms that others disturbed are measured again, whatever their times were."""
+"""Disturbed arms are measured again, whatever their times were."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 def disturbed(effect: float = 0.5, mean: float = 0.1) -> CampaignSpec:
-    """Others seldom use the machine; when they do, they use much of it."""
+    """A testbed on which other load is rare but heavy."""
     load = {"mean": mean, "sd": 20.0 * mean, "correlation": 0.0, "effect": effect}
     simulated = {"noise": 0.004, "effects": [faster()], "others": load}
     return spec(testbed={"simulated": simulated}, search={"arms": 4, "max_trials": 12})
@@ -54,9 +54,9 @@ def test_a_disturbed_arm_is_measured_again_at_the_end_of_its_block(begin: Begin)
     assert len(again) <= 1 + MOST_SHARE * arms
 
 
-def test_what_is_measured_again_follows_no_times(begin: Begin) -> None:
-    """The arm at the same place, whether the load costs it anything or not: the first of each
-    campaign.
+def test_repeating_an_arm_does_not_depend_on_its_times(begin: Begin) -> None:
+    """The first repeated arm of each campaign is at the same place, whether the load slows it or
+    not.
     """
     first = []
     for effect in (0.0, 0.5):
@@ -74,7 +74,7 @@ def test_without_counters_nothing_is_measured_again(begin: Begin) -> None:
     assert EventKind.MEASURED_AGAIN not in campaign.kinds()
 
 
-def test_what_is_usual_is_known_after_an_interruption(begin: Begin) -> None:
+def test_the_usual_load_is_restored_after_an_interruption(begin: Begin) -> None:
     campaign = begin(disturbed())
     with stop_signals():
         campaign.run(sends(150, signal.SIGINT))
@@ -86,7 +86,7 @@ def test_what_is_usual_is_known_after_an_interruption(begin: Begin) -> None:
     assert campaign.run().campaign.state is CampaignState.FINISHED
 
 
-def test_every_testbed_has_its_own(begin: Begin) -> None:
+def test_every_testbed_has_its_own_usual_load(begin: Begin) -> None:
     campaign = begin(disturbed())
     campaign.run()
     assert usual(campaign, "elsewhere") == Usual()

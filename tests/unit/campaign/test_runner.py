@@ -1,4 +1,4 @@
-"""The whole loop on a testbed whose truth is known: what it concludes, and what it survives."""
+"""The whole loop on a testbed with known ground truth: what it concludes, and what it survives."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ pytestmark = pytest.mark.slow
 def test_a_true_effect_is_certified(begin: Begin) -> None:
     campaign = begin(spec(faster()))
     outcome = campaign.run()
-    found = outcome.campaign.recommendation
+    answer = outcome.campaign.recommendation
     assert outcome.error is None
     assert outcome.campaign.state is CampaignState.FINISHED
-    assert found is not None
-    assert found.answer is Answer.RECOMMENDED
-    threads = found.configuration.as_dict()[THREADS]
+    assert answer is not None
+    assert answer.answer is Answer.RECOMMENDED
+    threads = answer.configuration.as_dict()[THREADS]
     assert isinstance(threads, int)
     assert threads >= 150
-    assert f"-p {threads}" in " ".join(found.flags["fileserver"])
-    assert found.baseline == Configuration()
-    assert found.lower is not None
-    assert found.upper is not None
-    assert found.lower < 0.85 < found.upper < 1.0
-    assert set(found.components) == set(campaign.prepared().workload.components)
+    assert f"-p {threads}" in " ".join(answer.flags["fileserver"])
+    assert answer.baseline == Configuration()
+    assert answer.lower is not None
+    assert answer.upper is not None
+    assert answer.lower < 0.85 < answer.upper < 1.0
+    assert set(answer.components) == set(campaign.prepared().workload.components)
 
 
 def test_no_effect_is_no_improvement_and_says_so(begin: Begin) -> None:
     campaign = begin(spec(noise=0.01))
-    found = campaign.run().campaign.recommendation
-    assert found is not None
-    assert found.answer is Answer.NO_IMPROVEMENT
-    assert found.reason == "none of 3 configurations tried looked 2.0% faster than the baseline"
-    assert found.configuration == found.baseline
+    answer = campaign.run().campaign.recommendation
+    assert answer is not None
+    assert answer.answer is Answer.NO_IMPROVEMENT
+    assert answer.reason == "none of 3 configurations tried looked 2.0% faster than the baseline"
+    assert answer.configuration == answer.baseline
 
 
 def test_an_effect_that_ruins_one_component_is_not_recommended(begin: Begin) -> None:
@@ -66,20 +66,20 @@ def test_an_effect_that_ruins_one_component_is_not_recommended(begin: Begin) -> 
         "change": 1.0,
         "components": ["metadata"],
     }
-    found = begin(spec(faster(-0.4), ruins)).run().campaign.recommendation
-    assert found is not None
-    assert found.configuration.as_dict().get(THREADS) != 200
+    answer = begin(spec(faster(-0.4), ruins)).run().campaign.recommendation
+    assert answer is not None
+    assert answer.configuration.as_dict().get(THREADS) != 200
 
 
-def test_what_is_found_is_the_baseline_and_is_put_back(begin: Begin) -> None:
+def test_the_original_configuration_is_the_baseline_and_is_put_back(begin: Begin) -> None:
     campaign = begin(spec(faster(), found={"fileserver.dir_buffers": 100}))
     outcome = campaign.run()
-    found = Configuration.of({"fileserver.dir_buffers": 100})
-    assert outcome.campaign.baseline == found
+    original = Configuration.of({"fileserver.dir_buffers": 100})
+    assert outcome.campaign.baseline == original
     assert campaign.testbed is not None
-    assert campaign.testbed.settings == found
+    assert campaign.testbed.settings == original
     assert outcome.restored == ("fileserver: as found", "cache_manager: as found")
-    assert campaign.trials[1].configuration.as_dict() == found.as_dict() | FAST
+    assert campaign.trials[1].configuration.as_dict() == original.as_dict() | FAST
     for block in campaign.blocks:
         for measurement in block.measurements:
             assert measurement.effective == campaign.trials[measurement.trial].configuration
@@ -109,25 +109,25 @@ def test_every_arm_is_one_measurement_with_its_event(begin: Begin) -> None:
     assert len(seeds) == len(campaign.blocks)
 
 
-def test_observer_is_told_every_stored_event_in_order(begin: Begin) -> None:
+def test_the_observer_gets_every_stored_event_in_order(begin: Begin) -> None:
     campaign, recorder = begin(spec(faster())), Recorder()
     campaign.run(recorder)
-    stored = campaign.store.events(campaign.id)
-    told = [e.number for e in recorder.events]
-    assert told == sorted(told)
-    # Nobody watched the campaign's creation.
-    assert {e.kind for e in stored if e.number not in told} == {"campaign-created"}
-    # Before the first measurement nobody can say how many there will be.
+    events = campaign.store.events(campaign.id)
+    numbers = [e.number for e in recorder.events]
+    assert numbers == sorted(numbers)
+    # The observer was not there when the campaign was created.
+    assert {e.kind for e in events if e.number not in numbers} == {"campaign-created"}
+    # Before the first measurement the total cannot be estimated.
     assert how_many(recorder.standings[0]) == "0 measurements"
     last = recorder.standings[-1]
     assert last.measurements == sum(len(b.measurements) for b in campaign.blocks)
-    # Only time limits this campaign: how many measurements it allows is an estimate.
+    # This campaign is limited by time only, so the number of measurements is an estimate.
     assert f"{last.measurements} of about " in how_many(last)
     alike = [b for b in campaign.blocks if b.kind is last.kind and b.state is BlockState.COMPLETE]
     assert (last.rows[0].trial, last.rows[0].blocks) == (BASELINE, len(alike))
 
 
-def test_a_campaign_that_goes_on_is_not_said_to_start(begin: Begin) -> None:
+def test_a_resumed_campaign_is_not_reported_as_started(begin: Begin) -> None:
     campaign = begin(spec(faster()))
 
     def stop(count: int) -> None:
@@ -136,8 +136,8 @@ def test_a_campaign_that_goes_on_is_not_said_to_start(begin: Begin) -> None:
 
     campaign.run(Recorder(stop))
     campaign.run()
-    told = campaign.store.events(campaign.id, kinds=["campaign-started"])
-    assert [e.message for e in told] == ["campaign started", "campaign resumed"]
+    events = campaign.store.events(campaign.id, kinds=["campaign-started"])
+    assert [e.message for e in events] == ["campaign started", "campaign resumed"]
 
 
 def test_a_configuration_that_does_not_start_fails_with_its_reason(begin: Begin) -> None:
@@ -171,11 +171,11 @@ def test_a_configuration_that_fails_the_workload_twice_fails(begin: Begin) -> No
 
 def test_all_configurations_failing_ends_with_no_improvement(begin: Begin) -> None:
     outcome = begin(spec(failing("start", low=1), search={"max_trials": 4})).run()
-    found = outcome.campaign.recommendation
+    answer = outcome.campaign.recommendation
     assert outcome.campaign.state is CampaignState.FINISHED
-    assert found is not None
-    assert found.answer is Answer.NO_IMPROVEMENT
-    assert "did not run" in found.reason
+    assert answer is not None
+    assert answer.answer is Answer.NO_IMPROVEMENT
+    assert "did not run" in answer.reason
 
 
 def test_a_baseline_that_fails_ends_the_campaign_after_bounded_tries(begin: Begin) -> None:
@@ -184,12 +184,12 @@ def test_a_baseline_that_fails_ends_the_campaign_after_bounded_tries(begin: Begi
     assert outcome.campaign.state is CampaignState.FAILED
     assert isinstance(outcome.error, CampaignHalted)
     assert "went void" in outcome.campaign.reason or "not one block" in outcome.campaign.reason
-    # Two for each trial that is blamed, and a few that nobody is blamed for.
+    # Two for each trial that is blamed, and a few for which no trial is blamed.
     failed = sum(trial.state is TrialState.FAILED for trial in campaign.trials)
     assert 4 <= len(campaign.blocks) <= 2 * failed + 8
     assert outcome.restored == ("fileserver: as found", "cache_manager: as found")
     assert campaign.trials[BASELINE].state is TrialState.RUNNING
-    # Taken up again it claims nothing either.
+    # When resumed it claims nothing either.
     again = campaign.run()
     assert again.campaign.state is CampaignState.FAILED
     assert again.campaign.recommendation is None
@@ -216,23 +216,23 @@ def test_a_finalist_may_fail_when_it_is_to_be_certified(
         )
     )
     real = campaign.store.begin_block
-    seen: list[BlockKind] = []
+    kinds: list[BlockKind] = []
 
     def begin_block(*args: object) -> object:
-        seen.append(args[1].kind)  # type: ignore[attr-defined]
+        kinds.append(args[1].kind)  # type: ignore[attr-defined]
         return real(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(campaign.store, "begin_block", begin_block)
     apply = simulated._SimulatedPart.apply
 
     def failing_apply(part: simulated._SimulatedPart, values: dict[str, int]) -> str | None:
-        if BlockKind.CERTIFY in seen and values.get("threads", 0) >= 150:
+        if BlockKind.CERTIFY in kinds and values.get("threads", 0) >= 150:
             raise ConfigurationError("it does not start any more")
         return apply(part, values)
 
     monkeypatch.setattr(simulated._SimulatedPart, "apply", failing_apply)
     outcome = campaign.run()
-    assert BlockKind.CERTIFY in seen
+    assert BlockKind.CERTIFY in kinds
     assert outcome.error is None
     assert outcome.campaign.state is CampaignState.FINISHED
     first = next(b for b in campaign.blocks if b.kind is BlockKind.CERTIFY)
@@ -269,8 +269,8 @@ def test_a_space_that_is_used_up_ends_in_an_answer(begin: Begin) -> None:
 def test_a_first_configuration_that_the_hosts_refuse_ends_the_campaign_restored(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As on hosts whose limits the file does not tell.
-    monkeypatch.setattr(compose, "check_plan", lambda *given: None)
+    # As on hosts whose limits are not known from the file.
+    monkeypatch.setattr(compose, "check_plan", lambda *_: None)
     outcome = begin(spec(first=({THREADS: 1_000_000_000},))).run()
     assert outcome.campaign.state is CampaignState.FAILED
     assert isinstance(outcome.error, SpecError)
@@ -289,9 +289,9 @@ def test_first_configurations_come_first_and_once(begin: Begin) -> None:
 def test_a_testbed_that_is_not_as_it_was_is_not_measured(begin: Begin) -> None:
     campaign = begin(spec(failing("workload", low=1), found={THREADS: 9}))
     campaign.run()
-    stored = campaign.spec.model_dump()
-    stored["testbed"]["simulated"]["found"] = {THREADS: 10}
-    campaign.spec = campaign.spec.model_validate(stored)
+    document = campaign.spec.model_dump()
+    document["testbed"]["simulated"]["found"] = {THREADS: 10}
+    campaign.spec = campaign.spec.model_validate(document)
     prepared = replace(campaign.prepared(), spec=campaign.spec)
     fresh = prepare(campaign.spec, campaign.directory)
     outcome = Runner(
@@ -312,19 +312,19 @@ def test_another_workload_than_before_is_not_mixed_in(begin: Begin, tmp_path: Pa
     path.write_text(text)
     campaign = begin(spec(failing("workload", low=1), found={THREADS: 9}, workload=str(path)))
     campaign.run()
-    begun = begin(spec(faster(), workload=str(path)))
+    other = begin(spec(faster(), workload=str(path)))
 
     def stop(count: int) -> None:
         if count == 60:
             raise KeyboardInterrupt
 
-    assert begun.run(Recorder(stop)).campaign.state is CampaignState.PAUSED
+    assert other.run(Recorder(stop)).campaign.state is CampaignState.PAUSED
     path.write_text(text.replace("small-delete", "small-removal"))
-    outcome = begun.run()
+    outcome = other.run()
     assert isinstance(outcome.error, ConflictError)
     assert "other components" in str(outcome.error)
     path.write_text(text)
-    assert begun.run().campaign.state is CampaignState.FINISHED
+    assert other.run().campaign.state is CampaignState.FINISHED
 
 
 @pytest.mark.parametrize("after", [3, 20, 41])
@@ -379,12 +379,12 @@ def test_an_answer_is_kept_where_the_testbed_cannot_be_put_back(
         raise TestbedError("the host is gone")
 
     monkeypatch.setattr(simulated.SimulatedTestbed, "close", stuck)
-    # A campaign that has its answer is never resumed, and nobody is told to.
+    # A campaign that has its answer is never resumed, and the message does not suggest it.
     with pytest.raises(TestbedError, match="the host is gone; the next campaign there puts back"):
         campaign.run()
-    stored = campaign.store.campaign(campaign.id)
-    assert stored.state is CampaignState.FINISHED
-    assert stored.recommendation is not None
+    row = campaign.store.campaign(campaign.id)
+    assert row.state is CampaignState.FINISHED
+    assert row.recommendation is not None
     assert "restore-failed" in campaign.kinds()
 
 
@@ -395,7 +395,7 @@ def test_time_is_accounted_for(begin: Begin) -> None:
     assert use.apply_s > 0
     blocks_s = sum(b.duration_s for b in campaign.blocks)
     assert use.wall_s == pytest.approx(blocks_s, rel=0.05)
-    # In virtual time nothing but restarts and workload takes any.
+    # In virtual time, only restarts and the workload take time.
     assert use.overhead_share == pytest.approx(0.0, abs=1e-6)
 
 

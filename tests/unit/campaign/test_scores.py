@@ -1,4 +1,4 @@
-"""The table of scores: the same whether blocks come one by one or together, and what is in it."""
+"""The table of scores: its content, which does not depend on how the blocks arrive."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WEIGHTS = (0.3, 0.7)
 
 def history(seed: int, fails: dict[int, int], voids: frozenset[int]) -> History:
     limits = rules(seed=seed, weights=WEIGHTS, budget_s=120.0)
-    found = History(limits, {2: 0.9, 5: 0.8}, 0.01, fails, voids)
-    found.run()
-    return found
+    campaign = History(limits, {2: 0.9, 5: 0.8}, 0.01, fails, voids)
+    campaign.run()
+    return campaign
 
 
 def content(table: ScoreTable) -> object:
-    """All that a table says."""
+    """The entire content of a table."""
     return (
         table.ended_blocks,
         table.scored,
@@ -73,9 +73,9 @@ def test_it_does_not_matter_how_the_blocks_come(
 def test_a_planner_made_anew_plans_the_same_from_stored_rows(
     seed: int, fails: dict[int, int], voids: frozenset[int]
 ) -> None:
-    found = history(seed, fails, voids)
-    rows = [block_times(block, COMPONENTS) for block in found.blocks]
-    again, then = planner(found.rules).plan(found.trials, rows), found.plans[-1]
+    campaign = history(seed, fails, voids)
+    rows = [block_times(block, COMPONENTS) for block in campaign.blocks]
+    again, then = planner(campaign.rules).plan(campaign.trials, rows), campaign.plans[-1]
     assert (again.step, again.endings, again.answer) == (then.step, then.endings, then.answer)
     assert (again.guards, again.race, again.phase) == (then.guards, then.race, then.phase)
 
@@ -111,7 +111,9 @@ def test_logs_are_of_the_blocks_that_measured_any_but_the_baseline() -> None:
 
 
 def disturbed(block: Block, unknown: frozenset[int] = frozenset()) -> Block:
-    """A block whose arms were disturbed by their trial's number plus a tenth of the block's."""
+    """A block whose arms have a load equal to their trial's number plus a tenth of the block's
+    number.
+    """
     measurements = tuple(
         m
         if m.trial in unknown
@@ -131,18 +133,20 @@ def disturbed(block: Block, unknown: frozenset[int] = frozenset()) -> Block:
 def test_covariates_are_differences_to_the_baseline_of_the_same_block() -> None:
     blocks = [disturbed(b) for b in history(1, {}, frozenset({2})).blocks]
     table = ScoreTable.of(blocks, COMPONENTS, WEIGHTS)
-    found = table.observations([BlockKind.SEARCH])
-    assert found.trial.size == sum(len(values) for values in table.pairs().values())
+    observations = table.observations([BlockKind.SEARCH])
+    assert observations.trial.size == sum(len(values) for values in table.pairs().values())
     others, stolen = COVARIATES.index("others_server"), COVARIATES.index("stolen_server")
-    assert found.covariates[:, others] == pytest.approx(found.trial)
-    assert np.array_equal(found.covariates[:, stolen], np.zeros(found.trial.size))
-    assert np.isnan(found.covariates[:, COVARIATES.index("others_clients")]).all()
-    for trial, place, logs in zip(found.trial, found.block, found.logs, strict=True):
+    assert observations.covariates[:, others] == pytest.approx(observations.trial)
+    assert np.array_equal(observations.covariates[:, stolen], np.zeros(observations.trial.size))
+    assert np.isnan(observations.covariates[:, COVARIATES.index("others_clients")]).all()
+    for trial, place, logs in zip(
+        observations.trial, observations.block, observations.logs, strict=True
+    ):
         times = table.scored[place].block.times_s
         expected = np.log(times[trial]) - np.log(times[BASELINE])
         assert logs == pytest.approx(expected)
-    two = found.trial == 2
-    assert found.logs[two] @ np.array(WEIGHTS) == pytest.approx(table.pairs()[2])
+    two = observations.trial == 2
+    assert observations.logs[two] @ np.array(WEIGHTS) == pytest.approx(table.pairs()[2])
     fresh = table.observations([BlockKind.CERTIFY])
     kinds = {table.scored[place].block.kind for place in fresh.block}
     assert kinds == {BlockKind.CERTIFY}
@@ -153,11 +157,11 @@ def test_a_difference_needs_the_covariates_of_both() -> None:
     whole = history(1, {}, frozenset()).blocks
     blocks = [disturbed(b, frozenset({BASELINE} if b.number % 2 else {1})) for b in whole]
     table = ScoreTable.of(blocks, COMPONENTS, WEIGHTS)
-    found = table.observations([BlockKind.SEARCH])
-    odd = np.array([table.scored[place].block.number % 2 == 1 for place in found.block])
-    known = ~np.isnan(found.covariates[:, 0])
-    assert np.array_equal(known, ~odd & (found.trial != 1))
-    assert known.any()
+    observations = table.observations([BlockKind.SEARCH])
+    odd = np.array([table.scored[place].block.number % 2 == 1 for place in observations.block])
+    complete = ~np.isnan(observations.covariates[:, 0])
+    assert np.array_equal(complete, ~odd & (observations.trial != 1))
+    assert complete.any()
     assert np.isnan(
         ScoreTable.of(whole, COMPONENTS, WEIGHTS).observations(list(BlockKind)).covariates
     ).all()
@@ -168,7 +172,7 @@ def test_a_difference_needs_the_covariates_of_both() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_taken_in_from_a_running_block_on() -> None:
+def test_blocks_from_a_running_one_on_are_ignored() -> None:
     blocks = history(1, {}, frozenset()).blocks
     running = Block(2, BlockKind.SEARCH, 1, (BASELINE, 1), BlockState.RUNNING)
     table = ScoreTable.of([blocks[0], running, *blocks[2:]], COMPONENTS, WEIGHTS)
@@ -198,8 +202,8 @@ def test_estimates_of_many_are_those_of_each() -> None:
 def test_estimates_along_the_way_are_those_of_each_beginning() -> None:
     values = np.random.default_rng(4).normal(-0.05, 0.1, 60).tolist()
     counts = [1, 2, 3, 12, 13, 60]
-    for count, found in zip(counts, estimates_along(values, counts, 12), strict=True):
+    for count, result in zip(counts, estimates_along(values, counts, 12), strict=True):
         expected = estimate(values[:count], 12)
-        assert found.ratio == pytest.approx(expected.ratio)
-        assert found.lower == pytest.approx(expected.lower)
-        assert found.upper == pytest.approx(expected.upper)
+        assert result.ratio == pytest.approx(expected.ratio)
+        assert result.lower == pytest.approx(expected.lower)
+        assert result.upper == pytest.approx(expected.upper)

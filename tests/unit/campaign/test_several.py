@@ -1,4 +1,4 @@
-"""A campaign on several testbeds at once: as sound as on one, sooner done, and as hard to kill."""
+"""A campaign on several testbeds at once: as sound as on one, faster, and as hard to kill."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def several(
     worlds: Mapping[str, Mapping[str, object]] | None = None,
     **sections: Any,
 ) -> CampaignSpec:
-    """``spec`` on testbeds of these names, with noise of their own. ``worlds``: what is different
-    on some.
+    """As ``spec``, on testbeds with these names, each with its own noise. ``worlds``: individual
+    differences, by name.
     """
     document = spec(*effects, **sections).model_dump(exclude_none=True)
     world = document.pop("testbed")["simulated"]
@@ -55,17 +55,17 @@ def several(
 
 
 def batches(blocks: Sequence[Block]) -> dict[int, list[Block]]:
-    found: dict[int, list[Block]] = {}
+    by_batch: dict[int, list[Block]] = {}
     for block in blocks:
         assert block.batch is not None
-        found.setdefault(block.batch, []).append(block)
-    return found
+        by_batch.setdefault(block.batch, []).append(block)
+    return by_batch
 
 
 def decisions(campaign: Campaign) -> object:
     answer = campaign.store.campaign(campaign.id).recommendation
     assert answer is not None
-    # A slot that is measured again leaves out what has failed meanwhile.
+    # A slot that is measured again leaves out trials that have failed meanwhile.
     failed = {t.number for t in campaign.trials if t.state is TrialState.FAILED}
     return (
         [(t.configuration, t.race, t.origin, t.state) for t in campaign.trials],
@@ -103,7 +103,7 @@ def test_blocks_are_spread_and_each_is_whole(begin: Begin) -> None:
 
 @pytest.mark.slow
 def test_four_testbeds_measure_three_and_a_half_times_as_much_as_one(begin: Begin) -> None:
-    """In the time that passes on the testbeds, when there is enough to measure."""
+    """Per unit of testbed time, if there is enough to measure."""
     sections: dict[str, Any] = {
         "noise": 0.12,
         "search": {"arms": 3, "max_trials": 400, "sampler": "random"},
@@ -125,7 +125,7 @@ def test_four_testbeds_measure_three_and_a_half_times_as_much_as_one(begin: Begi
 
 @ON_BOTH
 def test_the_same_campaign_again_decides_the_same(begin: Begin) -> None:
-    """However its threads take turns."""
+    """However its threads are scheduled."""
     one, again = begin(several(faster())), begin(several(faster()))
     one.run()
     again.run()
@@ -136,8 +136,8 @@ def test_the_same_campaign_again_decides_the_same(begin: Begin) -> None:
 @ON_BOTH
 @pytest.mark.parametrize("stop_at", [30, 77, 140])
 def test_cut_off_in_the_middle_it_decides_the_same(begin: Begin, stop_at: int) -> None:
-    # What is measured again is drawn anew: without noise, that makes no difference. A slot that
-    # has only what has failed is not measured again, so each has two.
+    # A repeated measurement is drawn anew, which makes no difference without noise. A slot with
+    # only failed trials is not measured again, so each slot has two trials.
     whole = begin(
         several(
             faster(),
@@ -168,11 +168,11 @@ def test_cut_off_in_the_middle_it_decides_the_same(begin: Begin, stop_at: int) -
 
 
 class StopNow(Exception):
-    """A defect, somewhere on one testbed."""
+    """A defect, raised on any testbed."""
 
 
 def interrupted_at(call: int) -> Callable[[int], None]:
-    """What sends this process a stop signal at a call of its observer, from any thread."""
+    """Return a function that sends this process a stop signal at a call, from any thread."""
 
     def stop(count: int) -> None:
         if count == call:
@@ -198,38 +198,38 @@ def test_the_first_ctrl_c_lets_the_runs_of_all_testbeds_finish(
 ) -> None:
     campaign = begin(several(faster()))
     real = simulated._SimulatedEngine.run
-    begun, ended, all_run = list[str](), list[str](), threading.Barrier(len(NAMES))
+    starts, ends, all_run = list[str](), list[str](), threading.Barrier(len(NAMES))
 
     def run(engine: simulated._SimulatedEngine, run_id: str, *rest: Any) -> Any:
-        begun.append(run_id)
-        if len(begun) <= len(NAMES) and all_run.wait(60.0) == 0:
+        starts.append(run_id)
+        if len(starts) <= len(NAMES) and all_run.wait(60.0) == 0:
             os.kill(os.getpid(), signal.SIGINT)
         report = real(engine, run_id, *rest)
-        ended.append(run_id)
+        ends.append(run_id)
         return report
 
     monkeypatch.setattr(simulated._SimulatedEngine, "run", run)
-    heard: list[str] = []
-    with stop_signals(heard.append):
+    messages: list[str] = []
+    with stop_signals(messages.append):
         outcome = campaign.run()
     assert outcome.campaign.reason == "stopped by SIGINT"
-    assert heard == [f"SIGINT: {FINISHING}"]
-    assert sorted(ended) == sorted(begun)
+    assert messages == [f"SIGINT: {FINISHING}"]
+    assert sorted(ends) == sorted(starts)
     assert len(outcome.restored) == 2 * len(NAMES)
-    stored = [m for block in campaign.blocks for m in block.measurements]
-    assert len(stored) == len(ended)
+    measurements = [m for block in campaign.blocks for m in block.measurements]
+    assert len(measurements) == len(ends)
     monkeypatch.undo()
     assert campaign.run().campaign.state is CampaignState.FINISHED
 
 
 def lose(monkeypatch: pytest.MonkeyPatch, seed: int, runs: int, back_after: int = 10**9) -> None:
-    """After so many runs the testbed whose world has this seed does not answer any more."""
+    """Let the testbed whose world has this seed stop answering after ``runs`` runs."""
     real = simulated._SimulatedEngine.run
-    seen = Counter[int]()
+    counts = Counter[int]()
 
     def run(engine: simulated._SimulatedEngine, *arguments: Any) -> Any:
-        seen[engine.world.seed] += 1
-        if engine.world.seed == seed and runs < seen[seed] <= back_after:
+        counts[engine.world.seed] += 1
+        if engine.world.seed == seed and runs < counts[seed] <= back_after:
             raise TransportError("no answer")
         return real(engine, *arguments)
 
@@ -237,7 +237,7 @@ def lose(monkeypatch: pytest.MonkeyPatch, seed: int, runs: int, back_after: int 
 
 
 @ON_BOTH
-def test_a_testbed_that_is_lost_is_done_without(
+def test_a_campaign_continues_without_a_lost_testbed(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose(monkeypatch, seed=3, runs=5)
@@ -283,17 +283,17 @@ def test_without_any_testbed_it_fails_and_can_be_resumed(
     assert campaign.run().campaign.state is CampaignState.FINISHED
 
 
-def test_a_testbed_that_cannot_be_opened_is_done_without(
+def test_a_campaign_continues_without_a_testbed_that_cannot_be_opened(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = SimulatedTestbed.open
 
-    def opened(testbed: SimulatedTestbed, *arguments: Any) -> Any:
+    def failing_open(testbed: SimulatedTestbed, *arguments: Any) -> Any:
         if testbed._world.seed == 2:
             raise TransportError("no route")
         return real(testbed, *arguments)
 
-    monkeypatch.setattr(SimulatedTestbed, "open", opened)
+    monkeypatch.setattr(SimulatedTestbed, "open", failing_open)
     campaign = begin(several(faster()))
     assert campaign.run().campaign.state is CampaignState.FINISHED
     assert {b.testbed for b in campaign.blocks} == {f"simulated {name}" for name in "acd"}
@@ -320,8 +320,8 @@ def test_a_baseline_that_fails_everywhere_ends_the_campaign(begin: Begin) -> Non
     assert len(campaign.blocks) <= 4 * len(NAMES)
 
 
-def test_a_testbed_on_which_all_goes_wrong_is_done_without(begin: Begin) -> None:
-    """Its blocks are measured on the others then."""
+def test_a_campaign_continues_without_a_testbed_where_everything_fails(begin: Begin) -> None:
+    """Its blocks are then measured on the others."""
     worlds = {"b": {"effects": [failing("workload", low=1)]}}
     campaign = begin(several(faster(), worlds=worlds, found={THREADS: 9}))
     outcome = campaign.run()
@@ -355,20 +355,22 @@ def test_programs_and_settings_must_be_alike(begin: Begin, monkeypatch: pytest.M
     assert len(outcome.restored) == 2 * len(NAMES)
 
 
-def test_a_testbed_on_which_a_trial_does_something_else_is_warned_about(begin: Begin) -> None:
+def test_a_testbed_with_a_different_effect_causes_a_warning(begin: Begin) -> None:
     sections: dict[str, Any] = {"search": {"arms": 2, "max_trials": 2}}
     odd = {"d": {"effects": [faster(-0.02)]}}
     campaign = begin(several(faster(-0.2), worlds=odd, **sections))
-    found = campaign.run().campaign.recommendation
-    assert found is not None
+    answer = campaign.run().campaign.recommendation
+    assert answer is not None
     warned = [e for e in campaign.store.events(campaign.id) if e.kind == "testbed-effect"]
     assert warned
     assert "on simulated d" in warned[0].message
-    assert any("testbeds differ" in note for note in found.notes)
+    assert any("testbeds differ" in note for note in answer.notes)
 
 
-def test_alike_testbeds_are_not_warned_about(begin: Begin) -> None:
-    """A testbed that is noisier than others, or whose times vary together, is no reason."""
+def test_similar_testbeds_cause_no_warning(begin: Begin) -> None:
+    """A testbed that is noisier than the others, or whose times vary together, is no reason to
+    warn.
+    """
     worlds = {"d": {"noise": 0.008, "block_noise": 0.2}}
     campaign = begin(several(faster(), worlds=worlds))
     campaign.run()
@@ -391,14 +393,14 @@ def test_no_more_blocks_than_asked_for(begin: Begin) -> None:
     assert sum(len(b.measurements) for b in campaign.blocks) <= 200
 
 
-def test_what_is_doing_names_the_testbeds(begin: Begin) -> None:
+def test_current_activity_names_the_testbeds(begin: Begin) -> None:
     recorder = Recorder()
     begin(several(faster())).run(recorder)
-    assert any("a: " in told and "b: " in told for told in recorder.told)
+    assert any("a: " in activity and "b: " in activity for activity in recorder.activities)
 
 
 @ON_BOTH
-def test_the_list_is_part_of_what_was_measured_with(begin: Begin) -> None:
+def test_the_list_of_testbeds_is_part_of_the_identity(begin: Begin) -> None:
     campaign = begin(several(faster()))
     with stop_signals():
         campaign.run(Recorder(interrupted_at(100)))

@@ -1,4 +1,4 @@
-"""The process of a campaign on several testbeds is killed in the middle of its blocks."""
+"""A campaign on several testbeds is killed in the middle of its blocks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tuner.store import problems
 
 pytestmark = pytest.mark.slow
 
-#: Without noise and with a sampler that follows nothing measured: what is measured again is drawn
-#: anew.
+#: Without noise, and with a sampler that ignores the measurements, because repeated measurements
+#: are drawn anew.
 SPEC = several(
     faster(-0.3),
     failing("start", low=250),
@@ -29,7 +29,7 @@ SPEC = several(
     first=(OTHER, {THREADS: 256}, FAST),
     search={"arms": 2, "blocks_per_trial": 5, "max_trials": 4, "sampler": "random"},
 )
-#: What to kill at, and the how manieth time.
+#: The point at which to kill, and at which of its passes.
 KILLS = (
     ("apply", "before", 1),
     ("add_measurement", "before", 2),
@@ -52,10 +52,10 @@ def outcome(place: Place) -> tuple[object, list[Block]]:
     failed = {t.number for t in trials if t.state is TrialState.FAILED}
     complete = [b for b in blocks if b.state is BlockState.COMPLETE]
     measured = sorted((b.kind, b.race, b.slot, sorted(set(b.order) - failed)) for b in complete)
-    return (answer.trial, answer.configuration, list(map(tried, trials)), measured), blocks
+    return (answer.trial, answer.configuration, list(map(trial_result, trials)), measured), blocks
 
 
-def tried(trial: Trial) -> object:
+def trial_result(trial: Trial) -> object:
     return trial.configuration, trial.race, trial.origin, trial.state
 
 
@@ -70,29 +70,29 @@ def campaign_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def forked(
     root: Path, campaign_file: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Forks, object]]:
-    """Return what runs commands, and how the campaign ends that nobody kills."""
+    """Return the process that runs commands, and the outcome of a campaign that is not killed."""
     directory = tmp_path_factory.mktemp("forks")
     with forks(root, directory, campaign_file) as commands:
         yield commands, outcome(Place(directory / "warm"))[0]
 
 
 @ON_BOTH
-def test_killed_and_resumed_it_decides_what_it_would_have(
-    forked: tuple[Forks, object], campaign_file: Path, kept: Place
+def test_killed_and_resumed_it_makes_the_same_decisions(
+    forked: tuple[Forks, object], campaign_file: Path, store_place: Place
 ) -> None:
     commands, expected = forked
     arguments = ["run", str(campaign_file)]
     killed = 0
     for deed, side, passes in KILLS:
         point = Point(deed, side)
-        if commands.fstune(*arguments, *kept.options, point=point, passes=passes):
+        if commands.fstune(*arguments, *store_place.options, point=point, passes=passes):
             break  # it was past that point
         arguments, killed = ["resume"], killed + 1
     else:
-        assert commands.fstune(*arguments, *kept.options), commands.output
+        assert commands.fstune(*arguments, *store_place.options), commands.output
     assert killed >= 4
-    found, blocks = outcome(kept)
-    assert found == expected
+    decisions, blocks = outcome(store_place)
+    assert decisions == expected
     assert not any(b.state is BlockState.RUNNING for b in blocks)
     measured = [(b.number, m.trial) for b in blocks for m in b.measurements]
     assert len(measured) == len(set(measured))

@@ -1,4 +1,4 @@
-"""Campaign files: what is accepted means what it says, what is not is told in one line."""
+"""Campaign files: valid ones keep their meaning, invalid ones are reported in one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHORTEST = {
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
-def test_good_files_are_taken_and_kept_whole(path: Path, tmp_path: Path) -> None:
+def test_good_files_are_accepted_and_stored_completely(path: Path, tmp_path: Path) -> None:
     spec = read_spec(path)
     prepare(spec, tmp_path)
     assert CampaignSpec.from_json(spec.to_json()) == spec
@@ -36,20 +36,20 @@ def test_good_files_are_taken_and_kept_whole(path: Path, tmp_path: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
-def test_bad_files_are_told_in_one_line(path: Path, tmp_path: Path) -> None:
-    """Each file begins with what is said about it."""
+def test_bad_files_are_reported_in_one_line(path: Path, tmp_path: Path) -> None:
+    """Each file begins with the expected message."""
     expected = path.read_text().splitlines()[0].removeprefix("# says: ").rstrip()
     with pytest.raises(SpecError) as caught:
         prepare(read_spec(path), tmp_path)
-    said = str(caught.value).removeprefix(f"{path}: ")
-    assert said.startswith(expected)
-    assert "\n" not in said
-    assert len(said) < 300
-    assert said.isprintable()
+    message = str(caught.value).removeprefix(f"{path}: ")
+    assert message.startswith(expected)
+    assert "\n" not in message
+    assert len(message) < 300
+    assert message.isprintable()
     assert not list(tmp_path.iterdir())
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="there is no such campaign file"):
         read_spec(tmp_path / "nothing.yaml")
     with pytest.raises(SpecError, match=rf"^{tmp_path}: cannot be read: Is a directory$"):
@@ -84,8 +84,8 @@ def test_shares(text: object, share: float) -> None:
     assert spec.statistics.delta == pytest.approx(share)
 
 
-def test_words_of_earlier_releases_are_read() -> None:
-    """Stored campaigns have them."""
+def test_keys_of_earlier_releases_are_accepted() -> None:
+    """Stored campaigns contain them."""
     former = {"trials_per_race": 4, "blocks_per_race": 12, "sampler": "tpe"}
     search = CampaignSpec.model_validate(SHORTEST | {"search": former}).search
     assert (search.arms, search.blocks_per_trial, search.sampler) == (4, 12, "tpe")
@@ -104,8 +104,8 @@ def test_paths_start_from_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @given(st.text(max_size=30))
-def test_any_text_is_taken_or_told(text: str) -> None:
-    """Whatever stands in a file, nothing but a SpecError comes out of it."""
+def test_any_text_is_accepted_or_reported(text: str) -> None:
+    """Whatever a file contains, reading it raises nothing but SpecError."""
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "campaign.yaml"
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -126,16 +126,16 @@ yaml_values = st.recursive(
 
 @pytest.mark.slow
 @given(st.sampled_from([*CampaignSpec.model_fields, "other"]), yaml_values)
-def test_any_value_anywhere_is_taken_or_told(key: str, value: object) -> None:
+def test_any_value_anywhere_is_accepted_or_reported(key: str, value: object) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "campaign.yaml"
         path.write_text(yaml.safe_dump(SHORTEST | {key: value}))
         try:
             spec = read_spec(path)
         except SpecError as problem:
-            said = str(problem)
-            assert "\n" not in said
-            assert re.match(rf"{re.escape(str(path))}: \S", said)
+            message = str(problem)
+            assert "\n" not in message
+            assert re.match(rf"{re.escape(str(path))}: \S", message)
         else:
             assert CampaignSpec.from_json(spec.to_json()) == spec
 

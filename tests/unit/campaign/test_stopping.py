@@ -1,4 +1,4 @@
-"""Stop signals at many moments: the campaign is paused, the testbed restored, and it can go on."""
+"""Stop signals at many points: the campaign pauses, restores the testbed and can be resumed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tuner.store import Store
 pytestmark = pytest.mark.slow
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-FOUND = Configuration.of({"fileserver.dir_buffers": 100})
+ORIGINAL = Configuration.of({"fileserver.dir_buffers": 100})
 
 
 @pytest.mark.parametrize(
@@ -34,21 +34,21 @@ FOUND = Configuration.of({"fileserver.dir_buffers": 100})
 def test_a_signal_pauses_restores_and_loses_nothing(
     begin: Begin, at: int, number: signal.Signals
 ) -> None:
-    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
     with stop_signals():
         outcome = campaign.run(sends(at, number))
     assert outcome.campaign.state is CampaignState.PAUSED
     assert number.name in outcome.campaign.reason
     assert campaign.testbed is not None
-    assert campaign.testbed.settings == FOUND
+    assert campaign.testbed.settings == ORIGINAL
     assert not any(b.state is BlockState.RUNNING for b in campaign.blocks)
     before = [(b.number, m) for b in campaign.blocks for m in b.measurements]
 
     with stop_signals():
-        ended = campaign.run()
-    assert ended.campaign.state is CampaignState.FINISHED
-    assert ended.campaign.recommendation is not None
-    assert ended.campaign.recommendation.answer is Answer.RECOMMENDED
+        resumed = campaign.run()
+    assert resumed.campaign.state is CampaignState.FINISHED
+    assert resumed.campaign.recommendation is not None
+    assert resumed.campaign.recommendation.answer is Answer.RECOMMENDED
     after = [(b.number, m) for b in campaign.blocks for m in b.measurements]
     assert after[: len(before)] == before
     assert len({(n, m.trial) for n, m in after}) == len(after)
@@ -58,7 +58,7 @@ def test_a_signal_pauses_restores_and_loses_nothing(
 def test_a_signal_that_is_lost_on_its_way_pauses_at_the_next_safe_point(
     begin: Begin, at: int
 ) -> None:
-    """As in a finalizer, or while a compiled module is imported: Python drops it there."""
+    """As in a finalizer, or while a compiled module is imported, where Python drops exceptions."""
     lost: list[int] = []
 
     def each(count: int) -> None:
@@ -68,47 +68,47 @@ def test_a_signal_that_is_lost_on_its_way_pauses_at_the_next_safe_point(
             lost.append(count)
 
     recorder = Recorder(each)
-    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
     with stop_signals():
         outcome = campaign.run(recorder)
     assert lost
     assert outcome.campaign.state is CampaignState.PAUSED
     assert "SIGTERM" in outcome.campaign.reason
     assert campaign.testbed is not None
-    assert campaign.testbed.settings == FOUND
+    assert campaign.testbed.settings == ORIGINAL
     measured = [m for b in campaign.blocks for m in b.measurements]
-    with stop_signals():  # what was asked of the run before is not asked of this one
+    with stop_signals():  # a request to the previous run does not apply to this one
         assert campaign.run().campaign.state is CampaignState.FINISHED
     assert measured == [m for b in campaign.blocks for m in b.measurements][: len(measured)]
 
 
 @pytest.mark.parametrize("at", [4, 30, 77])
 def test_several_signals_at_once_are_one_request(begin: Begin, at: int) -> None:
-    """A terminal that is closed sends more than one."""
-    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    """Closing a terminal sends more than one."""
+    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
     with stop_signals():
         outcome = campaign.run(sends(at, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP))
     assert outcome.campaign.state is CampaignState.PAUSED
     assert campaign.testbed is not None
-    assert campaign.testbed.settings == FOUND
+    assert campaign.testbed.settings == ORIGINAL
 
 
 def test_a_signal_while_the_testbed_is_put_back_waits(begin: Begin) -> None:
-    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
     recorder = Recorder()
 
     def each(count: int) -> None:
-        if recorder.told and recorder.told[-1].startswith("restoring"):
-            recorder.told.append("")
+        if recorder.activities and recorder.activities[-1].startswith("restoring"):
+            recorder.activities.append("")
             os.kill(os.getpid(), signal.SIGINT)
 
     recorder.each = each
     with stop_signals():
         outcome = campaign.run(recorder)
     assert outcome.campaign.state is CampaignState.FINISHED
-    assert any("putting the testbed back first" in said for said in recorder.told)
+    assert any("putting the testbed back first" in activity for activity in recorder.activities)
     assert campaign.testbed is not None
-    assert campaign.testbed.settings == FOUND
+    assert campaign.testbed.settings == ORIGINAL
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_a_signal_while_the_testbed_is_put_back_waits(begin: Begin) -> None:
 def test_a_stop_just_after_a_write(
     begin: Begin, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    """What was written counts, though nobody has heard of it yet."""
-    campaign = begin(spec(faster(), found=FOUND.as_dict()))
+    """What was written counts, although no observer has been notified of it."""
+    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
     real = getattr(Store, method)
 
     def write(*arguments: object) -> None:
@@ -167,7 +167,7 @@ def test_handlers_are_put_back() -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
     with stop_signals():
         assert [signal.getsignal(number) for number in SIGNALS] != before
-        with undisturbed(lambda said: None):
+        with undisturbed(lambda message: None):
             os.kill(os.getpid(), signal.SIGTERM)
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
@@ -177,7 +177,7 @@ def test_other_threads_leave_signals_alone() -> None:
 
     def work() -> None:
         try:
-            with stop_signals(), undisturbed(lambda said: None):
+            with stop_signals(), undisturbed(lambda message: None):
                 pass
         except BaseException as problem:
             problems.append(problem)
@@ -190,24 +190,25 @@ def test_other_threads_leave_signals_alone() -> None:
 
 @pytest.fixture
 def in_run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Return what sends signals in the middle of the ``at``-th run of the workload; the list that
-    comes back gets the runs that ended.
+    """Return a function that sends signals during the ``at``-th run of the workload.
+
+    It returns a list that receives the runs that ended.
     """
 
     def prepare(at: int, *numbers: signal.Signals) -> list[str]:
-        begun, ended = itertools.count(1), list[str]()
+        starts, ends = itertools.count(1), list[str]()
         real = simulated._SimulatedEngine.run
 
         def run(self: Any, run_id: str, *rest: Any) -> Any:
-            if next(begun) == at:
+            if next(starts) == at:
                 for number in numbers:
                     os.kill(os.getpid(), number)
             report = real(self, run_id, *rest)
-            ended.append(run_id)
+            ends.append(run_id)
             return report
 
         monkeypatch.setattr(simulated._SimulatedEngine, "run", run)
-        return ended
+        return ends
 
     return prepare
 
@@ -216,21 +217,21 @@ def in_run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 def test_the_first_ctrl_c_lets_the_current_run_finish(
     begin: Begin, in_run: Callable[..., list[str]], at: int
 ) -> None:
-    campaign = begin(spec(faster(), found=FOUND.as_dict()))
-    heard: list[str] = []
-    ended = in_run(at, signal.SIGINT)
-    with stop_signals(heard.append):
+    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    messages: list[str] = []
+    ends = in_run(at, signal.SIGINT)
+    with stop_signals(messages.append):
         outcome = campaign.run()
     assert outcome.campaign.state is CampaignState.PAUSED
     assert "SIGINT" in outcome.campaign.reason
-    assert heard == [f"SIGINT: {FINISHING}"]
-    assert len(ended) == at
+    assert messages == [f"SIGINT: {FINISHING}"]
+    assert len(ends) == at
     assert sum(len(block.measurements) for block in campaign.blocks) == at
     last = campaign.blocks[-1]
     whole = len(last.measurements) == len(last.order)
     assert last.state is (BlockState.COMPLETE if whole else BlockState.VOID)
     assert campaign.testbed is not None
-    assert campaign.testbed.settings == FOUND
+    assert campaign.testbed.settings == ORIGINAL
     with stop_signals():
         assert campaign.run().campaign.state is CampaignState.FINISHED
 
@@ -242,21 +243,23 @@ def test_a_second_signal_cuts_the_run_off(
     monkeypatch: pytest.MonkeyPatch,
     second: signal.Signals,
 ) -> None:
-    """That of a service manager at once; Ctrl-C when it is not still the same one."""
+    """That of a service manager at once; a second Ctrl-C once it no longer counts as the same
+    request.
+    """
     if second is signal.SIGINT:
         monkeypatch.setattr("tuner.campaign.stopping._SAME_REQUEST_S", 0.0)
-    campaign = begin(spec(faster(), found=FOUND.as_dict()))
-    heard: list[str] = []
-    ended = in_run(2, signal.SIGINT, second)
-    with stop_signals(heard.append):
+    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    messages: list[str] = []
+    ends = in_run(2, signal.SIGINT, second)
+    with stop_signals(messages.append):
         outcome = campaign.run()
     assert outcome.campaign.state is CampaignState.PAUSED
     assert second.name in outcome.campaign.reason
-    assert heard == [f"SIGINT: {FINISHING}", f"{second.name}: {STOPPING}"]
-    assert len(ended) == 1
+    assert messages == [f"SIGINT: {FINISHING}", f"{second.name}: {STOPPING}"]
+    assert len(ends) == 1
     assert sum(len(block.measurements) for block in campaign.blocks) == 1
     assert campaign.testbed is not None
-    assert campaign.testbed.settings == FOUND
+    assert campaign.testbed.settings == ORIGINAL
     with stop_signals():
         assert campaign.run().campaign.state is CampaignState.FINISHED
 
@@ -264,23 +267,23 @@ def test_a_second_signal_cuts_the_run_off(
 def test_ctrl_c_again_and_again_within_a_second_stops_too(
     begin: Begin, in_run: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever hammers on the keys is heard as soon as the first request is a second old."""
+    """Repeated Ctrl-C takes effect once the first request is a second old."""
     seconds = itertools.count(100.0, 0.4)
     clock = SimpleNamespace(monotonic=lambda: next(seconds))
     monkeypatch.setattr("tuner.campaign.stopping.time", clock)
-    campaign = begin(spec(faster(), found=FOUND.as_dict()))
-    heard: list[str] = []
-    ended = in_run(2, *[signal.SIGINT] * 4)
-    with stop_signals(heard.append):
+    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    messages: list[str] = []
+    ends = in_run(2, *[signal.SIGINT] * 4)
+    with stop_signals(messages.append):
         assert campaign.run().campaign.state is CampaignState.PAUSED
-    assert heard == [f"SIGINT: {FINISHING}", f"SIGINT: {STOPPING}"]
-    assert len(ended) == 1
+    assert messages == [f"SIGINT: {FINISHING}", f"SIGINT: {STOPPING}"]
+    assert len(ends) == 1
 
 
 def test_ctrl_c_where_nothing_is_measured_stops_now(begin: Begin) -> None:
-    campaign = begin(spec(faster(), found=FOUND.as_dict()))
-    heard: list[str] = []
-    with stop_signals(heard.append):
+    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    messages: list[str] = []
+    with stop_signals(messages.append):
         outcome = campaign.run(sends(2, signal.SIGINT))
     assert outcome.campaign.state is CampaignState.PAUSED
-    assert heard == [f"SIGINT: {STOPPING}"]
+    assert messages == [f"SIGINT: {STOPPING}"]

@@ -1,4 +1,4 @@
-"""Priors are differences to a baseline: which ones a campaign with another baseline may use."""
+"""Priors are differences to a baseline: which ones a campaign with another baseline can use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tuner.campaign.stored_priors import compared_with
 from tuner.model import Configuration, Prior
 
-FOUND = Configuration.of({"fileserver.threads": 12})
+ORIGINAL = Configuration.of({"fileserver.threads": 12})
 APPLIED = Configuration.of({"fileserver.threads": 64})
 OTHER = Configuration.of({"fileserver.threads": 100})
 
@@ -15,23 +15,23 @@ PRIORS = [Prior(APPLIED, -0.2, "earlier:1"), Prior(OTHER, -0.05, "earlier:2")]
 
 
 def test_with_the_same_baseline_they_are_taken_as_they_are() -> None:
-    assert compared_with(FOUND, PRIORS, {"earlier": FOUND}) == PRIORS
+    assert compared_with(ORIGINAL, PRIORS, {"earlier": ORIGINAL}) == PRIORS
 
 
-def test_once_a_recommendation_is_applied_its_gain_is_taken_off() -> None:
-    (left,) = compared_with(APPLIED, PRIORS, {"earlier": FOUND})
+def test_once_a_recommendation_is_applied_its_gain_is_subtracted() -> None:
+    (left,) = compared_with(APPLIED, PRIORS, {"earlier": ORIGINAL})
     assert left.configuration == OTHER
     assert left.difference == pytest.approx(0.15)
 
 
 def test_a_campaign_that_never_measured_the_baseline_is_left_out() -> None:
     another = Configuration.of({"fileserver.threads": 7})
-    assert compared_with(another, PRIORS, {"earlier": FOUND}) == []
-    assert compared_with(FOUND, PRIORS, {}) == []
+    assert compared_with(another, PRIORS, {"earlier": ORIGINAL}) == []
+    assert compared_with(ORIGINAL, PRIORS, {}) == []
     mixed = [*PRIORS, Prior(OTHER, -0.1, "older:3")]
-    assert compared_with(FOUND, mixed, {"earlier": FOUND, "older": another}) == PRIORS
+    assert compared_with(ORIGINAL, mixed, {"earlier": ORIGINAL, "older": another}) == PRIORS
 
 
 def test_the_baseline_itself_is_no_prior() -> None:
-    same = [*PRIORS, Prior(FOUND, -0.3, "earlier:3")]
-    assert compared_with(FOUND, same, {"earlier": FOUND}) == PRIORS
+    same = [*PRIORS, Prior(ORIGINAL, -0.3, "earlier:3")]
+    assert compared_with(ORIGINAL, same, {"earlier": ORIGINAL}) == PRIORS

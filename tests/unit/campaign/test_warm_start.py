@@ -1,4 +1,4 @@
-"""Which earlier campaigns guide a new one, and that nothing more than guidance comes of them."""
+"""Which earlier campaigns guide a new one, and that they provide nothing more than guidance."""
 
 from __future__ import annotations
 
@@ -30,22 +30,24 @@ def guided(earlier: Campaign, new: CampaignSpec) -> tuple[list[Prior], list[str]
 
 
 def test_a_similar_campaign_guides_if_it_is_asked_for(earlier: Campaign) -> None:
-    found, used = guided(earlier, spec(**AUTO))  # type: ignore[arg-type]
+    priors, used = guided(earlier, spec(**AUTO))  # type: ignore[arg-type]
     assert used == [earlier.id]
-    assert found
-    assert all(prior.origin.startswith(f"{earlier.id}:") for prior in found)
+    assert priors
+    assert all(prior.origin.startswith(f"{earlier.id}:") for prior in priors)
     assert guided(earlier, spec()) == ([], [])
 
 
-def test_the_newest_counts_for_what_several_have_measured(earlier: Campaign, begin: Begin) -> None:
+def test_the_newest_campaign_counts_for_shared_configurations(
+    earlier: Campaign, begin: Begin
+) -> None:
     again = begin(spec(faster(-0.3)))
     assert again.run().campaign.state is CampaignState.FINISHED
-    found, used = guided(earlier, spec(**AUTO))  # type: ignore[arg-type]
+    priors, used = guided(earlier, spec(**AUTO))  # type: ignore[arg-type]
     assert used == [again.id, earlier.id]
-    configurations = [prior.configuration for prior in found]
+    configurations = [prior.configuration for prior in priors]
     assert len(set(configurations)) == len(configurations)
     both = {t.configuration for t in again.trials} & {t.configuration for t in earlier.trials}
-    shared = [prior for prior in found if prior.configuration in both]
+    shared = [prior for prior in priors if prior.configuration in both]
     assert shared
     assert all(prior.origin.startswith(again.id) for prior in shared)
 
@@ -64,7 +66,9 @@ def test_the_newest_counts_for_what_several_have_measured(earlier: Campaign, beg
     ],
     ids=["workload", "scale", "parts", "testbed", "comparison"],
 )
-def test_what_is_not_similar_guides_nothing(earlier: Campaign, sections: dict[str, object]) -> None:
+def test_a_dissimilar_campaign_guides_nothing(
+    earlier: Campaign, sections: dict[str, object]
+) -> None:
     assert guided(earlier, spec(**(sections | AUTO))) == ([], [])  # type: ignore[arg-type]
 
 
