@@ -19,7 +19,7 @@ The fit is used only if, cross-validated over blocks, it reduces the squared res
 5% and by more than chance would (one-sided level of about .1).
 
 Undetected influence. A configuration that lets other processes use .1 of a processor more gains
-.033 from the adjustment, a third of what noise gives. So a claim based on adjusted differences must
+.033 from the adjustment, a third of what noise would. So a claim based on adjusted differences must
 also be shown by the raw ones, at eight times the error (``raw_alpha``). That bounds the error at 8
 alpha for any influence, however strong, because raw differences do not involve the covariates.
 Together with the rules for refusing covariates, the measured error was 4.3% for the worst influence

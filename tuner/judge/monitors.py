@@ -40,7 +40,7 @@ from tuner.judge.serial import SerialCorrelation, lag_one
 from tuner.judge.series import Series
 from tuner.judge.words import change
 
-#: Differences of one comparison or several: NaN-padded (series, blocks), or only what was measured.
+#: Differences of one or several comparisons: NaN-padded (series, blocks), or a sparse Series.
 Differences = Sequence[float] | Sequence[Sequence[float]] | Floats | Series
 
 MIN_BLOCKS: Final = 5
