@@ -1,33 +1,35 @@
-"""Adjustment: what others did to the machines, taken off the differences that it explains.
+"""Covariate adjustment: subtract the effect of other load on the machines from the differences.
 
-Owns the coefficients b of D - b dz, with dz the difference of a covariate between the two arms of a
-pair (``tuner.model.COVARIATES``, in processors). They are fitted on pilot and search and held fixed
-from then on. On fresh blocks dz has mean 0 for a configuration that has no part in it, because
-the order within a block is random. So D - b dz has the mean of D, whatever b is, and its tests keep
-their error exactly; a good b only makes it less noisy.
+Owns the coefficients b of D - b dz, where dz is the difference of a covariate between the two arms
+of a pair (``tuner.model.COVARIATES``, in processors). They are fitted on pilot and search blocks
+and fixed from then on. On fresh blocks dz has mean 0 for a configuration that does not influence
+the covariate, because the order within a block is random. So D - b dz has the same mean as D
+whatever b is, and tests on it keep their error rate exactly; a good b only reduces the noise.
 
-The fit. With the levels of blocks and trials taken off (``tuner.judge.observations``), b minimises
+The fit. After block and trial effects are removed (``tuner.judge.observations``), b minimises
 
     sum (y - b z)^2 / s^2  +  sum ((b_j - m_j) / t_j)^2     within  0 <= b_j <= u_j,
 
-the mode of a normal prior of mean m and deviation t on a box: others can only slow a run. s^2 is
-the variance of the residuals, found along with b. The priors are weak and rest on campaigns in a
-private cell on two processors: .33 a processor used, 1 to 2 a processor stolen.
+the posterior mode under a normal prior with mean m and standard deviation t, restricted to a box:
+other load can only slow a run down. s^2 is the residual variance, estimated together with b. The
+priors are weak and come from campaigns in a private cell on two processors: .33 per processor used,
+1 to 2 per processor stolen.
 
-It is believed only where it reduces the squares in blocks that were left out of the fit, one after
-the other, by a twentieth at least and by more than chance does (one-sided level of about .1).
+The fit is used only if, cross-validated over blocks, it reduces the squared residuals by at least
+5% and by more than chance would (one-sided level of about .1).
 
-What an influence does that nobody saw. A configuration that lets others use .1 of a processor more
-gains .033 by the adjustment, a third of what noise would. So a claim that rests on adjusted
-differences must be shown by the raw ones too, at eight times the error (``raw_alpha``). That bounds
-the error for any influence, however strong, at 8 alpha: raw differences know of no covariate. With
-the refusals above it came to 4.3% for the worst influence found, at an alpha of 2.5%, and to
-1.8% without any (bench/error_rates). Stricter, it would cost most of what is gained.
+Undetected influence. A configuration that lets other processes use .1 of a processor more gains
+.033 from the adjustment, a third of what noise would. So a claim based on adjusted differences must
+also be shown by the raw ones, at eight times the error (``raw_alpha``). That bounds the error at 8
+alpha for any influence, however strong, because raw differences do not involve the covariates.
+Together with the rules for refusing covariates, the measured error was 4.3% for the worst influence
+found, at an alpha of 2.5%, and 1.8% without any (bench/error_rates). A stricter level would cost
+most of what the adjustment gains.
 
-On a machine that is used up others get what the run leaves: of a configuration that truly is faster
-they get less, of a slower one more, so that D - b dz is nearer to 0 than D, by a sixth to a third.
-That is no false gain, only a smaller one; but it would excuse a loss. So floors are best tested on
-raw differences, whatever the gain is tested on.
+On a saturated machine other processes get what the run leaves: less beside a faster configuration,
+more beside a slower one, so D - b dz is nearer to 0 than D, by a sixth to a third. This never
+creates a false gain, only a smaller one, but it could hide a loss. So floors are best tested on raw
+differences, whatever the gain is tested on.
 """
 
 from __future__ import annotations
@@ -48,14 +50,14 @@ from tuner.model import COVARIATES
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Of a coefficient, in log units of time a processor: mean, deviation and upper bound."""
+    """Prior of a coefficient, in log time per processor: mean, standard deviation, upper bound."""
 
     mean: float
     deviation: float
     bound: float
 
 
-#: By the first word of a covariate's name.
+#: Keyed by the first word of a covariate's name.
 PRIORS: Final[Mapping[str, Prior]] = {
     "others": Prior(0.33, 0.33, 1.0),
     "stolen": Prior(1.5, 1.0, 4.0),
@@ -72,20 +74,20 @@ WORDS: Final[Mapping[str, str]] = {
 }
 
 MIN_BLOCKS: Final = 6
-"""Fewest blocks to fit coefficients on."""
+"""Minimum number of blocks for fitting coefficients."""
 
-#: Degrees of freedom of residuals, and spread of a covariate in processors, below which there is
-#: nothing to fit.
+#: Minimum residual degrees of freedom, and minimum standard deviation of a covariate in processors,
+#: for a fit.
 _MIN_FREEDOM: Final = 8
 _MIN_SPREAD: Final = 0.005
-#: Part of the rows that must know a covariate.
+#: Minimum share of rows in which a covariate is present.
 _MIN_KNOWN: Final = 0.8
-#: The newest blocks alone: what a machine does changes.
+#: Only the newest blocks are used, because the load on a machine changes over time.
 _MOST_BLOCKS: Final = 400
 _MOST_FOLDS: Final = 40
 
-#: Held-out squares with the adjustment over those without, at most, and standard errors of what is
-#: gained over the folds, at least.
+#: Maximum ratio of held-out squared residuals with and without the adjustment, and minimum
+#: improvement over the folds in standard errors.
 _MOST_RATIO: Final = 0.95
 _LEAST_Z: Final = 1.28
 
@@ -95,12 +97,12 @@ _MOST_RAW_ALPHA: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class DifferenceAdjustment:
-    """The adjustment of one kind of difference, the score's or a component's.
+    """The adjustment of one kind of difference: the score's or one component's.
 
-    ``coefficients``: in the order of ``COVARIATES``, log units of time a processor, all 0 where
-    there is no adjustment. ``variance_without``, ``variance_with``: of a difference, around its
-    trial's mean, in blocks left out of the fit; NaN where nothing could be fitted. ``reason``: a
-    sentence.
+    ``coefficients``: in the order of ``COVARIATES``, log time per processor; all 0 if there is no
+    adjustment. ``variance_without``, ``variance_with``: held-out variance of a difference around
+    its trial's mean, without and with the adjustment; NaN if nothing could be fitted. ``reason``:
+    one sentence.
     """
 
     coefficients: tuple[float, ...]
@@ -110,12 +112,12 @@ class DifferenceAdjustment:
 
     @property
     def used(self) -> bool:
-        """Whether there is anything to take off."""
+        """Whether any coefficient is nonzero."""
         return any(self.coefficients)
 
     def adjusted(self, differences: Floats, covariates: Floats) -> Floats:
-        """D - b dz: differences (...), covariates (..., covariates). Where a dz is not known (NaN)
-        it is taken for 0, its mean.
+        """Return D - b dz, for differences (...) and covariates (..., covariates). A missing dz
+        (NaN) counts as 0, its mean.
         """
         present = np.nan_to_num(covariates, nan=0.0)
         return np.asarray(differences - present @ np.asarray(self.coefficients), dtype=np.float64)
@@ -123,8 +125,10 @@ class DifferenceAdjustment:
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """What is taken off the differences of the score and of each component, each with its own
-    coefficients. ``refusals``: why a covariate was not used, a sentence by its name.
+    """Adjustments of the score and of each component, each with its own coefficients.
+
+    ``refusals``: one sentence for each covariate that was not used, keyed by its name. ``blocks``:
+    number of blocks in the fit.
     """
 
     score: DifferenceAdjustment
@@ -133,7 +137,7 @@ class Adjustment:
     blocks: int
 
     def adjusted(self, logs: Floats, covariates: Floats, weights: Sequence[float]) -> AdjustedPairs:
-        """Pairs: log time ratios (pairs, components) with their covariates (pairs, covariates)."""
+        """Adjust log time ratios (pairs, components) by their covariates (pairs, covariates)."""
         by_component = [
             one.adjusted(logs[:, number], covariates) for number, one in enumerate(self.components)
         ]
@@ -150,8 +154,8 @@ class AdjustedPairs:
 
 
 def raw_alpha(alpha: float) -> float:
-    """The one-sided error at which raw differences must show what adjusted ones show at ``alpha``:
-    eight times as much, at most .2, or ``alpha`` itself above that.
+    """Return the one-sided error at which raw differences must confirm a claim shown by adjusted
+    ones at ``alpha``: 8 ``alpha``, at most .2, or ``alpha`` itself above that.
     """
     return min(_RAW_FACTOR * alpha, max(_MOST_RAW_ALPHA, alpha))
 
@@ -162,10 +166,11 @@ def is_shown(
     alpha: float,
     max_n: int | None = None,
 ) -> bool:
-    """Whether the mean is shown to be above 0 by adjusted differences at ``alpha`` and by the raw
-    ones at ``raw_alpha(alpha)``, by the pairs so far; the error holds at any look.
+    """Return whether the pairs so far show a mean above 0, by the adjusted differences at ``alpha``
+    and by the raw ones at ``raw_alpha(alpha)``. The error holds at every look.
 
-    adjusted, raw: shape (pairs,), of the same pairs in their order. max_n: as for ``threshold``.
+    adjusted, raw: shape (pairs,), the same pairs in the same order; ValueError if the shapes
+    differ. max_n: as for ``threshold``.
     """
     samples = [np.asarray(x, dtype=np.float64) for x in (adjusted, raw)]
     if samples[0].shape != samples[1].shape:
@@ -179,7 +184,7 @@ def is_shown(
 
 
 def no_adjustment(components: int, reason: str) -> Adjustment:
-    """Nothing is taken off, for this reason, a sentence."""
+    """Return an adjustment that changes nothing. ``reason``: one sentence."""
     return _none(components, reason, {}, 0)
 
 
@@ -191,12 +196,12 @@ def fit_adjustment(
     finalist: int | None = None,
     seed: int = 0,
 ) -> Adjustment:
-    """The coefficients to use from now on.
+    """Fit the coefficients to use from now on.
 
-    observations: arms of blocks of pilot and search, never of those that a claim is tested on.
-    weights: of the score, one for each component. components: what sentences call them. finalist:
-    the trial to be certified, whose influence on the covariates is looked at besides. Same ``seed``
-    (of the test of influence) and same blocks, same answer.
+    observations: arms of pilot and search blocks, never of blocks that a claim is tested on.
+    weights: score weights, one per component. components: names used in sentences. finalist: the
+    trial to be certified; its influence on the covariates is tested as well. Deterministic for a
+    given ``seed`` (of the influence test) and given blocks.
     """
     weight_row = checked_weights(weights, observations.logs.shape[1])
     names = ("score", *component_names(components, len(weight_row)))
@@ -233,7 +238,7 @@ def fit_adjustment(
 
 
 def _known_columns(observations: Observations) -> Ints:
-    """The covariates that are known of nearly all rows."""
+    """Return the indices of the covariates that are present in nearly all rows."""
     if not len(observations.trial):
         return np.empty(0, np.int64)
     return np.flatnonzero((~np.isnan(observations.covariates)).mean(axis=0) >= _MIN_KNOWN)
@@ -245,7 +250,7 @@ def _refusal(name: str, influence: Influence) -> str:
 
 
 def _fits(rows: Rows, columns: Ints, names: Sequence[str]) -> list[DifferenceAdjustment]:
-    """An adjustment for each target of the rows."""
+    """Fit an adjustment for each target of the rows."""
     y, z = rows.within(rows.y), rows.within(rows.z)
     folds = min(rows.blocks, _MOST_FOLDS)
     fold = rows.block % folds
@@ -259,7 +264,7 @@ def _fits(rows: Rows, columns: Ints, names: Sequence[str]) -> list[DifferenceAdj
     for _ in range(3):
         whole = _posterior(zz.sum(axis=0), zy.sum(axis=0), variance, priors)
         variance = np.maximum(((y - z @ whole.T) ** 2).sum(axis=0) / rows.freedom, 1e-12)
-    # Left out, one fold after the other: (folds, targets, covariates).
+    # Leave-one-fold-out coefficients: (folds, targets, covariates).
     coefficients_of_fold = _posterior(zz.sum(axis=0) - zz, zy.sum(axis=0) - zy, variance, priors)
     residuals = y - np.einsum("nc,ntc->nt", z, coefficients_of_fold[fold])
     loss = np.zeros((2, folds, y.shape[1]))
@@ -272,8 +277,8 @@ def _fits(rows: Rows, columns: Ints, names: Sequence[str]) -> list[DifferenceAdj
 
 
 def _posterior(zz: Floats, zy: Floats, variance: Floats, priors: Sequence[Prior]) -> Floats:
-    """The mode within the box: zz (..., covariates, covariates), zy (..., targets, covariates),
-    variance (targets,). By coordinates in turn, which a box does not hinder.
+    """Posterior mode within the box: zz (..., covariates, covariates), zy (..., targets,
+    covariates), variance (targets,). Uses coordinate descent, which handles box constraints.
     """
     mean, deviation, bound = np.array([(p.mean, p.deviation, p.bound) for p in priors]).T
     precision = np.maximum(variance, 1e-12)[:, None, None]
@@ -293,7 +298,7 @@ def _posterior(zz: Floats, zy: Floats, variance: Floats, priors: Sequence[Prior]
 def _fit_of(
     name: str, columns: Ints, coefficients: Floats, loss: Floats, rows: Rows
 ) -> DifferenceAdjustment:
-    """Whether to believe it; loss: (without and with, folds), squares of the blocks left out."""
+    """Accept or reject a fit. loss: held-out squared residuals, (without and with it, folds)."""
     zero = (0.0,) * len(COVARIATES)
     without, with_it = (2.0 * float(part.sum()) / rows.freedom for part in loss)
     if without <= 0.0:

@@ -1,22 +1,22 @@
-"""Certification: the one claim the user is given, finalist against baseline on fresh blocks.
+"""Certification: the one claim made to the user, finalist against baseline on fresh blocks.
 
-Owns the certificate: proof that the finalist is faster, that no component pays for it beyond the
-floor, and, where that fails, the largest improvement that the data still allow. The blocks must
-have taken no part in the search; nothing here can check that.
+Owns the certificate: evidence that the finalist is faster and that no component loses more than the
+floor allows, or otherwise the largest improvement that is still compatible with the data. The
+blocks must not have been used in the search; this module cannot check that.
 
-The error: a certificate needs the gain and every floor to be shown (an intersection-union test),
-so P(certified although the finalist is not faster, or although some component breaks the floor) <=
-alpha, with each test at the full alpha and none shared out; looking after every block is allowed
-for.
+Error: a certificate requires the gain and every floor to be shown (an intersection-union test), so
+P(certified although the finalist is not faster, or although some component breaks the floor) <=
+alpha with each test at the full alpha, without splitting it. This holds when looking after every
+block.
 
-Differences that lean to one side or depend on each other break the t-type test. Where the guards of
-`monitors` say so, certify with `robust`: the gain must then be shown by the sign-flip bet too.
+Skewed or dependent differences invalidate the t-type test. If the guards of `monitors` warn of
+them, certify with `robust`: the sign-flip bet must then show the gain too.
 
 What to expect (alpha .025, floor 5%): the floors, not the gain, decide the number of blocks. For a
-component that the finalist leaves as it was, 80% power takes 9 blocks at sd(D_c) = 3%, 17 at 5%,
-more than 50 at 10% (74% by then) and is out of reach at 15% (34%) and 20% (20%). For one that it
-makes 10% faster: 3, 5, 10, 18 and 29. With noisy components plan 30 to 50 blocks, measure longer in
-each, or choose a wider floor before the first block.
+component that the finalist does not change, 80% power takes 9 blocks at sd(D_c) = 3%, 17 at 5%,
+more than 50 at 10% (power 74% at 50) and is out of reach at 15% (34%) and 20% (20%). For one that
+it makes 10% faster: 3, 5, 10, 18 and 29. With noisy components plan 30 to 50 blocks, make each
+measurement longer, or choose a wider floor before the first block.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tuner.model import COVARIATES
 
 
 class CertificateOutcome(StrEnum):
-    """Whether the claim stands: shown, settled against or out of blocks, or still open."""
+    """State of the claim: shown, refuted or out of blocks, or still open."""
 
     CERTIFIED = "certified"
     NOT_CERTIFIED = "not_certified"
@@ -54,8 +54,8 @@ class CertificateOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PairedTimes:
-    """One fresh block: component times (s) of the finalist and of the baseline, and the difference
-    of what others did meanwhile, in the order of ``tuner.model.COVARIATES`` (NaN: not known).
+    """One fresh block: component times (s) of the finalist and of the baseline, and the differences
+    of the covariates in the order of ``tuner.model.COVARIATES`` (NaN: missing).
     """
 
     candidate_s: tuple[float, ...]
@@ -65,8 +65,8 @@ class PairedTimes:
 
 @dataclass(frozen=True, slots=True)
 class ComponentVerdict:
-    """Whether a component, called `name`, keeps the floor: `holds`, `broken`, or neither shown yet.
-    `passes`: it is shown to keep it at the error that the certificate asks for.
+    """Whether the component `name` keeps the floor: `holds`, `broken`, or neither shown yet.
+    `passes`: shown to keep it at the error level that the certificate requires.
 
     verdict.e_value and .threshold are those of "not worse than the floor allows"; verdict.outcome
     and .interval compare the component with the baseline itself.
@@ -84,10 +84,10 @@ class Certificate:
     """Finalist against baseline.
 
     largest_compatible_improvement, least_improvement: one-sided bounds of level 1 - alpha on the
-    improvement exp(-D) - 1, as fractions (.05 = 5% faster): "at most" and "at least". At most is
-    infinite and at least is -1 as long as the data give no bound. verdict.interval is two-sided, of
-    level 1 - 2 alpha, for display. robust_e_value: of the sign-flip bet on a gain, with a threshold
-    of 1/alpha. alpha: the one-sided level of all of it, a share where there are several finalists.
+    improvement exp(-D) - 1, as fractions (.05 = 5% faster): "at most" and "at least". They are
+    infinite and -1 as long as the data give no bound. verdict.interval is two-sided, of level
+    1 - 2 alpha, for display. robust_e_value: of the sign-flip bet on a gain; its threshold is
+    1/alpha. alpha: the one-sided level of the certificate, a share if there are several finalists.
     """
 
     outcome: CertificateOutcome
@@ -114,24 +114,24 @@ def certify(
 ) -> Certificate:
     """Judge a finalist against the baseline from fresh blocks; may be called after every block.
 
-    certified: E(-D) reaches the threshold of alpha, and so does E(ln(1 + floor) - D_c) for every
-    component. With `robust` the sign-flip bet on -D must reach 1/alpha too, for which .025 takes 7
-    blocks. not_certified: the finalist is shown to be slower, or a component to be worse than the
-    floor, or max_n blocks are used up. undecided: measure on.
+    certified: E(-D) reaches the threshold for alpha, and so does E(ln(1 + floor) - D_c) for every
+    component. With `robust` the sign-flip bet on -D must reach 1/alpha too, which takes at least 7
+    blocks at .025. not_certified: the finalist is shown to be slower, or a component to be worse
+    than the floor, or max_n blocks have been used. undecided: more blocks are needed.
 
-    floor_alpha: the one-sided error at which each floor must be shown, where that is not alpha;
-    then P(certified although a given component breaks its floor) <= floor_alpha. A component that
-    is shown at alpha to break its floor rules the finalist out whatever it is.
+    floor_alpha: the one-sided error at which each floor must be shown, if not alpha; then
+    P(certified although a given component breaks its floor) <= floor_alpha. A component that is
+    shown at alpha to break its floor rules the finalist out regardless.
 
     adjustment: of the score, fixed before the first of these blocks. The gain is then judged by
-    adjusted differences, and must be shown by the raw ones as well, at ``raw_alpha(alpha)``; floors
+    adjusted differences, and must also be shown by the raw ones at ``raw_alpha(alpha)``; floors
     are judged by raw differences.
 
-    weights: one for each component, summing to 1. floor: largest loss allowed to a component, a
-    fraction. max_n: number of blocks fixed before the first one, for calibrated thresholds; None,
-    or more blocks than that: Ville's, and no end.
-    components: what the reasons call them; numbered where not given. Raises ValueError for times
-    not above 0, unequal numbers of components, values out of range.
+    weights: one per component, summing to 1. floor: largest loss allowed to a component, a
+    fraction. max_n: number of blocks fixed before the first one, for calibrated thresholds; with
+    None, or beyond max_n blocks, Ville's threshold applies, without an upper limit.
+    components: names used in the reasons; numbered by default. Raises ValueError for times not
+    above 0, unequal numbers of components, values out of range.
     """
     horizon = max_n if max_n is None or len(component_times_by_block) <= max_n else None
     level = threshold(alpha, horizon)
@@ -185,12 +185,12 @@ def certify_several(
 ) -> dict[int, Certificate]:
     """Judge several finalists so that P(any of them is certified wrongly) <= alpha.
 
-    Holm's step-down over their certificates: with k finalists still open each is judged at alpha /
-    k; those certified leave, and the rest are judged again at the level for so many fewer. A
-    certificate is given at the level at which it was reached; what remains has the last level
-    tried. robust: the finalists whose gain the sign-flip bet must show too. Other arguments, errors
-    and looking after every block as `certify`; the finalists may share baseline measurements.
-    Source: Holm (1979), which asks nothing of their dependence.
+    Holm's step-down over their certificates: with k finalists still open, each is judged at alpha /
+    k; certified ones are removed, and the rest are judged again with the smaller k. Each
+    certificate carries the level at which it was reached; the others carry the last level tried.
+    robust: the finalists whose gain the sign-flip bet must show too. Other arguments, errors and
+    validity after every block as for `certify`; the finalists may share baseline measurements.
+    Source: Holm (1979), valid under any dependence.
     """
     certificates: dict[int, Certificate] = {}
     still_open = dict(blocks_by_finalist)
@@ -218,7 +218,7 @@ def certify_several(
 
 
 def _raw_doubt(raw: Moments, alpha: float, horizon: int | None) -> str:
-    """What is missing where the raw differences do not show the gain at their own error."""
+    """Explain that the raw differences do not confirm the gain; "" if they do."""
     e, level = float(e_from_log(raw.log_e_below())), threshold(raw_alpha(alpha), horizon)
     if e >= level:
         return ""
@@ -313,7 +313,7 @@ def _floors_sentence(components: Sequence[ComponentVerdict], allowed: str) -> st
 
 
 def _ruled_out(lower: float) -> str:
-    """The positive statement of a comparison that shows no gain."""
+    """State what a comparison that shows no gain does rule out."""
     if math.isinf(lower):
         return "no improvement is ruled out yet"
     return f"an improvement of more than {percent(lower)} is ruled out"
@@ -327,5 +327,5 @@ def _table(times: list[tuple[float, ...]], shape: tuple[int, int]) -> Floats:
 
 
 def _improvement(d: float) -> float:
-    """exp(-d) - 1, infinite where it leaves the range of a double."""
+    """exp(-d) - 1, or infinity if it exceeds the range of a double."""
     return math.expm1(-d) if d > -700.0 else math.inf

@@ -1,7 +1,7 @@
 """Confidence intervals and sequences: the means that the e-value test does not reject.
 
-Owns the inversion of the test in `evalue`. E(D - m0) depends on m0 only through T, and increases
-with it, so one critical T for each n and threshold gives every interval in closed form: mean -+ T*
+Owns the inversion of the test in `evalue`. E(D - m0) depends on m0 only through T and increases
+with it, so one critical T per n and threshold gives every interval in closed form: mean -+ T*
 s / sqrt(n). The interval excludes m0 exactly when E reaches the threshold against m0.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, log_e_from_moments, running_moments
 from tuner.judge.special import brentq
 
-# log T between which the critical T is sought; past the upper end E has reached its bound.
+# Search range for log of the critical T; beyond the upper end E has reached its bound.
 _LOG_T_RANGE = (-40.0, 40.0)
 
 
@@ -33,7 +33,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Bounds on a mean difference, log units; infinite where the data give no bound."""
+    """Bounds on a mean difference, log units; infinite if the data give no bound."""
 
     lower: float
     upper: float
@@ -48,10 +48,10 @@ class Interval:
 
 @lru_cache(maxsize=4096)
 def critical_t(n: int, threshold: float) -> float:
-    """The T at which E_n reaches `threshold`; infinite where no T does, and below n = 3.
+    """Return the T at which E_n reaches `threshold`; infinite if no T does, and below n = 3.
 
-    Below n = 3 nothing may be decided, so nothing is bounded. Raises ValueError unless threshold >
-    1.
+    Below n = 3 no decision is allowed, so there is no bound. Raises ValueError unless threshold is
+    above 1.
     """
     if not threshold > 1.0:
         raise ValueError(f"threshold must be above 1, got {threshold}")
@@ -89,12 +89,13 @@ def confidence_interval(
 ) -> Interval:
     """Interval for the mean of `differences`, shape (n,), valid at any stopping time.
 
-    Give one of: `threshold`, which each end uses (so a two-sided interval at the threshold for
-    alpha has level 1 - 2 alpha); or `alpha`, the total error of a Ville interval (1/alpha, halved
-    for each end when two-sided). Excludes a mean m0 <=> E(D - m0) or E(m0 - D) >= threshold.
+    Pass exactly one of `threshold`, used for each end (so a two-sided interval at the threshold for
+    alpha has level 1 - 2 alpha), and `alpha`, the total error of a Ville interval (threshold
+    1/alpha, with alpha halved for each end if two-sided). The interval excludes a mean m0 <=>
+    E(D - m0) or E(m0 - D) >= threshold.
 
-    Unbounded below three differences. Raises ValueError for values that are not finite, for both or
-    neither of threshold and alpha, and for a threshold not above 1.
+    Unbounded for fewer than three differences. Raises ValueError for values that are not finite,
+    for both or neither of threshold and alpha, and for a threshold not above 1.
     """
     if len(differences) == 0:
         return Interval(-math.inf, math.inf)
@@ -110,12 +111,13 @@ def confidence_sequence(
     side: Side = Side.BOTH,
     intersect: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Lower and upper bounds after 1, 2, ..., n differences; arguments as `confidence_interval`.
+    """Lower and upper bounds after 1, 2, ..., n differences; arguments as for
+    `confidence_interval`.
 
-    The whole sequence covers the mean with the stated level. intersect: keep the best bounds so
-    far, equally valid and never wider, but dependent on the order of the differences; where the
-    running bounds contradict each other (lower > upper) the model does not hold, or the rare error
-    happened.
+    The whole sequence covers the mean with the stated level. intersect: keep the tightest bounds so
+    far, equally valid and never wider, but dependent on the order of the differences. If the
+    running bounds contradict each other (lower > upper), either the model does not hold or this is
+    one of the rare errors that the level allows.
     """
     level = _threshold_of(threshold, alpha, side)
     m = running_moments(differences)

@@ -1,14 +1,14 @@
-"""Which arm of a block others have disturbed so much that it is measured again.
+"""Decide which arm of a block to measure again because other load disturbed it.
 
-Owns the limits and the decision. It looks at what others did to the machines, and never at the
-times: an arm that was merely slow stays. As long as configurations have no part in what others do,
-and the order within blocks is random, an arm measured again is as good as the first one was, and
-the tests keep their error.
+Owns the limits and the decision. It considers only the covariates, never the times: an arm that was
+merely slow is kept. As long as configurations do not influence the other load, and the order within
+blocks is random, a repeated measurement is as good as the first one, and the tests keep their error
+rate.
 
-An arm is disturbed where a covariate is beyond what earlier arms had, median + 6 deviations (1.4826
-times the median absolute deviation), and beyond the other arms of its block by a least amount: what
-disturbs all of a block alike cancels in its differences. A machine that is always busy moves the
-median, and nothing is measured again there.
+An arm is disturbed if a covariate exceeds the level usual for earlier arms, median + 6 deviations
+(1.4826 times the median absolute deviation), and exceeds the other arms of its block by a minimum
+amount: load that affects all arms of a block equally cancels in its differences. On a machine that
+is always busy the median is high, so nothing is measured again.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ import numpy as np
 from tuner.judge.adjustment import WORDS
 from tuner.model import COVARIATES
 
-#: Processors by which an arm must be beyond the others of its block, by the first word of a
-#: covariate's name. Of waiting for disks nobody knows whose it is.
+#: Processors by which an arm must exceed the others of its block, keyed by the first word of a
+#: covariate's name. I/O wait is left out because it cannot be attributed to other processes.
 LEAST: Final[Mapping[str, float]] = {"others": 0.5, "stolen": 0.2}
 
 MIN_ARMS: Final = 10
-"""Fewest earlier arms that say what is usual."""
+"""Minimum number of earlier arms for estimating the usual level."""
 
 MOST_IN_BLOCK: Final = 2
-"""Arms of one block that are measured again at most."""
+"""Maximum number of repeated measurements in one block."""
 
 MOST_SHARE: Final = 0.1
-"""Part of all arms of a campaign that may be measured again."""
+"""Maximum share of all arms of a campaign that may be measured again."""
 
 _DEVIATIONS: Final = 6.0
 _NORMAL: Final = 1.4826
@@ -44,7 +44,7 @@ Levels = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True)
 class DisturbedArm:
-    """An arm to measure again. ``value``, ``limit``: processors; ``reason``: a sentence."""
+    """An arm to measure again. ``value``, ``limit``: processors; ``reason``: one sentence."""
 
     trial: int
     covariate: str
@@ -54,10 +54,10 @@ class DisturbedArm:
 
 
 def usual_limits(earlier: Sequence[Levels]) -> tuple[float, ...]:
-    """The level of each covariate above which an arm is disturbed, infinite where unknown.
+    """Return the level of each covariate above which an arm is disturbed, infinite if unknown.
 
-    earlier: the covariates of all arms of complete blocks so far, in the order of ``COVARIATES``,
-    None for one that is not known.
+    earlier: the covariates of all arms of complete blocks so far, in the order of ``COVARIATES``;
+    None if missing.
     """
     limits = []
     for number, name in enumerate(COVARIATES):
@@ -81,13 +81,13 @@ def disturbed(
     again_in_all: int = 0,
     runs_in_all: int = 0,
 ) -> DisturbedArm | None:
-    """The arm of a block that is to be measured again, the most disturbed one; None without any.
+    """Return the most disturbed arm of a block, to be measured again; None if there is none.
 
-    arms: the covariates of the block's arms by trial, those measured again in place of what they
-    were, in the order of ``COVARIATES``; (), or None in it, for what is not known. Ask when all
-    have been measured, and again after each that was. limits: see ``usual_limits``, of earlier
-    blocks. again: how many arms of this block have been measured again, ``again_in_all`` of the
-    campaign; ``runs_in_all``: arms of the campaign so far.
+    arms: the covariates of the block's arms by trial, in the order of ``COVARIATES``; a repeated
+    measurement replaces the first one. () or None entries stand for missing values. Call this when
+    all arms have been measured, and again after each repeated measurement. limits: from
+    ``usual_limits`` of earlier blocks. again: repeated measurements in this block so far;
+    again_in_all: in the campaign; runs_in_all: arms of the campaign so far.
     """
     if again >= MOST_IN_BLOCK or again_in_all >= max(1.0, MOST_SHARE * runs_in_all):
         return None

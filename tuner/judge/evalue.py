@@ -1,7 +1,7 @@
 """The e-value: evidence, valid at any stopping time, that a mean difference is above 0.
 
 Owns the right-Haar mixture t-test martingale of Wang and Ramdas (2023) in its one-sided form, and
-the moments of paired differences it is computed from. It knows no thresholds and no decisions.
+the moments of paired differences it is computed from. Thresholds and decisions are elsewhere.
 
 With n differences of mean m and sample variance s^2, T = m sqrt(n) / s, nu = n - 1 and prior scale
 g:
@@ -10,9 +10,9 @@ g:
     E = 2 G F_t( T sqrt( n n g / (nu (1 + n g) + T^2) ); df = n )
 
 averaged over the scales g. Written with a = m sqrt(n) and v = nu s^2 (the sum of squares about the
-mean) nothing is divided by s, so equal differences need no special case; E at s = 0 is its finite
-limit. E increases with T. For normal differences and a null mean <= 0, P(ever E >= 1/alpha) <=
-alpha.
+mean), it involves no division by s, so equal differences need no special case; E at s = 0 is its
+finite limit. E increases with T. For normal differences and a null mean <= 0, P(ever E >= 1/alpha)
+<= alpha.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from tuner.judge.special import stdtr
 Floats = NDArray[np.float64]
 
 SCALES: Final[tuple[float, ...]] = (0.25, 4.0, 64.0)
-"""Prior variances of the standardised effect; wide apart, to find small and large effects."""
+"""Prior variances of the standardised effect; widely spaced, to detect small and large effects."""
 
 MIN_PAIRS: Final = 3
-"""Fewest pairs on which anything is decided: two can agree by chance to any number of digits."""
+"""Minimum number of pairs for any decision: two can agree by chance to any number of digits."""
 
-# Beyond this a square leaves the range of a double; a log-time ratio is never near it.
+# Beyond this a square overflows a double; log-time ratios are never near it.
 _LARGEST_DIFFERENCE: Final = 1e100
 _LARGEST_LOG: Final = math.log(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What the tests need to know of one or many sets of paired differences.
+    """Moments of one or many sets of paired differences, as the tests need them.
 
-    n: number of pairs; mean: their mean; variance: sample variance (n - 1) plus variance floor, 0
-    where n < 2. The three arrays have one shape, () for a single set.
+    n: number of pairs; mean: their mean; variance: sample variance (n - 1), 0 if n < 2. The three
+    arrays have the same shape, () for a single set.
     """
 
     n: NDArray[np.int64]
@@ -64,7 +64,7 @@ class Moments:
 def moments(
     differences: Sequence[float] | Floats,
 ) -> Moments:
-    """Moments over the last axis, where a NaN marks a block without this pair.
+    """Moments over the last axis; NaN marks a block without this pair.
 
     differences: shape (..., blocks), log ratios. Raises ValueError for infinite differences.
     """
@@ -108,8 +108,8 @@ def log_e_from_moments(
 ) -> Floats:
     """Log of the mixture e-value for "mean > 0" (formula in the module docstring).
 
-    n, mean, variance: broadcastable arrays. 0.0 where n < 2. Where mean and variance are both 0
-    there is no evidence either way and T counts as 0.
+    n, mean, variance: broadcastable arrays. 0.0 if n < 2. If mean and variance are both 0 there is
+    no evidence either way and T counts as 0. Raises ValueError for scales that are not positive.
     """
     pairs = np.maximum(n, 2)[..., None].astype(np.float64)
     scale = np.asarray(scales, dtype=np.float64)
@@ -124,7 +124,7 @@ def log_e_from_moments(
     shrink = 1.0 + pairs * scale * noise_share
     log_growth = np.log1p(pairs * scale)
     argument = np.where(empty, 0.0, signal / np.sqrt(total)) * pairs * np.sqrt(scale / shrink)
-    with np.errstate(divide="ignore"):  # a tail too small for a double is no evidence: log 0
+    with np.errstate(divide="ignore"):  # a tail that underflows is no evidence: log 0
         log_tail = np.log(2.0 * stdtr(pairs, argument))
     parts = (pairs - 1.0) / 2.0 * log_growth - pairs / 2.0 * np.log(shrink) + log_tail
     mixture: Floats = np.logaddexp.reduce(parts, axis=-1) - math.log(scale.size)
@@ -132,7 +132,7 @@ def log_e_from_moments(
 
 
 def e_from_log(log_e: Floats) -> Floats:
-    """exp(log_e), held at the largest double instead of infinity."""
+    """exp(log_e), capped at the largest double instead of infinity."""
     return np.asarray(np.exp(np.minimum(log_e, _LARGEST_LOG)), dtype=np.float64)
 
 
@@ -143,9 +143,9 @@ def e_values(
 ) -> Floats:
     """Running one-sided e-values E_1, ..., E_n for "the mean difference is above 0".
 
-    differences: shape (..., n), one set of paired differences along the last axis; result alike.
-    E_1 is 1. Nothing may be decided before n = MIN_PAIRS. The order of the differences changes the
-    path, and so its running maximum, but not the last value.
+    differences: shape (..., n), one set of paired differences along the last axis; the result has
+    the same shape. E_1 is 1. No decision is allowed before n = MIN_PAIRS. The order of the
+    differences changes the path, and so its running maximum, but not the last value.
 
     Raises ValueError for a difference that is not finite (naming its index) and for scales that are
     not positive. Source: Wang and Ramdas (2023), right-Haar mixture t.
@@ -169,7 +169,7 @@ def e_value(
 
 
 def checked_differences(differences: Sequence[float] | Floats) -> Floats:
-    """`differences` as an array; ValueError, naming the index, for one that is not finite."""
+    """Return `differences` as an array; ValueError, naming the index, if one is not finite."""
     x = np.asarray(differences, dtype=np.float64)
     if x.ndim == 0:
         raise ValueError("differences must be a sequence, got a single number")

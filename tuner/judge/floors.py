@@ -1,15 +1,15 @@
-"""Which floor a campaign can show: chosen from the noise of its pilot, before anything is searched.
+"""Choose the floor that a campaign can show, from the noise of its pilot, before the search.
 
-Owns the choice of ``floor: auto``. A floor is of use only if a configuration without any loss would
-be shown to keep it. The chance of that in the blocks of a certification follows from the noise of
-each component, which a pilot of a few blocks knows badly. So the variances are moved towards their
-mean, as if ``_ALIKE`` further blocks of each component had shown that mean (an empirical Bayes
-estimate; Smyth 2004), and the power of each test is averaged over what the variance may be: n s^2 /
-sigma^2 is a chi-square of n degrees of freedom. Components are taken as independent; what makes
-them slow together makes the chance larger than what is said here.
+Owns the choice for ``floor: auto``. A floor is useful only if a configuration without any loss
+would be shown to keep it. The probability of that within the blocks of a certification depends on
+the noise of each component, which a pilot of a few blocks estimates poorly. So the variances are
+shrunk towards their mean, as if ``_ALIKE`` further blocks of each component had shown that mean (an
+empirical Bayes estimate; Smyth 2004), and the power of each test is averaged over the distribution
+of the variance: n s^2 / sigma^2 is chi-square with n degrees of freedom. Components are treated as
+independent; if noise slows them together, the true probability is larger than the one computed.
 
-The choice looks at the baseline against itself alone, and never at a configuration that may be
-certified. So the error of the tests of floors is what it is for a floor that somebody wrote down.
+The choice uses only the baseline against itself, never a configuration that may be certified. So
+the error of the floor tests is the same as for a floor specified by the user.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from tuner.judge.special import chdtri
 from tuner.judge.words import blocks, percent
 
 FLOORS: Final[tuple[float, ...]] = (0.10, 0.15, 0.20, 0.25, 0.35, 0.50)
-"""What ``floor: auto`` chooses from: nobody needs to know a limit like 17.3%."""
+"""Choices of ``floor: auto``; round values, since a limit like 17.3% is of no use to anyone."""
 
-#: Chance of all floors together from which a floor can be shown.
+#: Minimum probability that all components are shown to keep a floor for it to be chosen.
 ENOUGH: Final = 0.8
 _ALIKE: Final = 4.0
-#: Equally likely values of a variance that the power is averaged over.
+#: Number of equally likely variance values that the power is averaged over.
 _POINTS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class FloorChoice:
-    """``floor``: a fraction; ``chance``: P(a configuration that changes no component is shown to
-    keep it in all of them); ``reason``: a sentence.
+    """A chosen floor. ``floor``: a fraction; ``chance``: P(a configuration that changes no
+    component is shown to keep it in all of them); ``reason``: one sentence.
     """
 
     floor: float
@@ -50,12 +50,12 @@ class FloorChoice:
 def choose_floor(
     sds: Sequence[float], pilot_blocks: int, certify_blocks: int, alpha: float
 ) -> FloorChoice:
-    """The smallest of ``FLOORS`` that is likely to be shown (``ENOUGH``); the largest where none
-    is.
+    """Return the smallest of ``FLOORS`` that is likely to be shown (``ENOUGH``), or the largest if
+    none is.
 
-    sds: standard deviation of each component's log difference in one of the pilot's blocks.
-    certify_blocks: most fresh blocks. alpha: one-sided error of each component's test. Raises
-    ValueError for fewer than 3 pilot blocks, or no component.
+    sds: standard deviation of each component's log difference in one pilot block.
+    certify_blocks: maximum number of fresh blocks. alpha: one-sided error of each component's test.
+    Raises ValueError for fewer than 3 pilot blocks or no component.
     """
     chances = [
         (floor, floor_chance(floor, sds, pilot_blocks, certify_blocks, alpha)) for floor in FLOORS
@@ -73,7 +73,7 @@ def choose_floor(
 def floor_chance(
     floor: float, sds: Sequence[float], pilot_blocks: int, certify_blocks: int, alpha: float
 ) -> float:
-    """P(every component that stays as it was is shown to keep the floor); see ``choose_floor``."""
+    """P(all components, if unchanged, are shown to keep the floor); see ``choose_floor``."""
     if pilot_blocks < MIN_PAIRS or not sds:
         raise ValueError(f"need {MIN_PAIRS} pilot blocks or more, and a component")
     if certify_blocks < MIN_PAIRS:

@@ -1,7 +1,7 @@
-"""Holm's step-down: many tests, one error rate for all of them together.
+"""Holm's step-down: many tests with one family-wise error rate.
 
-Owns the correction of p-values for their number. It asks nothing of how the tests depend on each
-other. Source: Holm (1979). For certificates of several finalists see `certify.certify_several`.
+Owns the multiplicity correction of p-values, valid under any dependence between the tests. Source:
+Holm (1979). For certificates of several finalists see `certify.certify_several`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tuner.judge.evalue import Floats
 
 
 def holm(p_values: Sequence[float] | Floats) -> Floats:
-    """Adjusted p-values, shape (m,) as `p_values`: reject those <= alpha.
+    """Return adjusted p-values, shape (m,) as `p_values`: reject those <= alpha.
 
-    Of m p-values in ascending order the k-th becomes the largest of (m - j + 1) p_j over j <= k, at
-    most 1; P(any true hypothesis is rejected) <= alpha. Raises ValueError for more than one axis
-    and for values that are not between 0 and 1.
+    With m p-values in ascending order, the k-th becomes the maximum of (m - j + 1) p_j over j <= k,
+    capped at 1; P(any true hypothesis is rejected) <= alpha. Raises ValueError for more than one
+    axis and for values that are not between 0 and 1.
     """
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1:

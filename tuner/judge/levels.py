@@ -1,6 +1,8 @@
-"""The error that a campaign promises. No imports: commands that only tell of it start quickly."""
+"""The error rate that a campaign guarantees. Imports nothing, so that commands that only print it
+start quickly.
+"""
 
 from __future__ import annotations
 
-#: The error of all certificates of a campaign together, one-sided.
+#: One-sided family-wise error of all certificates of a campaign.
 ALPHA = 0.025

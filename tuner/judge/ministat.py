@@ -1,9 +1,9 @@
 """The arithmetic of the classic ministat: two samples, pooled standard deviation, Student's t.
 
-Owns its rules and its deviations from the textbook, so that published results come out to the last
-digit: the t table has three decimals and ends at 100 degrees of freedom, beyond which the normal
-quantiles apply; a few entries of the table are off; what it calls 99.5% is 99.8%. The level holds
-for one comparison looked at once, whatever the number of comparisons and looks.
+Owns its rules and its deviations from the textbook, so that published results are reproduced to the
+last digit: the t table has three decimals and ends at 100 degrees of freedom, beyond which the
+normal quantiles apply; a few entries of the table are off; what it calls 99.5% is 99.8%. The level
+holds for a single comparison and a single look; there is no correction for more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tuner.judge.evalue import Floats
 from tuner.judge.special import ndtri, stdtr, stdtrit
 
 MIN_VALUES: Final = 3
-"""Fewest values in a sample."""
+"""Minimum number of values in a sample."""
 
 _UPPER_TAILS: Final[dict[float, float]] = {
     80.0: 0.1,
@@ -33,7 +33,7 @@ _UPPER_TAILS: Final[dict[float, float]] = {
 }
 
 CONFIDENCES: Final[tuple[float, ...]] = tuple(_UPPER_TAILS)
-"""The confidence levels (%) there are columns for."""
+"""The confidence levels (%) that the t table has columns for."""
 
 _TABLE_ENDS: Final = 100
 
@@ -50,11 +50,11 @@ _MISPRINTS: Final[dict[int, float]] = {
 
 
 class Edition(StrEnum):
-    """Whose arithmetic: they differ in the median of an even n and in the interval in percent.
+    """Edition of ministat; they differ in the median for even n and in the interval in percent.
 
-    old: the upper of the two middle values; the interval divided by the reference mean, as if that
-    were known. In use when most tables were published, and in Debian's package. new: their mean;
-    the interval of the ratio of the two means.
+    old: the median is the upper of the two middle values; the interval is divided by the reference
+    mean, as if that were known exactly. In use when most tables were published, and in Debian's
+    package. new: the median is the mean of the two; the interval is that of the ratio of the means.
     """
 
     OLD = "old"
@@ -63,7 +63,7 @@ class Edition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the classic table shows of a sample, in the unit of its values; sd with n - 1."""
+    """One sample's row of the classic table, in the unit of its values; sd uses n - 1."""
 
     n: int
     minimum: float
@@ -77,8 +77,8 @@ class Summary:
 class Difference:
     """The second sample against the reference, in the unit of the values and in percent.
 
-    difference: of the means; interval: half of its width, as is percent_interval. proven: whether
-    |difference| > interval. Percentages of a reference mean of 0 are infinite or NaN.
+    difference: of the means; interval, percent_interval: half-widths. proven: whether |difference|
+    > interval. With a reference mean of 0 the percentages are infinite or NaN.
     """
 
     confidence: float
@@ -91,7 +91,7 @@ class Difference:
 
 
 def summarise(values: Sequence[float] | Floats, edition: Edition = Edition.OLD) -> Summary:
-    """Summary of one sample, shape (n,). ValueError for fewer than 3 values or one not finite."""
+    """Summarise one sample, shape (n,). ValueError for fewer than 3 or for non-finite values."""
     x = np.sort(np.asarray(values, dtype=np.float64))
     if x.ndim != 1 or x.size < MIN_VALUES:
         raise ValueError(f"a sample needs at least {MIN_VALUES} values, got {x.size}")
@@ -113,7 +113,7 @@ def summarise(values: Sequence[float] | Floats, edition: Edition = Edition.OLD) 
 
 @lru_cache(maxsize=1024)
 def student_t(degrees_of_freedom: int, confidence: float) -> float:
-    """The entry of the t table. ValueError below 1 degree and for a level without a column."""
+    """Look up the t table. ValueError for less than 1 degree or a level without a column."""
     if confidence not in _UPPER_TAILS:
         levels = ", ".join(f"{level:g}" for level in CONFIDENCES)
         raise ValueError(f"confidence must be one of {levels}, got {confidence:g}")
@@ -133,7 +133,7 @@ def difference(
     confidence: float = 95.0,
     edition: Edition = Edition.OLD,
 ) -> Difference:
-    """Student's t with pooled sd: e = t s sqrt(1/n1 + 1/n2), proven where |difference| > e.
+    """Student's t with pooled sd: e = t s sqrt(1/n1 + 1/n2), proven if |difference| > e.
 
     The interval in percent is 100 e / m_ref in the old edition; in the new one 100 t sqrt(((n - 1)
     sd^2 + (n_ref - 1) sd_ref^2 (m / m_ref)^2) (n + n_ref) / (n n_ref (n + n_ref - 2))) / m_ref.
@@ -164,7 +164,7 @@ def difference(
 def pooled_p_value(reference: Summary, other: Summary) -> float:
     """Two-sided p-value of the same comparison, exact t distribution; 1 for equal constants.
 
-    For correcting several comparisons for their number, which the classic tool does not do.
+    For correcting for multiple comparisons, which the classic tool does not do.
     """
     freedom = reference.n + other.n - 2
     squares = sum(s.sd**2 * (s.n - 1) for s in (reference, other))
@@ -174,7 +174,7 @@ def pooled_p_value(reference: Summary, other: Summary) -> float:
 
 
 def _ratio(numerator: float, denominator: float) -> float:
-    """The quotient as C has it: infinite or NaN for a denominator of 0."""
+    """Divide as C does: infinite or NaN for a denominator of 0."""
     if denominator == 0.0:
         return math.nan if numerator == 0.0 else math.copysign(math.inf, numerator)
     return numerator / denominator

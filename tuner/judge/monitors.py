@@ -1,26 +1,26 @@
-"""Guards: what in the measurements would make the tests promise more than they hold.
+"""Guards: detect violated assumptions that would make the tests' error guarantees invalid.
 
-Owns the watch over the assumptions behind the tests on differences D, and the words for what it
-sees. The t-type tests need differences that do not lean to one side and do not depend on those of
-the blocks before; both are checked on all comparisons of a campaign together, since one alone is
-too short to show them. Guards warn and refuse; they never drop a value.
+Owns the checks of the assumptions behind the tests on differences D, and the sentences that report
+them. The t-type tests need differences that are not skewed and do not depend on those of earlier
+blocks; both are checked on all comparisons of a campaign together, since a single one is too short
+to show them. Guards warn and refuse; they never drop a value.
 
-Skewness and trend pool a statistic g of K series, one for each comparison, of n blocks each (NaN
-where a block has no such pair), standardised by its mean 0 and deviation under independent normal
-differences: z = sum w g / sqrt(sum w w' sd sd' r^p), with r the correlation of two series over
+Skewness and trend pool a statistic g over K series, one for each comparison, of n blocks each (NaN
+if a block has no such pair), standardised by its mean 0 and its deviation under independent normal
+differences: z = sum w g / sqrt(sum w w' sd sd' r^p), where r is the correlation of two series over
 their common blocks (they share a reference), and p = 3 for skewness, 1 for a trend. Dependence is
-looked for in the arms behind the differences (`tuner.judge.serial`).
+tested on the arms behind the differences (`tuner.judge.serial`).
 
-A warning costs little: the claim must then convince a second test, and a sentence stands beside it.
-So skewness and dependence warn where missing what is worth noticing would be as likely as warning
-without cause: beyond effect / (2 se) standard errors, with the error se that the measurements at
-hand leave. Few blocks are judged loosely, many strictly, within bounds: a two-sided level of 10 to
-1% for skewness, one-sided of 10 to 1% for dependence; and strictly those, as a pilot's, that are
-too few to tell either way. A refusal is strict throughout.
+A warning costs little: the claim must then pass a second test, and a sentence is reported with it.
+So skewness and dependence warn at the limit where a missed effect is as likely as a false alarm:
+beyond effect / (2 se) standard errors, where se is the error that the available measurements leave.
+The limit is loose for few blocks and strict for many, within bounds: a two-sided level of 10 to 1%
+for skewness, a one-sided one of 10 to 1% for dependence. It is also strict for measurements that
+are too few to tell either way, as in a pilot. A refusal is always strict.
 
-What to expect of 4 comparisons of 20 blocks: with nothing wrong 1% warn of skewness (far more
-where tails are heavy on both sides), 10% of dependence, 1% of a trend; exponential differences
-are noticed in 99%, an autocorrelation of .3 of all arms in 87%, of .5 in 99%.
+What to expect of 4 comparisons of 20 blocks: if nothing is wrong, 1% warn of skewness (far more if
+both tails are heavy), 10% of dependence, 1% of a trend; exponential differences are detected in
+99%, an autocorrelation of all arms of .3 in 87% and of .5 in 99%.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from tuner.judge.serial import SerialCorrelation, lag_one
 from tuner.judge.series import Series
 from tuner.judge.words import change
 
-#: Differences of one comparison or several: NaN-padded (series, blocks), or only what was measured.
+#: Differences of one or several comparisons: NaN-padded (series, blocks), or a sparse Series.
 Differences = Sequence[float] | Sequence[Sequence[float]] | Floats | Series
 
 MIN_BLOCKS: Final = 5
-"""Fewest blocks that show the shape of a series, or a trend."""
+"""Minimum number of blocks for estimating the shape or trend of a series."""
 
-# What is worth noticing: a bit less than the L-skewness of an exponential tail, 1/3, which the
-# noise of the other arm blurs; and the autocorrelation that breaks promises threefold.
+# Effects worth detecting: slightly less than the L-skewness of an exponential tail, 1/3, since the
+# noise of the other arm blurs it; and the autocorrelation that triples the error rate.
 _SKEW_EFFECT: Final = 0.3
 _DEPENDENCE_EFFECT: Final = 0.3
 
-# Standard errors from which a guard warns: with few measurements, and with plenty. With so few that
-# either mistake would be made in one of four cases only what is plain is told.
+# Standard errors beyond which a guard warns: with few and with many measurements. If measurements
+# are so scarce that either mistake would occur in one of four cases, the strict limit applies.
 _SKEW_LIMITS: Final = (1.645, 2.576)
 _DEPENDENCE_LIMITS: Final = (1.282, 2.326)
 _SCARCE: Final = 0.7
@@ -60,15 +60,15 @@ _TREND_LIMIT: Final = 2.576
 _STRONG_LIMIT: Final = 2.326
 
 STRONG_DEPENDENCE: Final = 0.25
-"""Lag-1 autocorrelation of D from which, once clearly shown, claims are refused: false ones are two
-to three times as frequent as promised."""
+"""Lag-1 autocorrelation of D beyond which, if clearly shown, claims are refused: at this value
+false claims are two to three times as frequent as the nominal rate."""
 
-# Where the t-type test rejects, the robust one should have come this far towards its 1/alpha.
+# If the t-type test rejects, the robust one should have reached this fraction of its 1/alpha.
 _CONFIRMED: Final = 0.25
 
 
 class GuardKind(StrEnum):
-    """What a guard looks at."""
+    """The assumption that a guard checks."""
 
     SKEWNESS = "skewness"
     DEPENDENCE = "dependence"
@@ -79,7 +79,7 @@ class GuardKind(StrEnum):
 
 
 class Alarm(StrEnum):
-    """How bad it is: nothing, worth a warning, or bad enough to refuse a claim."""
+    """Severity of a guard's result: nothing, a warning, or a reason to refuse a claim."""
 
     NONE = "none"
     WARN = "warn"
@@ -88,9 +88,9 @@ class Alarm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What one guard sees. value: its statistic in its own unit; z: in standard errors.
+    """Result of one guard. value: its statistic in its own unit; z: in standard errors.
 
-    n: differences behind it. reason: one sentence for a person, whatever the alarm.
+    n: number of differences used. reason: one sentence for display, whatever the alarm.
     """
 
     kind: GuardKind
@@ -102,20 +102,20 @@ class Guard:
 
 
 def skewness(differences: Differences) -> Guard:
-    """Whether differences lean to one side: pooled L-skewness, NaN-padded (series, blocks).
+    """Check for skewness: pooled L-skewness of differences, NaN-padded (series, blocks).
 
-    value: the third L-moments of the series over their second ones, each summed by number of
-    blocks (Hosking 1990), within [-1, 1]; one wild value weighs less in it than in third powers,
-    and a series that lies close together less than one that shows its tail. Left-skewed D (value <
-    0) shows "slower" too often, right-skewed D shows "faster" too often, up to four times as often
-    as promised. Raises ValueError for infinite differences.
+    value: ratio of the third to the second L-moments, each summed over the series weighted by
+    number of blocks (Hosking 1990), within [-1, 1]. An outlier weighs less in it than in third
+    powers, and a series with little spread less than one that shows its tail. Left-skewed D (value
+    < 0) shows "slower" too often, right-skewed D shows "faster" too often, up to four times the
+    nominal rate. Raises ValueError for infinite differences.
     """
     pool = _Pool.of(differences)
     if pool.total == 0:
         return _too_early(GuardKind.SKEWNESS, "skewness")
     scale, third = pool.l_moments()
     n = pool.n.astype(np.float64)
-    # Of normal values; the first two terms from Hosking and Wallis (1997), the last simulated.
+    # For normal values; the first two terms are from Hosking and Wallis (1997), the last simulated.
     sd = np.sqrt((0.1866 + 0.8 / n + 2.0 / n**2) / n)
     value, error = pool.combine(third / scale, n * scale * pool.scale, sd, power=3)
     z = value / error
@@ -133,12 +133,13 @@ def skewness(differences: Differences) -> Guard:
 
 
 def dependence(differences: Differences) -> Guard:
-    """Whether arms follow themselves from block to block: their lag-1 autocorrelation.
+    """Check for serial dependence: the lag-1 autocorrelation of the arms from block to block.
 
-    Differences: NaN-padded (series, blocks), in the order measured, all against the same reference;
-    a missing block breaks the chain. value: 0 where nothing depends, and of the differences as of
-    each arm where all arms do alike. Positive autocorrelation inflates every error; a strong one is
-    a reason to refuse a claim. Raises ValueError for infinite differences.
+    differences: NaN-padded (series, blocks), in the order measured, all against the same reference;
+    a missing block breaks the chain. value: 0 without dependence; if all arms have the same
+    autocorrelation, that of the arms and of the differences. Positive autocorrelation inflates
+    every error; a strong one is a reason to refuse a claim. Raises ValueError for infinite
+    differences.
     """
     pool = _Pool.of(differences, least=MIN_PAIRS)
     serial = pool.serial()
@@ -157,10 +158,10 @@ def dependence(differences: Differences) -> Guard:
 
 
 def trend(differences: Differences) -> Guard:
-    """Whether differences grow or shrink as time passes; value: their change, log units.
+    """Check whether differences grow or shrink over time; value: their change, log units.
 
-    Differences: NaN-padded (series, blocks), in the order measured; the change is from the first
-    block of a series to its last, averaged over the series by their number of blocks. Raises
+    differences: NaN-padded (series, blocks), in the order measured. The change is from the first
+    block of a series to its last, averaged over the series weighted by number of blocks. Raises
     ValueError for infinite differences.
     """
     pool = _Pool.of(differences)
@@ -179,7 +180,7 @@ def trend(differences: Differences) -> Guard:
 def baseline_dependence(scores: Sequence[float] | Floats) -> Guard:
     """Lag-1 autocorrelation of the baseline's log scores, shape (blocks,); never an alarm.
 
-    Pairing within randomised blocks takes it out of the differences.
+    Pairing within randomised blocks removes it from the differences.
     """
     pool = _Pool.of(scores)
     serial = pool.serial()
@@ -214,14 +215,14 @@ def baseline_drift(scores: Sequence[float] | Floats) -> Guard:
 def disagreement(
     differences: Sequence[float] | Floats, *, threshold: float, alpha: float = 0.025
 ) -> Guard:
-    """Whether the sign-flip test contradicts the t-type one; value: its e-value, z not used (0).
+    """Check whether the sign-flip test contradicts the t-type one; value: its e-value; z is 0.
 
     differences: one comparison, shape (blocks,), in the order measured. threshold: of the t-type
-    test; the sign-flip test has 1/alpha, each for both directions. It is a contradiction where the
-    t-type test shows a difference that the other has no quarter of the evidence for, although so
-    many blocks could give it all; or where only the other shows one. Most wrong claims from skewed
-    differences come to this if blocks go on being measured, and few right ones. Raises ValueError
-    for differences that are not finite.
+    test; the sign-flip test uses 1/alpha, each in both directions. The tests contradict each other
+    if the t-type test shows a difference for which the sign-flip test has less than a quarter of
+    the required evidence, although that many blocks could provide all of it, or if only the
+    sign-flip test shows one. If measuring continues, this catches most false claims from skewed
+    differences and few true ones. Raises ValueError for differences that are not finite.
     """
     d = checked_differences(differences)
     if d.size < MIN_PAIRS:
@@ -253,12 +254,12 @@ def watch(
     *,
     twins: NDArray[np.bool_],
 ) -> tuple[Guard, ...]:
-    """All guards of a campaign but `disagreement`, which is about one comparison.
+    """Run all guards of a campaign except `disagreement`, which is about a single comparison.
 
-    differences: each trial against the baseline; baseline_scores: log
-    scores, shape (blocks,). Both in the order measured. twins: shape (series,), where a series is a
-    second run of the baseline: it leans to no side whatever tails the runs have, and would hide
-    what the others show.
+    differences: each trial against the baseline; baseline_scores: log scores, shape (blocks,). Both
+    in the order measured. twins: shape (series,), true for a series that is a second run of the
+    baseline; its differences are symmetric whatever tails the runs have, and would dilute the
+    skewness of the others.
     """
     series = differences if isinstance(differences, Series) else Series.of(differences)
     return (
@@ -272,7 +273,7 @@ def watch(
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Series long enough to be looked at, in units of their own deviation."""
+    """The series that are long enough, in units of their own standard deviation."""
 
     units: Series  # each with mean 0 and mean square 1 over its blocks
     n: NDArray[np.int64]
@@ -285,7 +286,7 @@ class _Pool:
         mean = series.sums(series.value) / np.maximum(n, 1)
         centred = series.value - mean[series.row]
         scale = np.sqrt(series.sums(centred**2) / np.maximum(n, 1))
-        # Equal readings have no shape; rounding leaves them a spread of some ulps.
+        # Equal readings have no shape, but rounding leaves them a spread of a few ulps.
         size = np.zeros(series.size[0])
         np.maximum.at(size, series.row, np.abs(series.value))
         usable = (n >= least) & (scale > 1e-12 * size)
@@ -297,7 +298,7 @@ class _Pool:
         return int(self.n.sum())
 
     def combine(self, g: Floats, weight: Floats, sd: Floats, *, power: int) -> tuple[float, float]:
-        """Weighted average of g, and its standard error when each has mean 0 and deviation sd."""
+        """Weighted average of g, and its standard error if each has mean 0 and deviation sd."""
         weight = weight / float(weight.sum())
         first, second = self.units.together()
         row, value = self.units.row, self.units.value
@@ -310,7 +311,7 @@ class _Pool:
         size = np.sqrt(np.maximum(own * of_other, 1e-300))
         correlation = np.where(common >= MIN_BLOCKS, np.clip(shared / size, -1.0, 1.0), 0.0)
         correlation[one == other] = 1.0
-        # Series with few common blocks cannot be as dependent as those blocks alone.
+        # Series that overlap in few blocks cannot be as dependent as those blocks alone.
         overlap = common / np.sqrt(self.n[one] * self.n[other])
         spread = weight * sd
         variance = float((spread[one] * spread[other] * correlation**power * overlap).sum())
@@ -336,7 +337,7 @@ class _Pool:
         return 2.0 * once, 6.0 * (twice - once)
 
     def slope(self) -> tuple[float, float]:
-        """Change along a straight line from first to last block, log units, and its z."""
+        """Change of a linear fit from first to last block, log units, and its z."""
         if self.total == 0:
             return 0.0, 0.0
         row, n = self.units.row, self.n.astype(np.float64)
@@ -352,7 +353,7 @@ class _Pool:
 
 
 def _limit(effect: float, error: float, limits: tuple[float, float]) -> float:
-    """Standard errors at which both mistakes about an effect are as likely, within the limits."""
+    """Standard errors at which both mistakes about an effect are equally likely, within limits."""
     loose, strict = limits
     balanced = effect / (2.0 * error)
     return strict if balanced < _SCARCE else min(max(balanced, loose), strict)

@@ -1,9 +1,9 @@
-"""What each measure against noise brings: the variance of a difference of two runs, measure by
-measure. Pure.
+"""How much each noise-reduction measure helps: the variance of a difference of two runs with each
+of them. No side effects.
 
-The unit is always the same, the variance of the log ratio of two runs of configurations that are
-equal: twice that of one run. Runs differ by their configurations too, so the mean of each trial is
-taken off first; and where differences are paired, the mean of each block as well.
+The quantity is always the variance of the log ratio of two runs of equal configurations: twice that
+of one run. Runs also differ by their configurations, so the mean of each trial is subtracted first;
+for paired differences, the mean of each block as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tuner.judge.observations import Ints, Rows, means
 from tuner.judge.score import checked_weights
 
 MIN_FREEDOM: Final = 8
-"""Fewest degrees of freedom for a variance that is worth telling of."""
+"""Minimum degrees of freedom for a variance that is worth reporting."""
 
 
 def noise_report(
@@ -31,12 +31,12 @@ def noise_report(
     weights: Sequence[float],
     adjustment: Adjustment,
 ) -> NoiseReport | None:
-    """What each measure brought; None where too little was repeated to tell.
+    """Report the effect of each measure; None if there is too little repetition to tell.
 
     trial, block: (arms,), of each arm of complete blocks. logs: (arms, components), log times;
-    first: the same, with those that were measured first where an arm was measured again. weights:
-    of the score. adjustment: fitted to the same arms; its variances are those of blocks left out
-    of the fit, and are reported relative to those without it.
+    first: the same, but with the first measurement of arms that were measured again. weights: of
+    the score. adjustment: fitted to the same arms; only the ratio of its held-out variances with
+    and without it is used.
     """
     numbers, of_trial = np.unique(trial, return_inverse=True)
     _, of_block = np.unique(block, return_inverse=True)

@@ -1,4 +1,4 @@
-"""The records of what each measure against noise brings; who shows them needs no arithmetic."""
+"""Records of the noise report, kept apart so that displaying them does not import numpy."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from enum import StrEnum
 
 
 class NoiseMeasure(StrEnum):
-    """A measure against noise, each on top of those before it. ``raw``: none. ``paired``: the arms
-    of a block are compared with each other alone. ``again``: what others disturbed is measured
-    again. ``adjusted``: what others' work costs is taken off.
+    """Noise-reduction measures; each includes those before it.
+
+    ``raw``: none. ``paired``: arms are compared only within a block. ``again``: disturbed arms are
+    measured again. ``adjusted``: the cost of other load is subtracted.
     """
 
     RAW = "raw"
@@ -22,8 +23,8 @@ class NoiseMeasure(StrEnum):
 @dataclass(frozen=True, slots=True)
 class NoiseLevel:
     """The noise with the measures up to this one: variances of a difference of two runs, of the
-    score and of each component, in squared log units. ``share``: of the score's variance without
-    any measure.
+    score and of each component, in squared log units. ``share``: the score's variance as a fraction
+    of that without any measure.
     """
 
     measure: NoiseMeasure
@@ -39,9 +40,9 @@ class NoiseLevel:
 
 @dataclass(frozen=True, slots=True)
 class NoiseReport:
-    """What the measures brought in one campaign. ``arms``: behind it; ``freedom``: degrees of
-    freedom of the paired variances; ``again``: arms that were measured again; ``adjustment``: what
-    came of the adjustment, a sentence.
+    """The effect of the measures in one campaign. ``arms``: number of arms used; ``freedom``:
+    degrees of freedom of the paired variances; ``again``: number of arms that were measured again;
+    ``adjustment``: outcome of the adjustment, one sentence.
     """
 
     levels: tuple[NoiseLevel, ...]

@@ -1,8 +1,8 @@
-"""What was observed of arms: differences to the baseline, and of what others did meanwhile.
+"""Observations of arms: their differences from the baseline in log times and in covariates.
 
-Owns the rows behind an adjustment and their two-way residuals, what is left of values when the
-levels of blocks and of trials are taken off: the configurations differ, and so do the blocks, and
-neither may pass for an effect of a covariate.
+Owns the rows that an adjustment is fitted to and their two-way residuals, the values with block and
+trial effects removed: configurations differ, and so do blocks, and neither difference may be
+mistaken for the effect of a covariate.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from tuner.judge.evalue import Floats
 
 Ints = NDArray[np.int64]
 
-#: Sweeps over blocks and trials, and the change, as part of the largest value, at which to stop.
+#: Maximum number of sweeps over blocks and trials, and the convergence tolerance, relative to the
+#: largest value.
 _MOST_SWEEPS: Final = 200
 _STILL: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Arms against the baseline of the same block, a row for each arm but the baseline's.
+    """Arms against the baseline of the same block; one row for each arm except the baseline's.
 
-    ``trial``, ``block``: (rows,), whole numbers; trial 0 is the baseline. ``logs``: (rows,
-    components), log time ratios. ``covariates``: (rows, covariates), differences in processors in
-    the order of ``tuner.model.COVARIATES``, NaN where one is not known of both.
+    ``trial``, ``block``: (rows,), integers; trial 0 is the baseline. ``logs``: (rows, components),
+    log time ratios. ``covariates``: (rows, covariates), differences in processors in the order of
+    ``tuner.model.COVARIATES``; NaN unless present for both arms.
     """
 
     trial: Ints
@@ -37,7 +38,7 @@ class Observations:
     covariates: Floats
 
     def only(self, mask: NDArray[np.bool_]) -> Observations:
-        """The rows that ``mask``, shape (rows,), selects."""
+        """Return the rows selected by ``mask``, shape (rows,)."""
         return Observations(
             self.trial[mask], self.block[mask], self.logs[mask], self.covariates[mask]
         )
@@ -45,10 +46,11 @@ class Observations:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """All arms, the baseline's too, by block: its differences are 0.
+    """All arms, sorted by block, including the baseline's, whose differences are 0.
 
-    ``trial``, ``block``: (arms,), numbered from 0, the baseline 0. ``y``: (arms, targets); ``z``:
-    (arms, covariates). ``numbers``: (trials,), what each is called in ``Observations``.
+    ``trial``, ``block``: (arms,), renumbered from 0; the baseline is trial 0. ``y``: (arms,
+    targets); ``z``: (arms, covariates). ``numbers``: (trials,), the original trial numbers of
+    ``Observations``.
     """
 
     trial: Ints
@@ -59,7 +61,7 @@ class Rows:
 
     @classmethod
     def of(cls, observations: Observations, y: Floats, columns: Ints) -> Self:
-        """The rows of which all these covariates are known, with targets ``y`` (rows, targets)."""
+        """Build the rows that have all of these covariates. ``y``: targets, (rows, targets)."""
         z = observations.covariates[:, columns]
         complete = ~np.isnan(z).any(axis=1)
         blocks, block = np.unique(observations.block[complete], return_inverse=True)
@@ -74,17 +76,17 @@ class Rows:
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return int(self.block[-1]) + 1 if self.block.size else 0
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom of two-way residuals: arms less the levels of blocks and trials."""
+        """Degrees of freedom of two-way residuals: arms minus block and trial parameters."""
         return len(self.trial) - self.blocks - len(self.numbers) + 1
 
     def within(self, values: Floats) -> Floats:
-        """Two-way residuals of ``values`` (arms, columns), by taking off the means of blocks and
-        of trials in turn until they stay.
+        """Two-way residuals of ``values`` (arms, columns): subtract block means and trial means in
+        turn until convergence.
         """
         result = values.astype(np.float64, copy=True)
         limit = _STILL * max(float(np.abs(result).max(initial=0.0)), 1e-300)

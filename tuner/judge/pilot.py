@@ -1,9 +1,9 @@
 """The pilot: the baseline against itself, before anything is tuned.
 
-Owns what such blocks say about a testbed: how noisy it is, whether it drifts, depends on its past
-or is slow to warm up, what a campaign can hope to show, and whether it had better not start. Two
-runs of the baseline in each block, in random order, labelled a and b by another coin; D = s_a -
-s_b.
+Owns the assessment of a testbed from such blocks: how noisy it is, whether it drifts, depends on
+its past or is slow to warm up, what a campaign can hope to show, and whether it should not start at
+all. Each block has two runs of the baseline in random order, labelled a and b at random,
+independently of the order; D = s_a - s_b.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from tuner.judge.verdict import Outcome, Verdict, assess
 from tuner.judge.words import blocks, change, percent
 
 _ALPHA_EQUIVALENT: Final = 0.05
-_ALPHA_DIFFERENT: Final = 0.005  # each way: a sound testbed is refused in 1 of 100 pilots
+_ALPHA_DIFFERENT: Final = 0.005  # each side: a sound testbed is refused in 1 of 100 pilots
 _ALPHA_WARM_UP: Final = 0.01
-_FEWEST: Final = 8  # blocks: fewer leave the guards blind and the noise anybody's guess
-_PILOT_SIGHT: Final = 1.75  # times what has 80% power: a sound testbed passes in 98 of 100 pilots
-_LONGEST: Final = 500  # blocks a certification is planned for at most
+_FEWEST: Final = 8  # blocks: with fewer, guards detect nothing and the noise is unreliable
+_PILOT_SIGHT: Final = 1.75  # times the effect with 80% power: 98 of 100 sound testbeds pass
+_LONGEST: Final = 500  # maximum number of blocks of a certification
 
 
 @dataclass(frozen=True, slots=True)
 class PilotBlock:
-    """Two runs of the baseline: component times (s) under both labels, and which ran first.
+    """Two runs of the baseline: component times (s) of both labels, and which ran first.
 
-    duration_s: of the whole block, restarts included.
+    duration_s: of the whole block, including restarts.
     """
 
     a_s: tuple[float, ...]
@@ -56,13 +56,13 @@ class PilotBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotRules:
-    """What the campaign to come is planned by, as far as the pilot needs it.
+    """The plan of the campaign, as far as the pilot needs it.
 
-    delta, floor: fractions, as in `race.RaceRules`; a floor of None is to be chosen from what the
-    pilot finds, for tests of floors at floor_alpha (one-sided). max_blocks: most pilot blocks.
-    arms: runs in a block of the search. certify_share: part of budget_s that the search leaves to
-    certification, of at most certify_blocks with certify_arms runs each. budget_measurements: most
-    runs of all, None for no limit; it bounds the blocks that a floor is chosen for.
+    delta, floor: fractions, as in `race.RaceRules`; if floor is None, it is chosen from the pilot's
+    noise, for floor tests at floor_alpha (one-sided). max_blocks: maximum number of pilot blocks.
+    arms: runs per search block. certify_share: share of budget_s reserved for certification, with
+    at most certify_blocks blocks of certify_arms runs each. budget_measurements: maximum number of
+    runs in total, None for no limit; it limits the blocks that a floor is chosen for.
     Raises ValueError for values out of range.
     """
 
@@ -96,7 +96,7 @@ class PilotRules:
 
 
 class PilotOutcome(StrEnum):
-    """Whether a campaign may start: sound, refused for the reasons given, or measure on."""
+    """Whether a campaign may start: sound, refused, or undecided (measure more blocks)."""
 
     SOUND = "sound"
     REFUSED = "refused"
@@ -107,8 +107,8 @@ class PilotOutcome(StrEnum):
 class ComponentNoise:
     """The noise of one component, or of the score.
 
-    cv: coefficient of variation over all runs; cv_within: the same without what the runs of a
-    block have in common, which pairing takes out; sd_difference: sd(D), log units, what counts.
+    cv: coefficient of variation over all runs; cv_within: the same without variation common to the
+    runs of a block, which pairing removes; sd_difference: sd(D), log units, the one that matters.
     """
 
     name: str
@@ -121,8 +121,8 @@ class ComponentNoise:
 class WarmUp:
     """Whether the first run of a block, or the first block, is slower or faster than the rest.
 
-    position: mean log difference of the first to the second run, with its 95% interval;
-    first_block: log difference of the first block to the mean of the others.
+    position: mean log difference of the first run from the second, with its 95% interval;
+    first_block: log difference of the first block from the mean of the others.
     """
 
     position: float
@@ -134,13 +134,13 @@ class WarmUp:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What the budget can do, for a testbed as noisy as the pilot found it.
+    """What the budget can achieve at the noise measured by the pilot.
 
-    run_s: time of one run, its share of restarts included. search_blocks, certify_blocks: that fit
-    the budget. detectable: the smallest improvement, a fraction, certified with 80% power (floors
-    apart). delta: how a certification of an improvement of delta will go; delta_hours: how long it
-    takes on average. floor: what ``floor: auto`` chooses. floors: P(the floor is shown for a
-    component that stays as it was, at the error of the gain), by component.
+    run_s: time of one run, including its share of restarts. search_blocks, certify_blocks: numbers
+    that fit the budget. detectable: the smallest improvement, a fraction, certified with 80% power
+    (ignoring floors). delta: outlook for certifying an improvement of delta; delta_hours: its mean
+    duration. floor: the choice of ``floor: auto``. floors: P(the floor is shown for an unchanged
+    component, at the error of the gain), by component.
     """
 
     run_s: float
@@ -156,10 +156,11 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
-    """All that the pilot found. verdict: a against b; refusals: why not to start, sentences.
+    """All results of the pilot. verdict: a against b; refusals: reasons not to start, sentences.
 
-    warnings: sentences on what is no reason to refuse. guards: dependence of D, dependence and
-    drift of the baseline; not skewness, since two runs of one configuration lean to no side.
+    warnings: sentences on problems that are no reason to refuse. guards: dependence of D,
+    dependence and drift of the baseline; not skewness, since two runs of one configuration differ
+    symmetrically.
     """
 
     outcome: PilotOutcome
@@ -177,10 +178,10 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
     """Judge the pilot blocks so far, in the order measured; may be called after every block.
 
     sound: after 8 blocks or more (or max_blocks, if that is less), a and b are shown to differ by
-    less than delta, or than what campaign and pilot can tell at this noise if that is more
-    (one-sided .05 twice). refused: they are shown to differ (one-sided .005), or not shown to be
-    equal by max_blocks, or D depends strongly on the block before, or the budget does not hold a
-    certification. undecided: measure on.
+    less than delta, or than what campaign and pilot can resolve at this noise if that is more (two
+    one-sided tests at .05). refused: they are shown to differ (one-sided .005), or not shown to be
+    equal by max_blocks, or D depends strongly on the previous block, or the budget is too small for
+    a certification. undecided: more blocks are needed.
 
     Raises ValueError for fewer than 3 blocks, for times not above 0 and for wrong numbers of
     components.
@@ -230,10 +231,10 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
 
 
 def _within(noise: ComponentNoise, outlook: Outlook, rules: PilotRules) -> float:
-    """How equal the baseline must be to itself: within delta, or within what can be resolved.
+    """Largest difference of the baseline from itself to tolerate: delta, or what can be resolved.
 
-    To ask for more than campaign and pilot can see would refuse every noisy testbed, on which large
-    improvements can be found all the same.
+    Requiring more than campaign and pilot can resolve would refuse every noisy testbed, although
+    large improvements can still be found there.
     """
     campaign = outlook.detectable if math.isfinite(outlook.detectable) else 0.0
     effect = _PILOT_SIGHT * detectable_effect(rules.max_blocks, _ALPHA_EQUIVALENT)
@@ -242,7 +243,7 @@ def _within(noise: ComponentNoise, outlook: Outlook, rules: PilotRules) -> float
 
 
 def _verdict(d: Floats, rules: PilotRules, within: float) -> Verdict:
-    """a against b; a difference counts only where it is shown far more clearly than equivalence."""
+    """a against b; a difference needs much stronger evidence than equivalence."""
     verdicts = [
         assess(
             d,
@@ -264,7 +265,7 @@ def _noise(name: str, logs: Floats) -> ComponentNoise:
 
 
 def _cv(sd: float) -> float:
-    """Coefficient of variation of a log-normal variable with this deviation of its logarithm."""
+    """Coefficient of variation of a log-normal variable whose logarithm has this deviation."""
     return math.sqrt(math.expm1(min(sd**2, 700.0)))
 
 
@@ -329,7 +330,7 @@ def _outlook(
 
 
 def _counted(rules: PilotRules) -> int:
-    """Blocks of certification that the budget's measurements hold."""
+    """Number of certification blocks that fit the budget's measurements."""
     if rules.budget_measurements is None:
         return rules.certify_blocks
     return int(rules.certify_share * rules.budget_measurements / rules.certify_arms)

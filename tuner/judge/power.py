@@ -1,10 +1,10 @@
-"""Planning: what effect so many blocks can show, and how many blocks an effect takes.
+"""Planning: the effect that a number of blocks can show, and the number of blocks for an effect.
 
-Owns the operating characteristics of the one-sided e-value test that looks after every block, for
-independent normal differences, in units of their standard deviation. The test rejects at look k
-where mean + effect >= T_k s / sqrt(k), so each simulated path has one smallest effect at which it
-would have rejected by look n, and a quantile of these over the paths is the answer; no search, and
-the same paths for every question.
+Owns the operating characteristics of the one-sided e-value test with a look after every block, for
+independent normal differences, in units of their standard deviation. The test rejects at look k if
+mean + effect >= T_k s / sqrt(k), so each simulated path has one smallest effect at which it would
+have rejected by look n, and the answers are quantiles of these effects over the paths. This needs
+no search and reuses the same paths for all calls.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tuner.judge.confidence import critical_t
 from tuner.judge.evalue import MIN_PAIRS, Floats, running_moments
 from tuner.judge.thresholds import threshold
 
-_PATHS: Final = 20_000  # a probability comes out to .003 (one standard error)
+_PATHS: Final = 20_000  # standard error of a probability: about .003
 _MOST_BLOCKS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """How a test will go: P(it rejects within the blocks allowed), and the mean number it takes.
+    """P(a test rejects within the blocks allowed), and the mean number of blocks that it takes.
 
     A test that does not reject takes all of them.
     """
@@ -36,9 +36,9 @@ class Prospect:
 
 
 def detectable_effect(max_n: int, alpha: float, power: float = 0.8) -> float:
-    """The effect, in units of sd(D), that is shown within max_n blocks with this power.
+    """Return the effect, in units of sd(D), that is shown within max_n blocks with this power.
 
-    Infinite where no effect is: below 3 blocks, or where so few cannot reach the threshold. Raises
+    Infinite if no effect is: below 3 blocks, or with too few blocks to reach the threshold. Raises
     ValueError unless 0 < alpha < 1, 0 < power < 1 and max_n <= 500.
     """
     if not 0.0 < power < 1.0:
@@ -49,9 +49,9 @@ def detectable_effect(max_n: int, alpha: float, power: float = 0.8) -> float:
 
 
 def prospect(effect: float, max_n: int, alpha: float) -> Prospect:
-    """What to expect of a test of at most max_n blocks for `effect`, in units of sd(D).
+    """Predict a test of at most max_n blocks for `effect`, in units of sd(D).
 
-    Raises ValueError as `detectable_effect`, and for fewer than 3 blocks.
+    Raises ValueError as `detectable_effect` does, and for fewer than 3 blocks.
     """
     if max_n < MIN_PAIRS:
         raise ValueError(f"max_n must be at least {MIN_PAIRS}, got {max_n}")
@@ -62,7 +62,8 @@ def prospect(effect: float, max_n: int, alpha: float) -> Prospect:
 
 def power_by(effects: Floats, most: int, max_n: int, alpha: float) -> Floats:
     """P(the test rejects by look 3, ..., most) for each effect, in units of sd(D); shape (effects,
-    looks). ``max_n``: blocks that the test was planned for. Raises ValueError as `prospect`.
+    looks). ``max_n``: number of blocks that the test was planned for. Raises ValueError as
+    `prospect` does.
     """
     ranked = _ranked(max_n, alpha)[:, : most - MIN_PAIRS + 1]
     counts = [np.searchsorted(of_look, effects, side="right") for of_look in ranked.T]
@@ -71,7 +72,7 @@ def power_by(effects: Floats, most: int, max_n: int, alpha: float) -> Floats:
 
 @lru_cache(maxsize=8)
 def _ranked(max_n: int, alpha: float) -> Floats:
-    """The smallest effects of all paths by look, in ascending order; (paths, looks)."""
+    """The smallest effects of all paths, sorted in ascending order at each look; (paths, looks)."""
     return np.sort(_smallest_effects(max_n, alpha), axis=0)
 
 

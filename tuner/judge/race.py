@@ -1,28 +1,28 @@
-"""One step of the race: from the complete blocks so far to what happens to each live trial.
+"""One step of the race: decide on each live trial from the complete blocks so far.
 
 Owns the rules by which a trial is dropped, promoted or kept. Pure: same input, same decisions. All
-decisions rest on the e-value of the pairs as they stand, so the order of the blocks does not matter
-(a maximum over the looks so far would depend on it, and would be no more valid).
+decisions use the e-value of all pairs so far, so the order of the blocks does not matter (a maximum
+over the looks so far would depend on it, and would be no more valid).
 
-What is promised, for normal differences (D of the trial against the incumbent, L = ln(1 + delta)):
+Guarantees, for normal differences (D of the trial against the incumbent, L = ln(1 + delta)):
 
 - P(a trial truly faster than a given incumbent by delta or more is ever stopped as futile or as
-  equivalent to it) <= alpha_j, where j counts the incumbents the trial has faced, the first one
-  included, and alpha_j = 6 alpha_futility / (pi^2 j^2); these sum to alpha_futility however often
-  the incumbent changes, and no factor for the number of trials is due. Pairs from before a
-  promotion are used although they took part in it; simulated, with up to 40 trials and incumbents
-  chosen by luck, the sum still holds.
+  equivalent to it) <= alpha_j, where j counts the incumbents the trial has faced, including the
+  first one, and alpha_j = 6 alpha_futility / (pi^2 j^2); these sum to alpha_futility however often
+  the incumbent changes, and no factor for the number of trials is needed. Pairs from before a
+  promotion are used although they contributed to it; in simulations with up to 40 trials and
+  incumbents promoted by chance, the sum still holds.
 - P(a trial with no component worse than the baseline by more than the floor is ever pruned for the
-  floor) <= alpha_futility, shared equally among its components.
-- Promotion steers the search and is no claim: many trials have many chances at alpha_promote.
-- A run cut short counts as the times that had passed, which are too small. That can only hold back
-  the tests that prune (as long as the bound lies far above the noise, for the same reason as any
-  D cut off on one side); it would speed up promotion and equivalence, so it rules both out.
+  floor) <= alpha_futility, split equally among its components.
+- Promotion steers the search and is not a claim: many trials have many chances at alpha_promote.
+- A run cut short counts with the elapsed times, which are too small. That can only delay the tests
+  that prune (as long as the cut-off lies far above the noise, as with any one-sided truncation of
+  D); it would speed up promotion and equivalence, so both are ruled out for such a trial.
 
-What to expect with max_blocks = 30 and delta = 2% (mean blocks, share decided by the end): a
-trial as fast as the incumbent is dropped as futile after 5 blocks at sd(D) = 1%, 11 at 2%, 19 at
-3% (78%), and seldom from 5% on (34%): then max_blocks ends it. One 10% slower goes after 4,
-5, 9 and 21 (65%) blocks at sd(D) = 3, 5, 10 and 20%; one 10% faster is promoted after 5, 7, 15
+What to expect with max_blocks = 30 and delta = 2% (mean blocks, share decided by the end): a trial
+as fast as the incumbent is dropped as futile after 5 blocks at sd(D) = 1%, 11 at 2%, 19 at 3%
+(78%), and seldom at 5% or more (34%), where max_blocks ends it. A trial 10% slower is dropped after
+4, 5, 9 and 21 (65%) blocks at sd(D) = 3, 5, 10 and 20%; one 10% faster is promoted after 5, 7, 15
 and 27 (30%).
 """
 
@@ -45,11 +45,11 @@ from tuner.judge.verdict import METHOD, Outcome, Verdict, describe
 from tuner.judge.words import change, percent
 from tuner.model import BASELINE
 
-_DISPLAY_ALPHA: Final = 0.025  # each end of the interval that is shown: 95%
+_DISPLAY_ALPHA: Final = 0.025  # for each end of the displayed interval: 95%
 
 
 class Action(StrEnum):
-    """What happens to a trial: all but `promote` and `keep` end its measurements."""
+    """Decision on a trial; all except `promote` and `keep` end its measurements."""
 
     PRUNE = "prune"
     EQUIVALENT = "equivalent"
@@ -62,8 +62,8 @@ class RaceRules:
     """The rules of a race, fixed before its first block.
 
     delta: smallest difference worth acting on; floor: largest loss allowed to one component
-    against the baseline (both fractions). max_blocks: most pairs a trial may take; min_blocks:
-    fewest before anything is decided.
+    against the baseline (both fractions). max_blocks: maximum number of pairs of a trial;
+    min_blocks: minimum number before any decision.
     Raises ValueError for values out of range.
     """
 
@@ -90,10 +90,10 @@ class RaceRules:
 
 @dataclass(frozen=True, slots=True)
 class RaceBlock:
-    """One complete block: component times (s) by trial number, and the incumbent in force.
+    """One complete block: component times (s) by trial number, and the incumbent at the time.
 
-    censored: trials whose run was cut short in this block. Their times are lower bounds: for a
-    component that was not let finish, the seconds it had had by then (above 0 as any time).
+    censored: trials whose run was cut short in this block. Their times are lower bounds: for an
+    unfinished component, the seconds elapsed by then (above 0, like any time).
     """
 
     times_s: Mapping[int, tuple[float, ...]]
@@ -105,9 +105,9 @@ class RaceBlock:
 class RaceState:
     """All complete blocks in the order measured, the trials still in the race, and the incumbent.
 
-    live: trials to decide on, the incumbent among them; the baseline may be named and is ignored.
-    weights: one for each component, summing to 1. components: what the reasons call them; numbered
-    where not given.
+    live: trials to decide on, including the incumbent; the baseline may be included and is ignored.
+    weights: one per component, summing to 1. components: names used in the reasons; numbered by
+    default.
     """
 
     blocks: tuple[RaceBlock, ...]
@@ -119,11 +119,11 @@ class RaceState:
 
 @dataclass(frozen=True, slots=True)
 class RaceTable:
-    """What a `RaceState` says, as arrays, for races with many blocks.
+    """The content of a `RaceState` as arrays, for races with many blocks.
 
-    trials: the rows, the baseline first, then the trials to decide on in order of number. logs:
-    ln T, shape (rows, blocks, components), NaN where not measured. incumbents: shape (blocks,),
-    those in force. cut_short: trials of which any run was cut short.
+    trials: the rows: the baseline, then the trials to decide on by number. logs: ln T, shape (rows,
+    blocks, components), NaN if not measured. incumbents: shape (blocks,), the incumbent of each
+    block. cut_short: trials with any run cut short.
     """
 
     trials: tuple[int, ...]
@@ -137,7 +137,7 @@ class RaceTable:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens to a trial and why; `against` is the trial it was compared with."""
+    """The decision on a trial and its reason; `against` is the trial it was compared with."""
 
     trial: int
     action: Action
@@ -154,28 +154,28 @@ def futility_alpha(alpha: float, incumbents_faced: int) -> float:
 
 
 def decide(state: RaceState, rules: RaceRules) -> tuple[Decision, ...]:
-    """Decide on every live trial, in order of trial number; one promotion at most.
+    """Decide on every live trial, in order of trial number; at most one is promoted.
 
     In order of precedence, for a trial with min_blocks pairs or more:
 
     - floor: a component is slower than the baseline's by more than the floor -> prune;
-    - not faster than the incumbent by delta -> equivalent, where it is not slower by delta either,
-      else prune. It comes before promotion: a gain shown to be below delta is not worth acting on;
+    - not faster than the incumbent by delta -> equivalent if it is not slower by delta either,
+      otherwise prune. This precedes promotion: a gain shown to be below delta is not worth having;
     - faster than the incumbent -> promote (of several, the one with the best estimate);
-    - max_blocks pairs without a decision -> prune, naming the estimate;
+    - max_blocks pairs without a decision -> prune, with the estimate in the reason;
     - keep.
 
     A trial with a run cut short is neither promoted nor called equivalent: it is pruned or kept.
-    A pair counts where trial and incumbent (for the floor: baseline) were in the same block. The
-    incumbent itself is compared with the baseline and held to the floor only; pruned, it leaves
-    its place to the baseline. In a verdict, interval (two-sided, 95%) and outcome agree with each
-    other; e_value and threshold are those of the test that decided, or of promotion where none
+    A pair counts if trial and incumbent (for the floor: baseline) were in the same block. The
+    incumbent itself is compared with the baseline and only its floor is tested; if it is pruned,
+    the baseline takes its place. In a verdict, interval (two-sided, 95%) and outcome agree with
+    each other; e_value and threshold are those of the test that decided, or of promotion if none
     did.
 
     Raises ValueError for times that are not above 0, for a block without the baseline or with a
-    wrong number of components, for weights or names that do not fit, for an incumbent that is not
-    live, and for a run cut short of the baseline or the incumbent: nothing could be compared with
-    it.
+    wrong number of components, for weights or names of wrong length, for an incumbent that is not
+    live, and if a run of the baseline or of the incumbent was cut short, since nothing could be
+    compared with it.
     """
     if state.incumbent != BASELINE and state.incumbent not in state.live:
         raise ValueError(f"incumbent {state.incumbent} is not among the live trials")
@@ -197,8 +197,8 @@ def decide(state: RaceState, rules: RaceRules) -> tuple[Decision, ...]:
 
 
 def decide_on(state: RaceTable, rules: RaceRules) -> tuple[Decision, ...]:
-    """As `decide`, of a state that is a table already. Raises ValueError for weights or names that
-    do not fit, and for an incumbent that is not among the rows.
+    """Like `decide`, for a state in table form. Raises ValueError for weights or names of wrong
+    length, and for an incumbent that is not among the rows.
     """
     rows, trials, logs = state.trials, list(state.trials[1:]), state.logs
     if not trials:
@@ -250,7 +250,7 @@ class _Choice:
 def _choices(
     state: RaceTable, rules: RaceRules, trials: list[int], m: Moments, faced: list[int]
 ) -> list[_Choice]:
-    """What the comparison with the incumbent says of each trial, floors apart."""
+    """Decide on each trial by its comparison with the incumbent, ignoring floors."""
     limit = margin(rules.delta)
     not_better = e_from_log(m.log_e_above(-limit))  # E(D + L): evidence against "faster by delta"
     not_worse = e_from_log(m.log_e_below(limit))  # E(L - D): evidence against "slower by delta"
@@ -287,7 +287,7 @@ def _choices(
 
 
 def _promote_one(choices: list[_Choice], m: Moments, trials: list[int]) -> None:
-    """Of several promotions leave the one with the best estimate; the others are kept for now."""
+    """Keep only the promotion with the best estimate; the other trials stay in the race."""
     winners = [row for row, choice in enumerate(choices) if choice.action is Action.PROMOTE]
     winners.sort(key=lambda row: float(m.mean[row]))
     for row in winners[1:]:
@@ -296,7 +296,7 @@ def _promote_one(choices: list[_Choice], m: Moments, trials: list[int]) -> None:
 
 
 def _display_bounds(m: Moments, rules: RaceRules) -> tuple[Floats, Floats]:
-    """Bounds of the interval that is shown; past the horizon, where there is one, Ville's."""
+    """Bounds of the displayed interval; Ville's for trials past the horizon."""
     low, high = bounds(m, threshold(_DISPLAY_ALPHA, rules.max_blocks))
     late = m.n > rules.max_blocks
     if bool(late.any()):
@@ -306,7 +306,7 @@ def _display_bounds(m: Moments, rules: RaceRules) -> tuple[Floats, Floats]:
 
 
 def _floor_breaks(logs: Floats, names: tuple[str, ...], rules: RaceRules) -> dict[int, _Choice]:
-    """The trials (by row, baseline not counted) with a component shown to break the floor."""
+    """The trials (by row, not counting the baseline) with a component shown to break the floor."""
     by_component = np.moveaxis(logs, 2, 1)  # (trials, components, blocks)
     m = moments(by_component[1:] - by_component[0])
     evidence = e_from_log(m.log_e_above(margin(rules.floor)))
@@ -328,7 +328,7 @@ def _floor_breaks(logs: Floats, names: tuple[str, ...], rules: RaceRules) -> dic
 
 
 def _cut_short(state: RaceState) -> frozenset[int]:
-    """The trials of which any run was cut short."""
+    """The trials with any run cut short."""
     trials = frozenset[int]().union(*(block.censored for block in state.blocks))
     for reference in (BASELINE, state.incumbent):
         if reference in trials:
@@ -337,7 +337,7 @@ def _cut_short(state: RaceState) -> frozenset[int]:
 
 
 def _log_time_table(state: RaceState, rows: tuple[int, ...]) -> Floats:
-    """ln T, (trials, blocks, components), NaN where not measured."""
+    """ln T, (trials, blocks, components), NaN if not measured."""
     components = len(state.weights)
     missing = (math.nan,) * components
     table = np.empty((len(rows), len(state.blocks), components))
@@ -364,7 +364,7 @@ def _log_time_table(state: RaceState, rows: tuple[int, ...]) -> Floats:
 
 
 def _incumbents_faced(state: RaceTable) -> list[int]:
-    """For each trial, how many different incumbents it has been measured or is tested against."""
+    """For each trial, the number of incumbents it has been measured with or is tested against."""
     has_times = ~np.isnan(state.logs[1:, :, 0])
     in_force = state.incumbents
     numbers = np.array(state.trials[1:])
@@ -376,7 +376,7 @@ def _incumbents_faced(state: RaceTable) -> list[int]:
 
 
 def _outcome(action: Action, n: int, interval: Interval, limit: float) -> Outcome:
-    """The outcome that the interval shown (or the equivalence test) supports."""
+    """The outcome supported by the displayed interval (or the equivalence test)."""
     if action is Action.EQUIVALENT:
         return Outcome.EQUIVALENT
     if n < MIN_PAIRS:

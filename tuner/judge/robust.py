@@ -1,9 +1,9 @@
-"""The robust e-value: a bet on the signs of paired differences that needs no normality.
+"""The robust e-value: a bet on the signs of paired differences that does not assume normality.
 
-Owns the sign-flip bet. It is exact whenever the order inside each pair was a fair coin, that is for
-any null under which each difference is symmetric about 0, whatever the distribution or the serial
-dependence of the sizes. It costs power, and n pairs can never give more than 2^n: equal
-differences come to 18, 33, 62 and 119 after 5, 6, 7 and 8 of them.
+Owns the sign-flip bet. It is exact whenever the order within each pair was decided by a fair coin,
+that is, for any null under which each difference is symmetric about 0, whatever the distribution or
+the serial dependence of the magnitudes. It costs power, and n pairs can never give more than 2^n:
+equal differences reach 18, 33, 62 and 119 after 5, 6, 7 and 8 pairs.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import numpy as np
 from tuner.judge.evalue import Floats, checked_differences, e_from_log
 
 STAKES: Final[tuple[float, ...]] = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""The bets lambda that are averaged: small for small steady effects, large for clear ones."""
+"""The stakes lambda that are averaged: small for small steady effects, large for clear ones."""
 
 
 def sign_flip_e_values(differences: Sequence[float] | Floats) -> Floats:
-    """Running e-values for "the differences lean above 0", shape (..., n) as `differences`.
+    """Running e-values for "the differences tend to be above 0", shape (..., n) as `differences`.
 
     E_k is the mean over lambda in STAKES of the product over i <= k of 1 + tanh(lambda x_i / r_i),
-    with r_i the root mean square of x_1..x_i. Given the sizes, each factor is 1 +- the same
-    amount, so the mean under fair signs is 1 and P(ever E >= 1/alpha) <= alpha: thresholds are
-    Ville's, the calibrated ones do not apply. The value depends on the order of the differences.
+    with r_i the root mean square of x_1..x_i. Given the magnitudes, each factor is 1 +- the same
+    amount, so the mean under fair signs is 1 and P(ever E >= 1/alpha) <= alpha: the thresholds are
+    Ville's, not the calibrated ones. The value depends on the order of the differences.
 
     Raises ValueError for a difference that is not finite, naming its index.
     """
@@ -50,12 +50,12 @@ def sign_flip_e_value(differences: Sequence[float] | Floats) -> float:
 
 @cache
 def fewest_pairs(alpha: float) -> int:
-    """With how many equal differences, at the least, the bet reaches 1/alpha.
+    """Return the minimum number of equal differences with which the bet reaches 1/alpha.
 
-    alpha: in (0, 1). Raises ValueError for any other.
+    Raises ValueError unless 0 < alpha < 1.
     """
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
-    # n pairs give less than 2^n, and more than a fifth of it: the share of the largest stake.
+    # n pairs give less than 2^n but more than a fifth of it, the share of the largest stake.
     most = math.ceil(math.log2(2.0 * len(STAKES) / alpha))
     return int(np.searchsorted(sign_flip_e_values(np.ones(most)), 1.0 / alpha)) + 1

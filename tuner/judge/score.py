@@ -1,10 +1,9 @@
 """Scores: from component times of a block to paired log differences.
 
 Owns s = sum w_i ln T_i and the differences built from it. exp of a difference of scores is a
-weighted geometric mean of time ratios: it ranks alike whatever the reference (Fleming and Wallace
-1986), and equal percentages count equally. A positive difference means slower. Times are seconds,
-above 0; throughputs are to be inverted before they come here. Components are the last axis
-throughout.
+weighted geometric mean of time ratios: the ranking does not depend on the reference (Fleming and
+Wallace 1986), and equal percentages count equally. A positive difference means slower. Times are in
+seconds, above 0; callers must invert throughputs first. Components are always the last axis.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ _WEIGHT_TOLERANCE = 1e-6
 
 
 def checked_weights(weights: Sequence[float] | Floats, components: int) -> Floats:
-    """`weights` as an array of shape (components,).
+    """Return `weights` as an array of shape (components,).
 
-    A weight of 0 takes a component out of the score; a floor still guards it. Raises ValueError
-    unless there is one finite weight >= 0 for each component and they sum to 1 (within 1e-6).
+    A weight of 0 excludes a component from the score, but its floor still applies. Raises
+    ValueError unless there is one finite weight >= 0 per component and they sum to 1 (within 1e-6).
     """
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (components,):
@@ -38,9 +37,9 @@ def checked_weights(weights: Sequence[float] | Floats, components: int) -> Float
 
 
 def component_names(names: Sequence[str], components: int) -> tuple[str, ...]:
-    """What sentences call the components: `names`, or "component 1", ... where none are given.
+    """Return the component names for sentences: `names`, or "component 1", ... if empty.
 
-    Raises ValueError unless there is one name for each component or none at all.
+    Raises ValueError unless there is one name per component or none at all.
     """
     if not names:
         return tuple(f"component {number}" for number in range(1, components + 1))
@@ -60,7 +59,10 @@ def log_times(times: Times | Sequence[float]) -> Floats:
 
 
 def log_scores(times: Times | Sequence[float], weights: Sequence[float] | Floats) -> Floats:
-    """s = sum w_i ln T_i: times (..., components) to scores (...). ValueError as its parts."""
+    """s = sum w_i ln T_i: times (..., components) to scores (...).
+
+    Raises ValueError as `log_times` and `checked_weights` do, and for a single number.
+    """
     logs = log_times(times)
     if logs.ndim == 0:
         raise ValueError("times must be a sequence, got a single number")
@@ -80,13 +82,13 @@ def component_differences(candidate: Times, reference: Times) -> Floats:
 def score_differences(
     candidate: Times, reference: Times, weights: Sequence[float] | Floats
 ) -> Floats:
-    """D = s_candidate - s_reference, shape (blocks,); arguments as `component_differences`."""
+    """D = s_candidate - s_reference, shape (blocks,); arguments as for `component_differences`."""
     d = component_differences(candidate, reference)
     return np.asarray(d @ checked_weights(weights, d.shape[-1]), dtype=np.float64)
 
 
 def margin(fraction: float) -> float:
-    """ln(1 + fraction): the margin in log units of a fraction. ValueError unless > 0."""
+    """ln(1 + fraction): a margin in log units. ValueError unless the fraction is above 0."""
     if not 0.0 < fraction < math.inf:
         raise ValueError(f"a margin must be a fraction above 0, got {fraction}")
     return math.log1p(fraction)

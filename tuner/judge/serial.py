@@ -1,20 +1,23 @@
-"""Serial dependence: whether arms follow themselves from block to block.
+"""Serial dependence: the autocorrelation of arms from block to block.
 
-Owns the lag-1 autocorrelation of the arms behind differences, with its standard error. One path
-through the blocks tells of every arm in it, so that the reference, which is in all differences, is
-not counted more than once, and neither are the levels of arms and blocks, which are fitted first.
+Owns the lag-1 autocorrelation of the arms behind differences, with its standard error. It works on
+the arms rather than on the differences, so that the reference, which is in all differences, is
+counted only once, and arm and block effects are fitted first so that they do not count as
+dependence.
 
-In each stretch of blocks with the same beginnings the residuals r = M y of the scores y are what
-least squares leave of them (M: the residual projection of arm and block levels). With A the matrix
-that has 1/2 where two measurements are of one arm in consecutive blocks, summed over stretches,
+A stretch is a sequence of blocks in which no series begins except at its start. In each stretch the
+residuals r = M y of the scores y are those of least squares (M: the residual projection of arm and
+block effects). With A the matrix that has 1/2 wherever two measurements are of the same arm in
+consecutive blocks, summed over stretches,
 
     I = r'Ar / r'r,    E I = tr(MA) / df,    Var I = 2 J / (df (df + 2)),
     J = tr(MAMA) - tr(MA)^2 / df,    df = tr(M),
 
 exactly for independent normal scores of equal deviation (Durbin and Watson 1950; Moran's I of
-residuals, Cliff and Ord 1972). An autocorrelation rho of every arm moves E I by 2 rho J / df at
-first order, which puts I on the scale of rho. Where deviations differ between arms or stretches the
-products scatter more; the larger of Var I and of the variance seen in the blocks' products counts.
+residuals, Cliff and Ord 1972). To first order, an autocorrelation rho of every arm shifts E I by
+2 rho J / df, which is used to scale I to rho. If deviations differ between arms or stretches, the
+products scatter more, so the larger of Var I and the empirical variance of the blocks' products is
+used.
 """
 
 from __future__ import annotations
@@ -29,16 +32,16 @@ from numpy.typing import NDArray
 from tuner.judge.evalue import Floats
 from tuner.judge.series import Series
 
-# Fewest degrees of freedom that say anything: those of a single series of five blocks.
+# Minimum degrees of freedom for an estimate: those of a single series of five blocks.
 _LEAST: Final = 4
 
-# Part of the differences, and of a degree of freedom, below which a residual is a rounding error.
+# Residuals below this fraction of the differences, or of a degree of freedom, are rounding errors.
 _ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class SerialCorrelation:
-    """Lag-1 autocorrelation within [-1, 1], its deviation without any, and its z."""
+    """Lag-1 autocorrelation within [-1, 1], its deviation under independence, and its z."""
 
     value: float
     error: float
@@ -46,15 +49,15 @@ class SerialCorrelation:
 
 
 def lag_one(series: Series) -> SerialCorrelation | None:
-    """Lag-1 autocorrelation of all arms; None where there is too little to tell.
+    """Lag-1 autocorrelation of all arms; None if there is too little data.
 
-    series: candidates in the order measured, differences to one reference; a missing block breaks
-    the chain. Equal readings say nothing: None.
+    series: candidates in the order measured, as differences from one reference; a missing block
+    breaks the chain. Equal readings carry no information and give None.
     """
     squares = df = trace = trace_of_square = 0.0
     products = []
     for of_stretch, present in series.stretches():
-        # The matrices of one long series, as a baseline's, would not fit into memory.
+        # The matrices of one long series, such as a baseline's, would not fit into memory.
         part = _of_one(of_stretch, present) if len(present) == 1 else _of(of_stretch, present)
         products.append(part.products)
         squares += part.squares
@@ -78,7 +81,7 @@ def lag_one(series: Series) -> SerialCorrelation | None:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """What a stretch adds to the sums: tr(MA), tr(MAMA), df, r'r, and the products in r'Ar."""
+    """A stretch's contribution to the sums: tr(MA), tr(MAMA), df, r'r, and the products of r'Ar."""
 
     products: Floats
     squares: float
@@ -107,14 +110,14 @@ def _of(of_stretch: Floats, present: NDArray[np.bool_]) -> _Stretch:
 
 
 def _of_one(of_stretch: Floats, present: NDArray[np.bool_]) -> _Stretch:
-    """As `_of`, of a single candidate: M has C/2 and -C/2 in it, with C = I - 11'/n, and all
-    follows from the number of neighbours of each measurement.
+    """Like `_of`, for a single candidate: M consists of blocks C/2 and -C/2, with C = I - 11'/n, so
+    the number of neighbours of each measurement is all that is needed.
     """
     there = present[0]
     n = int(there.sum())
     centred = np.where(there, of_stretch[0] - of_stretch[0][there].mean(), 0.0) / 2.0
     pairs = there[1:] & there[:-1]
-    moved = np.zeros(len(there))  # S1, where S is the half of A that is of one arm
+    moved = np.zeros(len(there))  # S1, where S is the part of A that belongs to one arm
     moved[1:] += 0.5 * pairs
     moved[:-1] += 0.5 * pairs
     count = float(pairs.sum())
@@ -128,9 +131,10 @@ def _of_one(of_stretch: Floats, present: NDArray[np.bool_]) -> _Stretch:
 
 
 def _levels(there: NDArray[np.bool_]) -> Floats:
-    """An orthonormal basis of the levels of arms and blocks, a row a measurement.
+    """Orthonormal basis of the arm and block effects, one row per measurement.
 
-    The reference is in every block, so its level is that of the others and the blocks together.
+    The reference is in every block, so its level follows from those of the other arms and the
+    blocks.
     """
     arm, block = np.nonzero(there)
     used = np.flatnonzero(there[0])
@@ -140,7 +144,7 @@ def _levels(there: NDArray[np.bool_]) -> Floats:
 
 
 def _neighbours(basis: Floats, there: NDArray[np.bool_]) -> Floats:
-    """A times the basis: of each measurement, half the sum over its arm's neighbours in time."""
+    """A times the basis: for each measurement, half the sum over its arm's neighbours in time."""
     grid = np.zeros((*there.shape, basis.shape[1]))
     grid[there] = basis
     moved = np.zeros_like(grid)

@@ -1,6 +1,7 @@
-"""Many series of differences side by side, most of them short: only what was measured is kept.
+"""Sparse representation of many series of differences, most of them short.
 
-Owns that form, and what is asked of it: which blocks two series share, and where series begin.
+Owns that representation and its queries, such as which blocks two series share and where series
+begin.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ Ints = NDArray[np.int64]
 class Series:
     """Differences as entries, ordered by series and then by block.
 
-    row, column, value: shape (entries,), the number of a series, of a block in the order measured,
-    and the difference there. size: how many series and blocks there are.
+    row, column, value: shape (entries,), the index of the series, the index of the block in the
+    order measured, and the difference. size: the numbers of series and blocks.
     """
 
     row: Ints
@@ -32,7 +33,10 @@ class Series:
 
     @classmethod
     def of(cls, differences: Sequence[float] | Sequence[Sequence[float]] | Floats) -> Self:
-        """From NaN-padded (series, blocks), or one series. ValueError for infinite differences."""
+        """Build from NaN-padded (series, blocks), or from one series.
+
+        Raises ValueError for infinite differences and for more than two axes.
+        """
         x = np.atleast_2d(np.asarray(differences, dtype=np.float64))
         if x.ndim != 2:
             raise ValueError(f"differences must be (series, blocks), got shape {x.shape}")
@@ -43,19 +47,19 @@ class Series:
 
     @classmethod
     def of_entries(cls, row: Ints, column: Ints, value: Floats, size: tuple[int, int]) -> Self:
-        """From entries in any order. Raises ValueError for infinite differences."""
+        """Build from entries in any order. Raises ValueError for infinite differences."""
         order = np.lexsort((column, row))
         return cls(row[order], column[order], checked_differences(value)[order], size)
 
     def only(self, mask: NDArray[np.bool_]) -> Series:
-        """The series that `mask`, shape (series,), selects, numbered anew."""
+        """Return the series selected by `mask`, shape (series,), renumbered."""
         entries = mask[self.row]
         number = np.cumsum(mask) - 1
         size = (int(mask.sum()), self.size[1])
         return Series(number[self.row[entries]], self.column[entries], self.value[entries], size)
 
     def with_values(self, value: Floats) -> Series:
-        """The same entries with other values."""
+        """Return the same entries with other values."""
         return Series(self.row, self.column, value, self.size)
 
     def counts(self) -> Ints:
@@ -68,7 +72,7 @@ class Series:
         return np.asarray(sums, dtype=np.float64)
 
     def together(self) -> tuple[Ints, Ints]:
-        """All pairs of entries of the same block, each with itself too: their places."""
+        """Return the indices of all pairs of entries of the same block, including self-pairs."""
         by_block = np.argsort(self.column, kind="stable")
         sizes = np.bincount(self.column, minlength=self.size[1])
         ends = np.cumsum(sizes)
@@ -80,8 +84,10 @@ class Series:
         return own, right
 
     def stretches(self) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
-        """The differences (series, blocks) of each stretch of blocks in which no series begins but
-        at its start, 0 where not measured, and where they were; only the series that are in it.
+        """Split the blocks into stretches, in which no series begins except at the start.
+
+        For each stretch, yield the differences (series, blocks), 0 if not measured, and a mask of
+        those that were measured; only for the series that occur in it.
         """
         if not len(self.row):
             return

@@ -1,6 +1,6 @@
-"""The functions of scipy that statistics need, taken in when one is first used.
+"""The scipy functions that the statistics need, imported lazily.
 
-That takes as long as all that most commands do, and most commands have no use for them.
+Importing scipy takes as long as everything else that most commands do, and most do not need it.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ def ndtr(x: _Real) -> Any:
 
 
 def ndtri(p: _Real) -> Any:
-    """The x with P(Z <= x) = p for a standard normal Z, elementwise."""
+    """Return x with P(Z <= x) = p for a standard normal Z, elementwise."""
     from scipy import special
 
     return special.ndtri(p)
 
 
 def stdtr(freedom: _Real, t: _Real) -> Any:
-    """P(T <= t) for Student's T of this many degrees of freedom, elementwise."""
+    """P(T <= t) for Student's T with `freedom` degrees of freedom, elementwise."""
     from scipy import special
 
     return special.stdtr(freedom, t)
 
 
 def stdtrit(freedom: _Real, p: _Real) -> Any:
-    """The t with P(T <= t) = p for Student's T of this many degrees of freedom, elementwise."""
+    """Return t with P(T <= t) = p for Student's T with `freedom` degrees, elementwise."""
     from scipy import special
 
     return special.stdtrit(freedom, p)
 
 
 def fdtrc(over: _Real, under: _Real, x: _Real) -> Any:
-    """P(F > x) for an F of this many degrees of freedom over and under the line, elementwise."""
+    """P(F > x) for F with `over` numerator and `under` denominator degrees, elementwise."""
     from scipy import special
 
     return special.fdtrc(over, under, x)
 
 
 def chdtri(freedom: _Real, p: _Real) -> Any:
-    """The x with P(X > x) = p for a chi-square X of this many degrees of freedom, elementwise."""
+    """Return x with P(X > x) = p for chi-square X with `freedom` degrees, elementwise."""
     from scipy import special
 
     return special.chdtri(freedom, p)
@@ -64,9 +64,9 @@ def brentq(
     xtol: float,
     rtol: float = 8.9e-16,
 ) -> float:
-    """A root between ``low`` and ``high``, where the signs must differ; Brent's method.
+    """Find a root between ``low`` and ``high``, where the signs must differ; Brent's method.
 
-    It is found to within ``xtol`` + ``rtol`` times the root. Raises ValueError for equal signs.
+    The tolerance is ``xtol`` + ``rtol`` times the root. Raises ValueError for equal signs.
     """
     from scipy import optimize
 

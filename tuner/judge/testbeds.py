@@ -1,25 +1,24 @@
-"""Whether what is compared differs between the testbeds that it was measured on.
+"""Test whether the effect of a configuration differs between testbeds.
 
-A campaign on several testbeds puts their differences together, which is right when they are alike.
-A testbed that is faster or slower in all it does is taken out by pairing; one on which another
-configuration is the best is not. That is looked for here, in the differences to the baseline of all
-trials, the pilot's twin among them: with nothing wrong they are the same wherever they are
-measured.
+A campaign on several testbeds pools their differences, which is valid if they are alike. Pairing
+removes an overall speed difference between testbeds, but not a difference in which configuration is
+best. That is tested here on the differences from the baseline of all trials, including the pilot's
+twin: if nothing is wrong, their distribution is the same on every testbed.
 
-For one comparison with n_t differences D on testbed t, N in all on T testbeds, the statistic of the
-one-way analysis of variance is
+For one comparison with n_t differences D on testbed t, N in total on T testbeds, the statistic of
+the one-way analysis of variance is
 
     F = [ sum_t n_t (mean_t - mean)^2 / (T - 1) ] / [ sum_t sum_i (D_ti - mean_t)^2 / (N - T) ]
 
 with F(T - 1, N - T) under the null (Fisher 1925; Scheffe 1959, chapter 3). Batches measure on all
-testbeds equally often, and for equal n_t unequal variances do little to it (Box 1954). The
-comparisons of a campaign share baseline runs and so depend on each other: their p-values are put
-together by Holm's step-down, which asks nothing of that. The warning is given at 1%: of sound
-campaigns 1 in 100 warns at a look.
+testbeds equally often, and with equal n_t unequal variances have little effect on it (Box 1954).
+The comparisons of a campaign share baseline runs and so are dependent; their p-values are combined
+by Holm's step-down, which is valid under any dependence. The warning level is 1%: of sound
+campaigns, 1 in 100 warns at a look.
 
 What to expect of 5 blocks on each of 4 testbeds, one of them off by twice sd(D) for one trial: it
-is noticed in 58% when that is the only trial, and in 36% when there are four; off by three times,
-in 96% and 85%.
+is detected in 58% if that is the only trial, and in 36% if there are four; off by three times
+sd(D), in 96% and 85%.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from tuner.judge.special import fdtrc
 from tuner.judge.words import change
 
 ALPHA: Final = 0.01
-"""Chance that testbeds which are alike are warned about, at one look."""
+"""Probability of a warning about testbeds that are alike, at one look."""
 
 _FEWEST: Final = 2
-"""Differences on a testbed before it is compared: one alone has no spread."""
+"""Minimum number of differences on a testbed for a comparison: a single one has no spread."""
 
-# Equal readings, as of a coarse clock, have no spread but for rounding.
+# Equal readings, such as those of a coarse clock, have no spread apart from rounding.
 _ROUNDING: Final = 1e-12
 
 
@@ -48,8 +47,9 @@ _ROUNDING: Final = 1e-12
 class TestbedEffect:
     """The comparison that differs most between testbeds.
 
-    trial: whose; p: for all comparisons together, adjusted by Holm; by_testbed: its mean difference
-    to the baseline on each testbed, log units. shown: p is at most ALPHA. reason: one sentence.
+    trial: the compared trial; p: adjusted for all comparisons by Holm; by_testbed: its mean
+    difference from the baseline on each testbed, log units. shown: p is at most ALPHA. reason: one
+    sentence.
     """
 
     __test__ = False
@@ -63,10 +63,10 @@ class TestbedEffect:
 def between_testbeds(
     differences: Mapping[int, Mapping[str, Sequence[float]]],
 ) -> TestbedEffect | None:
-    """Look at differences to the baseline (log units), by trial and testbed.
+    """Compare testbeds by the differences from the baseline (log units), by trial and testbed.
 
-    Testbeds with a single difference of a trial are left out. None when no trial has two testbeds
-    to compare. Raises ValueError for differences that are not finite.
+    Testbeds with a single difference of a trial are left out. Returns None if no trial has two
+    testbeds to compare. Raises ValueError for differences that are not finite.
     """
     by_trial: dict[int, tuple[float, dict[str, float]]] = {}
     for trial, by_testbed in differences.items():
@@ -95,7 +95,7 @@ def between_testbeds(
 
 
 def one_way(groups: Sequence[np.typing.NDArray[np.float64]]) -> float:
-    """The p-value of equal means in two groups or more, of two values or more each.
+    """Return the p-value of equal means in two or more groups of two or more values each.
 
     Raises ValueError for fewer, and for values that are not finite.
     """

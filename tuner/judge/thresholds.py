@@ -1,8 +1,8 @@
 """Thresholds that an e-value must reach, and the simulation that calibrates them.
 
-Owns the table of calibrated thresholds. Ville's inequality gives 1/alpha for every horizon; where
-the largest number of pairs is fixed beforehand, smaller thresholds keep the error at alpha exactly
-for normal differences.
+Owns the table of calibrated thresholds. Ville's inequality gives 1/alpha for every horizon; if the
+maximum number of pairs is fixed in advance, smaller thresholds keep the error at exactly alpha for
+normal differences.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ CALIBRATED: Final[dict[int, tuple[float, ...]]] = {
     30: (318.0, 62.8, 40.2, 32.4, 16.37, 8.11, 3.94, 1.860),
     50: (377.0, 70.7, 45.2, 36.5, 18.33, 9.00, 4.34, 2.016),
 }
-"""Largest number of pairs -> threshold for each of ALPHAS (10^6 null paths, decisions from n = 3).
+"""Maximum number of pairs -> threshold for each of ALPHAS (10^6 null paths, decisions from n = 3).
 
-The columns of .00625, .0125 and .2 are `simulate_threshold` with 10^6 paths, and 10^6 null paths
-agree with them. The column of .001 rests on few crossings: its true error is up to .0011. There
-is no column above .2: at .3 and 10 pairs it would fall below 1, where the variance floor of a
-clock no longer delays a crossing."""
+The columns for .00625, .0125 and .2 come from `simulate_threshold` with 10^6 paths, and agree with
+10^6 null paths. The column for .001 is based on few crossings: its true error is up to .0011. There
+is no column above .2: at .3 and 10 pairs the threshold would fall below 1, where the variance floor
+of a clock no longer delays a crossing."""
 
-# h = alpha * threshold(alpha) has one shallow maximum between .01 and .2. Off the columns it is
-# taken as the larger neighbour plus this much, which covers that maximum and the Monte Carlo error
-# of the table.
+# h = alpha * threshold(alpha) has one shallow maximum between .01 and .2. Between columns, the
+# larger neighbour's h times this factor is used, which covers that maximum and the Monte Carlo
+# error of the table.
 _OFF_COLUMN: Final = 1.07
 
 
 @lru_cache(maxsize=4096)
 def threshold(alpha: float, max_n: int | None = None) -> float:
-    """Threshold c with P(E_n >= c for some 3 <= n <= max_n) <= alpha under the null.
+    """Return the threshold c with P(E_n >= c for some 3 <= n <= max_n) <= alpha under the null.
 
-    max_n: largest number of pairs, fixed before the first look; None where it is not fixed. The
+    max_n: maximum number of pairs, fixed before the first look; None if it is not fixed. The
     smallest tabulated horizon >= max_n is used, and Ville's 1/alpha past the last one.
 
-    With h = alpha * threshold(alpha), an alpha between two columns takes h / alpha for the larger
-    h of its neighbours plus 7%, but no more than the stricter neighbour's threshold; below .001,
-    where h only falls, the h of .001 plus 7%; above .2, the threshold of .2. `simulate_threshold`
-    finds the true error of these at most alpha from 1e-6 to .2. Never above 1/alpha, and never
-    lower for a smaller alpha.
+    With h = alpha * threshold(alpha): for an alpha between two columns the result is h / alpha with
+    the larger h of the neighbours plus 7%, capped at the stricter neighbour's threshold; below
+    .001, where h only decreases, it uses the h of .001 plus 7%; above .2, it is the threshold of
+    .2. According to `simulate_threshold` the true error is at most alpha from 1e-6 to .2. The
+    result never exceeds 1/alpha, and never decreases as alpha decreases.
 
     Raises ValueError unless 0 < alpha < 1 and max_n >= 3.
     """
@@ -79,7 +79,7 @@ def threshold(alpha: float, max_n: int | None = None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedThreshold:
-    """A threshold by simulation and its Monte Carlo standard error (both on the scale of E)."""
+    """A simulated threshold and its Monte Carlo standard error (both on the scale of E)."""
 
     value: float
     standard_error: float
@@ -91,13 +91,14 @@ def simulate_threshold(
 ) -> SimulatedThreshold:
     """Compute c with P(E_n >= c for some 3 <= n <= max_n) = alpha for normal differences of mean 0.
 
-    E is the likelihood ratio of the mixture (effects |N(0, g)| in units of the standard deviation)
-    to the null, so with t the first n at which E reaches c, P_null(t <= max_n) is the mean of
-    1/E_t over paths drawn from the mixture. Drawing there makes crossings common: 20,000 paths
-    give about one percent at any alpha, where plain null paths would need millions.
+    Uses importance sampling. E is the likelihood ratio of the mixture (effects |N(0, g)| in units
+    of the standard deviation) to the null, so with t the first n at which E reaches c,
+    P_null(t <= max_n) is the mean of 1/E_t over paths drawn from the mixture, where crossings are
+    common: 20,000 paths give about one percent accuracy at any alpha, where plain null paths would
+    need millions.
 
-    paths: number of simulated paths, drawn in batches so that memory stays bounded. seed: same
-    seed, same answer. Raises ValueError unless 0 < alpha < 1, max_n >= 3 and paths >= 1000.
+    paths: number of simulated paths, drawn in batches to bound memory. Deterministic for a given
+    seed. Raises ValueError unless 0 < alpha < 1, max_n >= 3 and paths >= 1000.
     """
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
@@ -107,7 +108,7 @@ def simulate_threshold(
         raise ValueError(f"paths must be at least 1000, got {paths}")
     rng = np.random.default_rng(seed)
     grid = np.arange(0.0, math.log(1.0 / alpha) + 0.005, 0.005)  # log c; Ville bounds c by 1/alpha
-    # First and second moment of 1/E_t for each c of the grid.
+    # First and second moment of 1/E_t for each c in the grid.
     sums = np.zeros((2, grid.size + 1))
     batch = max(1, 1_000_000 // max_n)
     for start in range(0, paths, batch):
@@ -131,7 +132,7 @@ def simulate_threshold(
     slope = (low - high) / float(grid[above] - grid[above - 1])
     deviation = math.sqrt(max(squares[above] - crossing[above] ** 2, 0.0) / paths)
     value = math.exp(log_c)
-    # Where the error falls steeply with c, a given error in it is a smaller one in c.
+    # The more steeply the error falls with c, the smaller the standard error of c.
     return SimulatedThreshold(value, value * deviation / alpha / max(slope, 0.5), paths)
 
 

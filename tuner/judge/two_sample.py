@@ -1,9 +1,9 @@
 """Two samples of numbers: how much they differ and whether that is shown.
 
-Owns the comparison of samples that come from outside a race: values from files, unpaired, or the
-scores of two trials that were measured in the same blocks. Each comparison has a t-type test, which
-gives the interval, and a robust test beside it that rests on the randomisation alone; a claim needs
-both, unless there are too few values for the robust one to reach it.
+Owns the comparison of samples from outside a race: values from files, unpaired, or the scores of
+two trials that were measured in the same blocks. Each comparison has a t-type test, which gives the
+interval, and a robust test that relies on the randomisation alone; a claim needs both, unless there
+are too few values for the robust one to reach the level.
 
 Values above 0 are compared on the log scale: exp of the estimate is a ratio of geometric means.
 """
@@ -27,7 +27,7 @@ from tuner.judge.robust import sign_flip_e_value
 from tuner.judge.special import stdtr, stdtrit
 
 MIN_VALUES: Final = 3
-"""Fewest values in a sample, and fewest blocks in common."""
+"""Minimum number of values in a sample, or of common blocks."""
 
 WELCH: Final = "Welch's t test"
 WELCH_OF_LOGS: Final = "Welch's t test of the logarithms"
@@ -35,13 +35,13 @@ PERMUTATION: Final = "permutation test"
 PAIRED: Final = "mixture-t e-value of the differences within blocks"
 SIGN_FLIP: Final = "sign-flip e-value"
 
-_MOST_SPLITS: Final = 50_000  # up to so many are all tried, beyond that so many minus 1 at random:
+_MOST_SPLITS: Final = 50_000  # up to this many splits all are tried, otherwise a random sample of:
 _RANDOM_SPLITS: Final = 9_999
-_MOST_VALUES: Final = 2_000  # past this the t test needs no second opinion
+_MOST_VALUES: Final = 2_000  # with more values, the t test needs no robust check
 
 
 class Direction(StrEnum):
-    """Where the second sample lies, as far as that is shown."""
+    """Direction of the second sample from the reference, if shown."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -53,9 +53,9 @@ class Comparison:
     """A sample against the reference.
 
     relative: whether estimate and interval (two-sided) are in log units; otherwise they are in the
-    unit of the values. n: values, or blocks in common where paired. p_value: of the t-type test;
-    p_robust: of the robust one, None where there is none; robust_floor: what the clearest of
-    differences would make it, for so many values (paired: the same difference in every block).
+    unit of the values. n: number of values, or of common blocks if paired. p_value: of the t-type
+    test; p_robust: of the robust one, None if there is none; robust_floor: the smallest p_robust
+    possible with this number of values (paired: with the same difference in every block).
     """
 
     paired: bool
@@ -72,11 +72,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is shown by a comparison, alone or among several.
+    """The conclusion of a comparison, alone or among several.
 
-    p_value: the one that the claim rests on, corrected for the number of comparisons where that
-    was asked for. robust: whether the robust test could have borne the claim; agree: whether both
-    tests answer alike, always true where it could not.
+    p_value: the one that the claim is based on, corrected for the number of comparisons if
+    requested. robust: whether the robust test could have reached the level; agree: whether both
+    tests agree, always true if it could not.
     """
 
     direction: Direction
@@ -90,10 +90,10 @@ def compare_samples(
 ) -> Comparison:
     """Unpaired samples, each of shape (n,): Welch's t and a permutation test, both two-sided.
 
-    Both tests take logarithms where every value of both samples is above 0. The permutation test
-    tries every split of the values where there are at most 50,000, else 9,999 random ones, always
-    the same. Where neither sample varies there is no t test: the interval is unbounded and the
-    p-value the permutation test's. Good for one look at a number of values fixed beforehand.
+    Both tests use logarithms if every value of both samples is above 0. The permutation test tries
+    every split of the values if there are at most 50,000, otherwise 9,999 random ones with a fixed
+    seed. If neither sample varies there is no t test: the interval is unbounded and the p-value is
+    that of the permutation test. Valid for a single look at a number of values fixed in advance.
     Sources: Welch (1947), Fisher (1935). Raises ValueError for fewer than 3 values, for values that
     are not finite and for alpha outside (0, 1).
     """
@@ -133,9 +133,9 @@ def compare_samples(
 def compare_paired(differences: Sequence[float] | Floats, *, alpha: float = 0.05) -> Comparison:
     """Two arms measured in the same blocks, from D = ln(other / reference), shape (blocks,).
 
-    Interval and tests hold at any stopping time, so that one may look after every block. p-values
+    Interval and tests are valid at any stopping time, so one may look after every block. p-values
     are 2 / E for the larger of the two one-sided e-values, at most 1; the interval excludes 0
-    exactly where the first is at most alpha. Raises ValueError as `compare_samples`.
+    exactly if the t-type one is at most alpha. Raises ValueError as `compare_samples` does.
     """
     _check_alpha(alpha)
     d = checked_differences(differences)
@@ -158,10 +158,10 @@ def compare_paired(differences: Sequence[float] | Floats, *, alpha: float = 0.05
 def claims(
     comparisons: Sequence[Comparison], *, alpha: float = 0.05, correct: bool = False
 ) -> tuple[Claim, ...]:
-    """What each comparison shows at `alpha`; correct: by Holm, for all of them together.
+    """Conclude what each comparison shows at `alpha`; correct: apply Holm's correction.
 
-    A claim rests on the larger p-value of the two tests, or on the t-type test alone where the
-    robust one could not have reached alpha (for the strictest of Holm's steps, if corrected).
+    A claim is based on the larger p-value of the two tests, or on the t-type test alone if the
+    robust one could not have reached alpha (at the strictest of Holm's steps, if corrected).
     """
     _check_alpha(alpha)
     steps = len(comparisons) if correct else 1
@@ -185,12 +185,12 @@ def claims(
 def _permutation(x: Floats, y: Floats) -> tuple[float, float]:
     """Two-sided p-value of the difference in means over splits, and the smallest possible one.
 
-    Twice the smaller tail: samples of unequal size have unequal tails.
+    It is twice the smaller tail, since samples of unequal size have unequal tails.
     """
     together = np.concatenate([x, y])
     mean = float(together.mean())
     pooled = together - mean
-    # The sums of the smaller sample decide, as all values together are fixed.
+    # The total is fixed, so the sums of the smaller sample determine the difference.
     smaller = x if x.size <= y.size else y
     actual = float((smaller - mean).sum())
     exact = math.comb(pooled.size, smaller.size) <= _MOST_SPLITS

@@ -1,11 +1,11 @@
-"""Verdicts: what a set of paired differences says about a candidate, in numbers and in a sentence.
+"""Verdicts: conclusions about a candidate from paired differences, in numbers and in a sentence.
 
-Owns the outcomes, their precedence and the sentence that tells one. Differences are log time
+Owns the outcomes, their precedence and the sentence that reports one. Differences are log time
 ratios, candidate over reference: positive = slower.
 
 What to expect (one-sided .025, at most 30 blocks, looking after each; blocks for 80% power): an
-effect of 1, 1.5, 2 and 3 times sd(D) takes 16, 10, 7 and 5 blocks; one of half sd(D) is found in
-half of the cases. With sd(D) of 5%, then, 7 blocks show a difference of 10%, 16 one of 5%.
+effect of 1, 1.5, 2 and 3 times sd(D) takes 16, 10, 7 and 5 blocks; one of half sd(D) is detected in
+half of the cases. So with sd(D) of 5%, 7 blocks show a difference of 10%, 16 blocks one of 5%.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Verdict:
     """An outcome with the numbers it rests on.
 
     estimate: mean difference D, log units; interval: two-sided, log units; e_value and threshold:
-    of the test that decided (for `undecided` and none named: the test for "better"); n: pairs used;
-    method: name of the test; reason: one sentence for a person.
+    of the test that decided (for `undecided`, normally the test for "better"); n: number of pairs;
+    method: name of the test; reason: one sentence for display.
     """
 
     outcome: Outcome
@@ -72,17 +72,17 @@ def assess(
 ) -> Verdict:
     """Judge a candidate against a reference from paired differences D, shape (n,), log units.
 
-    Every test is one-sided at `alpha` and the interval is two-sided of level 1 - 2 alpha at the
+    Every test is one-sided at `alpha`, and the interval is two-sided with level 1 - 2 alpha at the
     same threshold, so outcome and interval never contradict each other. In order of precedence:
 
     - worse_by_delta: E(D - L) reaches the threshold, L = ln(1 + delta): slower by more than delta;
     - equivalent: E(D + L) and E(L - D) both do: the difference is smaller than delta, the smallest
       worth acting on, whether or not it is 0 (e_value is the smaller of the two);
-    - better, worse: E(-D), E(D) do;
+    - better: E(-D) does; worse: E(D) does;
     - undecided otherwise, and always below 3 pairs.
 
-    max_n: largest number of pairs, fixed before the first look, for calibrated thresholds; None, or
-    more pairs than that: Ville's. reference: how the sentence names the reference.
+    max_n: maximum number of pairs, fixed before the first look, for calibrated thresholds; with
+    None, or more pairs than that, Ville's apply. reference: name of the reference in the sentence.
     Raises ValueError for differences that are not finite, and for alpha, delta, max_n out of range.
     """
     x = np.asarray(differences, dtype=np.float64)

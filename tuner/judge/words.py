@@ -1,7 +1,7 @@
 """Effects in words: log differences as percentages, intervals of them, numbers of blocks.
 
-Owns how judgements name them. Apart from those, so that what only prints need not import numpy.
-Percentages are symmetric in D: "x % faster" is exp(-D) - 1 (work done in the same time), "x %
+Owns their wording in judgements. Separate from these, so that code that only prints need not import
+numpy. Percentages are symmetric in D: "x% faster" is exp(-D) - 1 (work done in the same time), "x%
 slower" is exp(D) - 1, so that the margin ln(1 + delta) reads as delta in both directions.
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from typing import Final
 
-# Beyond these a number only says "huge", and "unbounded" says that better.
+# Beyond this, "over 1000%" or "unbounded" is more informative than a number.
 _LARGEST_PERCENT: Final = 1000.0
 
 
 def percent(d: float) -> str:
-    """Size of a log difference as a percentage, direction dropped: .0488 -> "5.0%"."""
+    """Magnitude of a log difference as a percentage: .0488 -> "5.0%"."""
     size = abs(d)
     if size > math.log1p(_LARGEST_PERCENT / 100.0):
         return f"over {_LARGEST_PERCENT:.0f}%"
@@ -33,7 +33,7 @@ def blocks(n: int) -> str:
 
 
 def interval(estimate: float, lower: float, upper: float, confidence: float) -> str:
-    """For example "95% interval 3.0 to 9.1%"; bounds as log differences."""
+    """For example "95% interval 3.0 to 9.1%"; takes bounds as log differences."""
     name = f"{100.0 * confidence:.3g}% interval"
     largest = math.log1p(_LARGEST_PERCENT / 100.0)
     if max(-lower, upper) > largest:
@@ -47,5 +47,5 @@ def interval(estimate: float, lower: float, upper: float, confidence: float) -> 
 
 def _number(size: float) -> str:
     percentage = 100.0 * math.expm1(size)
-    # No interval that reaches beyond 100% is known to a tenth of one.
+    # An effect of more than 100% is not known to a tenth of a percent.
     return f"{percentage:.1f}" if percentage < 99.95 else f"{percentage:.0f}"

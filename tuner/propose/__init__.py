@@ -1,1 +1,1 @@
-"""Proposals: which configurations to try next. The only room that knows optuna."""
+"""Proposals: which configurations to try next. The only package that imports optuna."""

@@ -1,4 +1,4 @@
-"""What the search aims at."""
+"""The objective of the search."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aims:
-    """What counts as better. ``weights``: of the components in the score; ``floor``: largest log
-    time ratio of a component; ``tolerance``: gains in log units for which no setting is
-    changed, and for which it always is;
-    ``noise``: a guess of the variance of a component's log time in one run.
+    """The objective. ``weights``: of the components in the score; ``floor``: largest log time ratio
+    allowed to a component; ``tolerance``: the gain in log units below which a setting is never
+    changed, and the one above which it always is; ``noise``: prior guess of the variance of a
+    component's log time in one run.
     """
 
     weights: tuple[float, ...]

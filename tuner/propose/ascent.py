@@ -1,8 +1,8 @@
-"""From a good configuration to a better one, a setting at a time. Pure.
+"""Greedy ascent from a good configuration to a better one, one setting at a time. Pure.
 
-A pool of configurations holds few of the many ways to combine values. Where effects add up, the
-best value of each parameter can be found by itself: each step tries every other value of every
-parameter, and takes the change that gains most.
+A pool of configurations holds only a few of the possible combinations of values. If effects are
+additive, the best value of each parameter can be found independently: each step tries every other
+value of every parameter and makes the change that gains most.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from search_spaces import Kind, Parameter
 from tuner.model import Configuration, Value
 from tuner.propose.encoding import Encoding, Floats, Tunable
 
-#: Values of a parameter that a step tries, beside "not set".
+#: Number of values of a parameter that a step tries, in addition to "not set".
 _VALUES = 6
 _MOST_STEPS = 12
-#: What a change must gain to be taken, log units.
-_SPARSE = 0.0
+#: Minimum gain of a change, log units: less is rounding.
+_LEAST_GAIN = 1e-9
 
-#: From features, (rows, width), to what is to be made large, (rows,).
+#: Objective to maximise: from features, (rows, width), to values, (rows,).
 Worth = Callable[[Floats], Floats]
 
 
 class Ascent:
-    """Changes configurations towards what is worth most."""
+    """Changes configurations to maximise a given objective."""
 
     def __init__(
         self, tunables: Mapping[str, Tunable], encoding: Encoding, rng: np.random.Generator
@@ -43,11 +43,11 @@ class Ascent:
         self._features = [encoding.axes[axis].features(value) for axis, _, value in self._choices]
 
     def choices(self, name: str) -> list[Value | None]:
-        """The values of one parameter that a step tries."""
+        """Return the values of one parameter that a step tries."""
         return [value for _, other, value in self._choices if other == name]
 
     def climb(self, start: Configuration, worth: Worth) -> dict[str, Value]:
-        """The values at the top that is reached from ``start``; they need not be valid together."""
+        """Climb from ``start`` to a local maximum; the returned values may be invalid together."""
         values = start.as_dict()
         if not self._choices:
             return values
@@ -59,7 +59,7 @@ class Ascent:
                 rows[row, self._encoding.groups[axis]] = self._features[row]
             heights = worth(rows)
             best = int(heights.argmax())
-            if heights[best] <= height + max(_SPARSE, 1e-9):
+            if heights[best] <= height + _LEAST_GAIN:
                 break
             height, here = float(heights[best]), rows[best]
             _, name, value = self._choices[best]
@@ -71,7 +71,7 @@ class Ascent:
 
 
 def _values(parameter: Parameter, rng: np.random.Generator) -> Sequence[Value]:
-    """Values to try: all of them where they are few, or else some spread over the range."""
+    """Return values to try: all if there are few, otherwise some spread over the range."""
     if parameter.kind is Kind.BOOLEAN:
         return [True]
     if parameter.kind is Kind.CATEGORICAL:
@@ -89,7 +89,7 @@ def _values(parameter: Parameter, rng: np.random.Generator) -> Sequence[Value]:
 
 
 def _spread(low: int, high: int, rng: np.random.Generator) -> Sequence[int]:
-    """All whole numbers of a short range, some of a longer one."""
+    """Return all integers of a short range, or some of a longer one."""
     if high - low < 2 * _VALUES:
         return range(low, high + 1)
     return sorted({low, high, *(int(v) for v in rng.integers(low, high + 1, _VALUES))})

@@ -1,7 +1,7 @@
-"""Proposals from Optuna's samplers, through ask and tell.
+"""Proposals from Optuna's samplers, through its ask-and-tell interface.
 
-The study lives for one question only: it is rebuilt from what is known each time, so that nothing
-of Optuna's has to survive a crash.
+A study exists only for one call: it is rebuilt from the observations each time, so that no Optuna
+state has to survive a crash.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tuner.propose.encoding import Tunable
 from tuner.propose.proposer import Observation, Proposal
 from tuner.propose.trials import AskTrial, ask, replay
 
-#: So many asks for one proposal before a space counts as exhausted.
+#: Number of asks per proposal after which a space counts as exhausted.
 _MOST_ASKS = 50
 
 
 class OptunaProposer:
-    """Asks a sampler for valid configurations of all components together."""
+    """Asks a sampler for valid configurations of all parts together."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class OptunaProposer:
         sampler: Callable[[int], optuna.samplers.BaseSampler],
         seed: int,
     ) -> None:
-        """``sampler``: makes the sampler ``name`` from a seed."""
+        """``sampler``: creates the sampler called ``name`` from a seed."""
         self._tunables = tunables
         self._name = name
         self._sampler = sampler
@@ -54,7 +54,7 @@ class OptunaProposer:
 
     def _study(self, observations: Sequence[Observation]) -> optuna.Study:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        # A new seed for each question, the same one for the same question.
+        # A different seed for each question, but the same one for the same question.
         seed = random.Random(f"{self._seed}:propose:{len(observations)}").randrange(2**32)
         study = optuna.create_study(direction="minimize", sampler=self._sampler(seed))
         for observation in observations:
@@ -66,8 +66,8 @@ class OptunaProposer:
         return study
 
     def _as_trial(self, observation: Observation) -> optuna.trial.FrozenTrial | None:
-        """A finished trial that says what this configuration gave; None for a prior that could not
-        be proposed here.
+        """Return a finished trial with this observation; None for a prior that could not be
+        proposed here.
         """
         parameters = replay(observation.configuration, self._tunables)
         if ask(parameters, self._tunables) != observation.configuration and observation.prior:

@@ -1,4 +1,4 @@
-"""Configurations worth a look: drawn at random, and changed from those that look good. Pure."""
+"""Candidate configurations: drawn at random, or variations of promising ones. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tuner.propose.encoding import Tunable
 
 #: Probability that a configuration drawn at random sets a parameter.
 _SET = 0.4
-#: Most parameters that a change takes from another configuration.
+#: Maximum number of parameters that a variation takes from another configuration.
 _MOST_CHANGED = 3
 
 
 class Candidates:
-    """Makes valid configurations of some parts together, the same ones for the same seed."""
+    """Generates valid configurations of several parts together, deterministically by seed."""
 
     def __init__(self, tunables: Mapping[str, Tunable], seed: str) -> None:
         self._tunables = tunables
@@ -27,13 +27,13 @@ class Candidates:
         ]
 
     def random(self, count: int) -> list[Configuration]:
-        """Configurations drawn at random from the whole of the spaces."""
+        """Draw configurations at random from the entire spaces."""
         return [self._draw() for _ in range(count)]
 
     def changed(
         self, from_: Sequence[Configuration], donors: Sequence[Configuration], count: int
     ) -> list[Configuration]:
-        """Each of ``from_`` with a few settings taken from one of ``donors``, or not set."""
+        """Vary each of ``from_``: a few settings are taken from one of ``donors``, or unset."""
         configurations = []
         for number in range(count):
             values = from_[number % len(from_)].as_dict()
@@ -49,12 +49,12 @@ class Candidates:
         return configurations
 
     def valid(self, values: Mapping[str, Value]) -> Configuration:
-        """The valid configuration nearest to these values."""
+        """Return the valid configuration nearest to these values."""
         values_by_name: dict[str, Value] = {}
         whole = Configuration.of(values)
         for part, tunable in self._tunables.items():
             request = whole.part(part)
-            # A change leaves most parts as they were.
+            # A change leaves most parts unchanged.
             key = part, frozenset(request.items())
             if key not in self._adapted:
                 own = tunable.space.fit(request, tunable.facts)
@@ -72,5 +72,5 @@ class Candidates:
 
 
 def unique(configurations: Iterable[Configuration]) -> list[Configuration]:
-    """The same without repetitions, in the same order."""
+    """Return the configurations without duplicates, in the same order."""
     return list(dict.fromkeys(configurations))

@@ -1,23 +1,23 @@
-"""What every measurement so far says about every parameter: a Bayesian linear model. Pure.
+"""Effects of all parameters, estimated from all measurements by a Bayesian linear model. Pure.
 
 The log time of component c in an arm is
 
     y_c = block + sum over parameters f_p(x_p) + sum over pairs f_pq(x_p, x_q) + own + noise
 
-where each f = common + special_c: what a parameter does to all components alike, and what it does
-to this one beyond that. Most settings act on some components only, where they show much sooner than
-in the score, which averages them with the noise of all the others. Both are features of
-``encoding`` with normal weights of mean 0, one variance a parameter and one a pair, and ``own`` is
-what the configuration does beyond that. The common part is fitted to the score, the special parts
-to what is left of the components, in turns (backfitting). Blocks are taken out by
-centring, so that drift costs nothing. The variances are estimated from the data by restricted
-maximum likelihood: MacKay's fixed point (Bayesian interpolation, 1992)
+where each f = common + special_c: a parameter's effect on all components, and its additional effect
+on this one. Most settings affect only some components, where the effect shows much sooner than in
+the score, which averages it with the noise of all the others. Both parts are linear in the features
+of ``encoding``, with normal weights of mean 0 and one variance per parameter and per pair; ``own``
+is the configuration's remaining effect. The common part is fitted to the score, the special parts
+to the residuals of the components, in turns (backfitting). Block effects are removed by centring,
+so that drift costs nothing. The variances are estimated from the data by restricted maximum
+likelihood: MacKay's fixed point (Bayesian interpolation, 1992)
 
     v = (|w|^2 + prior) / (gamma + 1),    gamma = k - tr(C) / v,
 
 with C the posterior covariance of the k weights of a group, so that parameters without an effect
-shrink towards none, and one noise variance from what is left. A measurement of one configuration
-thus tells of all that share a setting with it.
+shrink towards zero; one noise variance is estimated from the residuals. A measurement of one
+configuration thus informs about all configurations that share a setting with it.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ from tuner.propose.encoding import Encoding, Floats
 
 Ints = NDArray[np.int64]
 
-#: The prior's own guess of an effect's variance: a parameter does 2% (sd). Smaller guesses stop
-#: the search from trying what it has not measured.
+#: Prior variance of an effect: 2% (sd) per parameter. With a smaller value, the search would not
+#: try what it has not measured.
 _EFFECT = 0.02**2
-#: The same for what a pair, or a single configuration, does beyond its parts.
+#: Likewise, for the effect of a pair or of a single configuration beyond its settings.
 _BEYOND = 0.01**2
-#: Times the guess, where the estimate of a variance starts: from above, so that a large effect is
-#: seen for what it is after a few blocks, not for noise.
+#: Factor on the prior variance at the start of the iteration. Starting from above lets the model
+#: recognise a large effect after a few blocks instead of treating it as noise.
 _START = 9.0
-#: Variance of what a configuration does beyond its parts, relative to the noise of one run, as far
-#: as runs are weighed against each other.
+#: Variance of a configuration's own effect relative to the noise of one run, used for weighting
+#: runs.
 _OWN_SHARE = 0.1
-#: Rounds of the fixed point: with parameters alone, then, from there, with their interactions.
+#: Rounds of the fixed point: with parameters alone, then, continuing from there, with interactions.
 _ROUNDS = (5, 8)
-#: Rounds of fitting what components have in common, then what is special to each.
+#: Rounds of fitting the common part, then the special parts of the components.
 _TURNS = 2
-#: Pairs of parameters whose interaction is fitted.
+#: Maximum number of pairs of parameters whose interaction is fitted.
 _MOST_PAIRS = 16
-#: Squared correlation per feature, in units of what chance gives, from which a pair is fitted.
+#: Squared correlation per feature, relative to that expected by chance, above which a pair is
+#: fitted.
 _SUSPECT = 2.5
-#: Runs' worth of trust in the guess of the noise that the model is given.
+#: Weight of the prior guess of the noise, as a number of runs.
 _NOISE_TRUST = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The arms measured so far. ``configuration``: (arms,), the number of each arm's configuration
-    among those of the encoding; ``block``: (arms,); ``values``: (arms, outputs), log times. An arm
-    of the baseline has the number -1.
+    """The arms measured so far. ``configuration``: (arms,), the index of each arm's configuration,
+    -1 for the baseline; ``block``: (arms,); ``values``: (arms, outputs), log times.
     """
 
     configuration: Ints
@@ -74,10 +74,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """What is known of one output's effects: weights of mean ``mean`` and covariance
-    ``covariance``, (weights,) and (weights, weights); ``noise``: variance of one run;
-    ``own``: variance of what a configuration never repeated does beyond its parts; ``variances``:
-    of each parameter's effect at a typical value.
+    """Posterior distribution of one output's effects. ``mean``, ``covariance``: of the weights,
+    (weights,) and (weights, weights); ``noise``: variance of one run; ``own``: variance of a
+    configuration's own effect, for those never repeated; ``variances``: of each parameter's effect
+    at a typical value.
     """
 
     mean: Floats
@@ -87,12 +87,12 @@ class Posterior:
     variances: Floats
 
     def predict(self, design: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance of the effect of each row of a design; both (rows,)."""
+        """Mean and variance of the effect for each row of a design matrix; both (rows,)."""
         variance = ((design @ self.covariance) * design).sum(axis=1)
         return design @ self.mean, np.maximum(variance, 0.0)
 
     def draw(self, rng: np.random.Generator, count: int) -> Floats:
-        """Weights drawn at random; shape (weights, count)."""
+        """Draw weights at random; shape (weights, count)."""
         factor = cholesky(
             self.covariance + 1e-12 * np.eye(len(self.mean)), lower=True, check_finite=False
         )
@@ -113,7 +113,7 @@ _Fit = tuple[Floats, Floats, _Variances]
 
 
 class EffectsModel:
-    """The effects of all parameters on each output, fitted to all arms."""
+    """Model of the effects of all parameters on each output, fitted to all arms."""
 
     def __init__(
         self,
@@ -123,14 +123,14 @@ class EffectsModel:
         noise: Sequence[float],
         weights: Sequence[float] = (),
     ) -> None:
-        """``features``: of the configurations by number, (configurations, width). The first output
-        is the score, the others are the components that it weighs by ``weights``, if any.
-        ``noise``: a first guess of the variance of one run, an output each.
+        """``features``: of the configurations by index, (configurations, width). The first output
+        is the score; the others, if any, are the components, with ``weights`` in the score.
+        ``noise``: prior guess of the variance of one run, one per output.
         """
         self.encoding = encoding
         arms = evidence.configuration
         runs = np.bincount(arms[arms >= 0], minlength=len(features))
-        #: The configurations with a weight of their own: those measured more than once.
+        #: Indices of the configurations with their own weight: those measured more than once.
         self.repeated = np.flatnonzero(runs >= 2)
         self._place = {int(number): place for place, number in enumerate(self.repeated)}
         own = np.full(len(features) + 1, -1)
@@ -148,7 +148,7 @@ class EffectsModel:
         first = [_EFFECT] * len(encoding.axes) + [_BEYOND]
         free = float(len(arms) - len(np.unique(evidence.block)))
         fits = _fit(main, values, groups, first, noise, free, weights)
-        #: The pairs whose interaction is in the model, by number.
+        #: Indices of the pairs whose interaction is in the model.
         self.pairs: tuple[int, ...] = ()
         residuals = values - main @ np.stack([mean for mean, _, _ in _added(fits, weights)], axis=1)
         parts = self._suspects(padded, arms, centre, residuals)
@@ -173,8 +173,8 @@ class EffectsModel:
         ]
 
     def design(self, features: Floats, arms: Sequence[int] | Ints = ()) -> Floats:
-        """The rows that predict configurations with these features. ``arms``: the number of each
-        among those measured, -1 for a new one.
+        """Return the design matrix that predicts configurations with these features. ``arms``: the
+        index of each among those measured, -1 for a new one.
         """
         own = np.zeros((len(features), len(self.repeated)))
         for row, number in enumerate(arms):
@@ -186,8 +186,8 @@ class EffectsModel:
     def _suspects(
         self, padded: Floats, arms: Ints, centre: _Centring, residuals: Floats
     ) -> list[tuple[int, Floats]]:
-        """The pairs whose interaction what is left of the values speaks for, or of which the space
-        says that one depends on the other, with its columns.
+        """Return the pairs, with their design columns, whose interaction is suggested by the
+        residuals, or of which one parameter depends on the other according to the space.
         """
         if not len(residuals):
             return []
@@ -209,7 +209,7 @@ class EffectsModel:
 
 
 class _Centring:
-    """Takes the blocks' levels out of columns of numbers, and weighs the arms."""
+    """Removes block means from columns, and weights the arms."""
 
     def __init__(self, block: Ints, weight: Floats) -> None:
         _, self._block = np.unique(block, return_inverse=True)
@@ -241,15 +241,15 @@ def _fit(
     weights: Sequence[float],
     before: Sequence[_Variances] = (),
 ) -> list[_Fit]:
-    """Fit what all components have in common, by the score, and what is special to each.
+    """Fit the common part, by the score, and the special part of each component.
 
-    ``prior``: guess of each group's variance; ``noise``: of each output's; ``free``: arms less
-    blocks; ``before``: variances found with the first groups alone, to go on from.
+    ``prior``: guess of each group's variance; ``noise``: of each output's noise; ``free``: arms
+    minus blocks; ``before``: variances from a fit with the first groups alone, to start from.
     """
     special, outputs = np.zeros(design.shape[1]), list(before)
     turns = _TURNS if weights else 1
-    # Matrices this small are inverted many times faster by one thread than by several that wait for
-    # each other.
+    # One thread inverts matrices this small many times faster than several that wait for each
+    # other.
     with threadpool_limits(1, user_api="blas"):
         for _ in range(turns):
             score = values[:, :1] - (design @ special)[:, None]
@@ -262,7 +262,7 @@ def _fit(
 
 
 def _weighted(weights: Sequence[float], arrays: Sequence[Floats], shape: tuple[int, ...]) -> Floats:
-    """The weighted sum of arrays of this shape."""
+    """Return the weighted sum of arrays of this shape."""
     weighted = np.zeros(shape)
     for weight, array in zip(weights, arrays, strict=True):
         weighted += weight * array
@@ -270,7 +270,7 @@ def _weighted(weights: Sequence[float], arrays: Sequence[Floats], shape: tuple[i
 
 
 def _added(fits: Sequence[_Fit], weights: Sequence[float]) -> list[_Fit]:
-    """The whole effects on the score and on each component, from what is common and special."""
+    """Return the total effects on the score and on each component: common plus special part."""
     (mean, covariance, variances), *parts = fits
     squares = [weight * weight for weight in weights]
     own = _weighted(weights, [part[0] for part in parts], mean.shape)
@@ -322,7 +322,7 @@ def _fit_of(
 
 
 def _inverse(matrix: Floats) -> Floats:
-    """The inverse of a positive definite matrix."""
+    """Invert a positive definite matrix."""
     if not matrix.size:
         return matrix
     factor, failed = dpotrf(matrix, lower=1)

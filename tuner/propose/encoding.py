@@ -1,13 +1,13 @@
-"""Configurations as numbers that a linear model can learn from.
+"""Encode configurations as features for a linear model.
 
 Each parameter is an axis. Its effect is a smooth function of the value on the parameter's own scale
-(logarithmic where the space says so), with a level of its own for "not set". Everything is relative
-to the baseline, which is the origin: an effect is a change from it.
+(logarithmic if the space says so), with a separate level for "not set". Everything is relative to
+the baseline, which is the origin: an effect is a change from it.
 
-The function on an axis has the covariance exp(-distance / length) between values, the length a
-quarter of the range; "not set" is as near to the program's default as `_UNSET_IS_DEFAULT` says. Its
-leading principal components are the features, scaled so that a weight of variance v is an effect of
-variance v at a typical value.
+The function on an axis has the covariance exp(-distance / length) between values, with a length of
+a quarter of the range; the correlation of "not set" with the program's default is
+`_UNSET_IS_DEFAULT`. The features are its leading principal components, scaled so that a weight of
+variance v gives an effect of variance v at a typical value.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from tuner.model import Configuration, Value
 Floats = NDArray[np.float64]
 
 _KNOTS = 12
-#: Part of the range over which the correlation of two values falls to 1/e.
+#: Fraction of the range over which the correlation of two values falls to 1/e.
 _LENGTH = 0.25
-#: Correlation of the level "not set" with a value equal to the program's default.
+#: Correlation of "not set" with a value equal to the program's default.
 _UNSET_IS_DEFAULT = 0.8
-#: Part of the prior variance that the features of an axis keep at least.
+#: Minimum fraction of the prior variance that the features of an axis preserve.
 _SHARE_KEPT = 0.97
-#: Features of each of two parameters that their interaction is made of.
+#: Number of features of each of two parameters that their interaction uses.
 _RANK = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Tunable:
-    """A part's space with what its host allows and what was found there."""
+    """A part's search space, with the facts of its host and its configuration as found."""
 
     space: Space
     facts: Mapping[str, int]
@@ -47,8 +47,8 @@ class Tunable:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One parameter. ``table``: features of the knots, then of words, then of "not set", a row
-    each, relative to the baseline. ``words``: the row of each value that is not a number.
+    """One parameter. ``table``: features of the knots, then of words, then of "not set", one row
+    each, relative to the baseline. ``words``: the row of each non-numeric value.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Axis:
         return int(self.table.shape[1])
 
     def features(self, value: Value | None) -> Floats:
-        """The features of a value, None for "not set"; shape (width,)."""
+        """Return the features of a value, None for "not set"; shape (width,)."""
         features = self._cache.get(value)
         if features is None:
             features = self._cache[value] = self._features(value)
@@ -78,7 +78,7 @@ class Axis:
             at = _scaled(value, self.low, self.high, self.logarithmic)
             level[: self.knots.size] = _weights(self.knots, at)
         else:
-            # A word that nobody searches is as good as none.
+            # A word that is not searched counts as "not set".
             level[-1 if value is None else self.words.get(value, -1)] = 1.0
         features: Floats = level @ self.table
         return features
@@ -119,10 +119,10 @@ class Encoding:
                         values.append(value)
         self.axes += [_words_axis(name, also[name], before.get(name)) for name in sorted(also)]
         starts = np.cumsum([0, *(axis.width for axis in self.axes)])
-        #: Where the features of each axis are.
+        #: The slice of features of each axis.
         self.groups = [slice(int(a), int(b)) for a, b in pairwise(starts)]
         self.width = int(starts[-1])
-        #: Every pair of axes, by their numbers.
+        #: All pairs of axes, by index.
         self.pairs = list(combinations(range(len(self.axes)), 2))
         places = {axis.name: number for number, axis in enumerate(self.axes)}
         coupled = {
@@ -131,11 +131,11 @@ class Encoding:
             for one, other in _coupled(part, tunable.space)
             if one in places and other in places
         }
-        #: The pairs of which the space itself says that one depends on the other.
+        #: Indices of the pairs of which one parameter depends on the other according to the space.
         self.coupled = [number for number, pair in enumerate(self.pairs) if pair in coupled]
 
     def features(self, configurations: Sequence[Configuration]) -> Floats:
-        """The features of configurations; shape (configurations, width)."""
+        """Return the features of configurations; shape (configurations, width)."""
         features = np.zeros((len(configurations), self.width))
         for row, configuration in enumerate(configurations):
             values = configuration.as_dict()
@@ -144,7 +144,7 @@ class Encoding:
         return features
 
     def partners(self, name: str) -> list[str]:
-        """The parameters that are coupled with one, or, where there are none, all others."""
+        """Return the parameters that are coupled with one, or all others if none is."""
         partners = []
         for number in self.coupled:
             names = [self.axes[axis].name for axis in self.pairs[number]]
@@ -153,7 +153,7 @@ class Encoding:
         return partners or [axis.name for axis in self.axes if axis.name != name]
 
     def interaction(self, features: Floats, pair: int) -> Floats:
-        """The features of the interaction of a pair of axes; shape (configurations, up to 4)."""
+        """Return the interaction features of a pair of axes; shape (configurations, up to 4)."""
         one, other = self.pairs[pair]
         own = features[:, self.groups[one]][:, :_RANK]
         right = features[:, self.groups[other]][:, :_RANK]
@@ -162,8 +162,8 @@ class Encoding:
 
 
 def _coupled(part: str, space: Space) -> Iterator[tuple[str, str]]:
-    """Pairs of parameters of which one is in a rule of the other: its default, a bound, or the
-    condition under which it exists.
+    """Yield pairs of parameters of which one occurs in a rule of the other: its default, a bound,
+    or the condition under which it exists.
     """
     for parameter in space.searched:
         bounds = (parameter.only_if, parameter.at_least, parameter.at_most)
@@ -174,7 +174,7 @@ def _coupled(part: str, space: Space) -> Iterator[tuple[str, str]]:
 
 
 def _scaled(value: float, low: float, high: float, logarithmic: bool) -> float:
-    """A value's place in its range, 0 to 1; what is outside counts as the nearest end."""
+    """Return a value's position in its range, 0 to 1, clamped to the range."""
     if high <= low:
         return 0.0
     inside = min(max(value, low), high)
@@ -184,7 +184,7 @@ def _scaled(value: float, low: float, high: float, logarithmic: bool) -> float:
 
 
 def _weights(knots: Floats, at: float) -> Floats:
-    """Linear interpolation between knots in ascending order."""
+    """Return linear interpolation weights of knots in ascending order."""
     weights = np.zeros(knots.size)
     right = min(max(int(np.searchsorted(knots, at)), 1), knots.size - 1)
     if knots.size == 1:
@@ -219,7 +219,7 @@ def _axis(name: str, parameter: Parameter, default: Value | None, baseline: Valu
 
 
 def _words_axis(name: str, values: Sequence[Value], baseline: Value | None) -> Axis:
-    """An axis of values without an order: each as far from the others as from "not set"."""
+    """Build an axis of unordered values: each is as far from the others as from "not set"."""
     baseline = None if baseline is False else baseline
     words = [value for value in values if value is not False]
     if baseline is not None and baseline not in words:
@@ -232,7 +232,7 @@ def _words_axis(name: str, values: Sequence[Value], baseline: Value | None) -> A
 
 
 def _principal(covariance: Floats, origin: Floats) -> Floats:
-    """Features of levels with this covariance, relative to the level at ``origin``."""
+    """Return features of levels with this covariance, relative to the level at ``origin``."""
     centred = np.eye(len(covariance)) - origin[None, :]
     values, vectors = np.linalg.eigh(centred @ covariance @ centred.T)
     values, vectors = values[::-1].clip(0.0), vectors[:, ::-1]
@@ -240,7 +240,7 @@ def _principal(covariance: Floats, origin: Floats) -> Floats:
     if total <= 0.0:
         return np.zeros((len(covariance), 1))
     count = int(np.searchsorted(np.cumsum(values), _SHARE_KEPT * total)) + 1
-    # The sign of an eigenvector is the library's choice; this one is everybody's.
+    # The sign of an eigenvector depends on the library, so it is normalised.
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(len(values))])
     table = vectors * signs * np.sqrt(values)
     scale = math.sqrt(total / max(len(covariance) - 1, 1))

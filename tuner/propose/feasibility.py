@@ -1,4 +1,4 @@
-"""How likely it is that a configuration runs, and keeps the floor of every component."""
+"""The probability that a configuration runs and keeps the floor of every component."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from tuner.propose.encoding import Floats
 
 @dataclass(frozen=True, slots=True)
 class Feasibility:
-    """``components``: the model of each component's log time ratio. ``fails``: of each feature, how
-    much likelier it makes a failure. ``floor``: the largest log time ratio that is allowed.
+    """Model of feasibility. ``components``: the model of each component's log time ratio.
+    ``fails``: weights of the features in the probability of failure. ``floor``: the largest log
+    time ratio allowed.
     """
 
     components: Sequence[Posterior]
@@ -23,7 +24,7 @@ class Feasibility:
     floor: float
 
     def chances(self, design: Floats, features: Floats) -> Floats:
-        """The probability, of each row, that it runs and keeps every floor."""
+        """Return the probability, for each row, that it runs and keeps every floor."""
         chances = self._runs(features)
         for component in self.components:
             mean, variance = component.predict(design)
@@ -31,14 +32,14 @@ class Feasibility:
         return chances
 
     def roughly(self, design: Floats, features: Floats, spreads: Sequence[float]) -> Floats:
-        """As ``chances``, but quick: with the standard errors that are usual."""
+        """Like ``chances``, but faster: with typical standard errors (``spreads``)."""
         chances = self._runs(features)
         for component, spread in zip(self.components, spreads, strict=True):
             chances = chances * self._keeps(design @ component.mean, spread)
         return chances
 
     def spreads(self, design: Floats) -> list[float]:
-        """A usual standard error of each component's effect: the median over the rows."""
+        """Return a typical standard error of each component's effect: the median over the rows."""
         return [
             max(float(np.sqrt(np.median(component.predict(design)[1]))), 1e-6)
             for component in self.components

@@ -1,4 +1,4 @@
-"""What is expected of a configuration, and of each of its settings: the records of the search."""
+"""Records of the search: predictions for a configuration and for each of its settings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tuner.model import Configuration
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What is expected of a configuration. ``gain``: the mean of minus its log time ratio to the
-    baseline, ``error`` its standard deviation; ``feasible``: the probability that it runs and that
-    every floor is kept. ``components``: mean and standard deviation of each component's log time
-    ratio. ``changes``: the number of settings that differ from the baseline.
+    """Prediction for a configuration. ``gain``: mean of the negated log time ratio to the baseline;
+    ``error``: its standard deviation; ``feasible``: the probability that it runs and keeps every
+    floor. ``components``: mean and standard deviation of each component's log time ratio.
+    ``changes``: the number of settings that differ from the baseline.
     """
 
     configuration: Configuration
@@ -25,8 +25,8 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one setting ``name`` of a configuration brings: how much longer the others take without
-    it, in log time, and the standard deviation of that.
+    """The contribution of the setting ``name`` of a configuration. ``gain``: how much longer the
+    configuration takes without it, in log time; ``error``: the standard deviation of that.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What every proposer gets, and what it returns."""
+"""The interface of proposers: their input and output."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tuner.model import Configuration
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is known of a configuration: mean log time ratio to the baseline, None when never
-    measured. ``prior``: it was found elsewhere, and may be proposed again.
+    """Result of a configuration. ``difference``: mean log time ratio to the baseline, None if never
+    measured. ``prior``: it was measured elsewhere, and may be proposed again.
     """
 
     configuration: Configuration
@@ -22,17 +22,17 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A configuration to try. ``origin``: who proposes it."""
+    """A configuration to try. ``origin``: the name of the proposer."""
 
     configuration: Configuration
     origin: str
 
 
 class Proposer(Protocol):
-    """Proposes configurations. Same question, same answer: it keeps nothing between calls."""
+    """Proposes configurations. Deterministic and stateless: the same call, the same proposals."""
 
     def propose(self, count: int, observations: Sequence[Observation]) -> list[Proposal]:
-        """Up to ``count`` valid configurations that are not among ``observations``, priors aside;
-        fewer when it finds no more.
+        """Propose up to ``count`` valid configurations that are not among ``observations``, except
+        priors; fewer if it finds no more.
         """
         ...

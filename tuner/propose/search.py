@@ -1,9 +1,9 @@
-"""What to measure next, and what looks best: decisions from the model of effects. Pure.
+"""Decide from the model of effects what to measure next and which configuration is best. Pure.
 
 The next block is chosen by Thompson sampling (Thompson 1933): each arm is the best configuration of
-one draw from what is still possible, so that arms go where a gain is likely or not yet ruled out.
-What looks best is the configuration of the largest expected gain, times the probability that it
-runs and that no component breaks its floor, without the settings that add nothing to it.
+one draw from the posterior, so that arms go where a gain is likely or not yet ruled out. The best
+configuration is the one with the largest expected gain, times the probability that it runs and that
+no component breaks its floor, without the settings that add nothing to it.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from tuner.propose.feasibility import Feasibility
 from tuner.propose.outlook import Contribution, Outlook
 from tuner.propose.search_trials import Arm, SearchTrial, best_at_first, differences_by_row, failing
 
-#: Candidates drawn at random, and changed from good ones, for a choice.
+#: Numbers of candidates for one decision: drawn at random, and varied from good ones.
 _RANDOM_CANDIDATES = 150
 _CHANGED = 200
 _ROOTS = 6
-#: Standard errors by which a setting must pay to stay in what looks best.
+#: Standard errors by which a setting must pay off to stay in the best configuration.
 _TELLS = 1.5
-#: Standard errors from which it counts as known whether a setting pays.
+#: Standard errors beyond which it is considered settled whether a setting pays off.
 _CLEAR = 3.0
-#: Blocks after which what looks best is taken apart.
+#: Number of blocks before subsets of the best configuration are tried.
 _ESTABLISHED = 6
-#: Draws behind a probability.
+#: Number of draws for estimating a probability.
 _HOPES = 100
 
 
 class Search:
-    """One decision: all that follows from the arms so far. The same question, the same answer."""
+    """All that can be inferred from the arms so far, for one decision. Deterministic by seed."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Search:
         *,
         rounds: int | None = None,
     ) -> None:
-        """``rounds``: decisions so far, None for as many as there are blocks."""
+        """``rounds``: number of decisions so far; None for the number of blocks."""
         self._aims = aims
         self._trials = [each for each in trials if each.configuration != baseline]
         self._baseline = baseline
@@ -82,9 +82,9 @@ class Search:
         self._feasibility = Feasibility(self.model.outputs[1:], fails, aims.floor)
 
     def arms(self, count: int, new: int | None = None) -> list[Configuration]:
-        """The configurations of the next block, ``new`` new ones at most (None: any number), all
-        different. Every third block has what looks best among them, so that it is known best, every
-        third what may be learnt from it.
+        """Choose the configurations of the next block, all different, with at most ``new`` new ones
+        (None: any number). Every third block includes the best configuration, so that it gets the
+        most measurements, and every third one includes subsets of it, to learn what pays off.
         """
         if count < 1:
             return []
@@ -109,9 +109,9 @@ class Search:
     def _in_order(
         self, free: Sequence[Configuration], count: int, *, climb: bool
     ) -> Iterator[Configuration]:
-        """By turns what looks best, up to four arms that leave out half of its doubtful settings
-        each, or what might look best with a change that keeps a floor; then what is best in each of
-        some draws.
+        """Yield, by turns, the best configuration, up to four variants of it that each omit half of
+        its doubtful settings, or a candidate whose broken floor a change may repair; then the best
+        configuration of each of several draws.
         """
         yield from self._of_turn(climb)
         features = self._encoding.features(free)
@@ -127,7 +127,7 @@ class Search:
             yield start if self._is_out(top) or top == self._baseline else top
 
     def _of_turn(self, climb: bool) -> list[Configuration]:
-        """What this block is to tell of the best; draws alone say more of all others."""
+        """Return this turn's arms about the best configuration; draws favour all the others."""
         best = self.best().configuration
         turn = self._rounds % 3 if climb else 0
         if turn == 0:
@@ -138,7 +138,7 @@ class Search:
         return [] if repaired is None else [repaired]
 
     def _climbed(self, start: Configuration, weights: Floats) -> Configuration:
-        """The best that is near, were the score's weights these."""
+        """Return the best configuration near ``start`` if these were the score's weights."""
 
         def worth(features: Floats) -> Floats:
             design = self.model.design(features)
@@ -148,9 +148,9 @@ class Search:
         return self._candidates.valid(self._ascent.climb(start, worth))
 
     def _halves(self, best: Configuration) -> list[Configuration]:
-        """What looks best without some of the settings of which it is not known whether they pay:
-        half of them, then the other half, twice, so that every arm tells of all of them. Nothing
-        while little is known, or where all is.
+        """Return the best configuration without half of its doubtful settings, then without the
+        other half, for two different splits, so that every arm gives information on all of them.
+        Empty in the first blocks, and if no setting is doubtful.
         """
         if self._rounds < _ESTABLISHED:
             return []
@@ -167,7 +167,7 @@ class Search:
         ]
 
     def _doubtful(self, configuration: Configuration) -> list[str]:
-        """The settings of which it is not known whether they pay."""
+        """Return the settings for which it is not settled whether they pay off."""
         less = self._less_each(configuration)
         if not less:
             return []
@@ -178,11 +178,12 @@ class Search:
         return [name for name, sure in zip(less, clear, strict=True) if not sure]
 
     def _repaired(self) -> Configuration | None:
-        """Something that would gain more than what looks best, were it not for one component, with
-        a change that may make up for it: a setting that hurts alone can gain with another one.
+        """Return a configuration that would gain more than the best one except for one component's
+        floor, with a change that may compensate: a setting that hurts alone can gain with another.
 
-        First what a single block has shown to be so, against what the model makes of it; then a
-        setting that the space says depends on the one that hurts, moved to another value.
+        The first choice is one that its few blocks have shown to do so, against the model's
+        prediction; otherwise a parameter coupled with the harmful setting is moved to another
+        value.
         """
         least = self.best().gain + self._aims.tolerance[1]
         measured = [
@@ -215,7 +216,7 @@ class Search:
         ]
         if not moves:
             return None
-        # The ends of a range say most.
+        # The ends of a range are the most informative.
         name, value = moves[int(self._rng.integers(len(moves)))]
         if self._rng.random() < 0.5:
             ends = [each for each in self._ascent.choices(name) if each is not None]
@@ -225,7 +226,7 @@ class Search:
         return None if self._is_out(candidate) or candidate == self._baseline else candidate
 
     def _culprit(self, values: Mapping[str, Value], broken: int) -> str:
-        """Of the settings that differ from the baseline, the one that costs a component most."""
+        """Return the changed setting that costs a component most."""
         names = self._changed(values)
         others = [Configuration.of(self._without(values, name)) for name in names]
         design = self.model.design(self._encoding.features(others))
@@ -233,19 +234,19 @@ class Search:
         return names[int(effects.argmin())]
 
     def _changed(self, values: Mapping[str, Value]) -> list[str]:
-        """The names of the settings that differ from the baseline, sorted."""
+        """Return the names of the settings that differ from the baseline, sorted."""
         before = self._baseline.as_dict()
         return sorted(n for n in values.keys() | before.keys() if values.get(n) != before.get(n))
 
     def _without(self, values: Mapping[str, Value], name: str) -> dict[str, Value]:
-        """The same with one setting as in the baseline."""
+        """Return the values with one setting reset to the baseline."""
         before = self._baseline.as_dict()
         less = {n: v for n, v in values.items() if n != name}
         return less | ({name: before[name]} if name in before else {})
 
     def hope(self, gain: float, *, new: bool = True) -> float:
-        """The probability that a candidate gains more than ``gain`` and keeps every floor; of those
-        that were tried only, unless ``new`` ones may be.
+        """Return the probability that some candidate gains more than ``gain`` and keeps every
+        floor. Unless ``new``, only candidates that were tried count.
         """
         pool = [c for c in self._considered() if not self._is_out(c) and (new or c in self._row)]
         if not pool:
@@ -261,7 +262,7 @@ class Search:
         return float((-draws.min(axis=0) > gain).mean())
 
     def best(self) -> Outlook:
-        """What looks best, the baseline where nothing does."""
+        """Return the configuration that looks best, or the baseline if nothing looks better."""
         if self._best is None:
             pool = [each for each in self._considered() if not self._is_out(each)]
             value = self._values(pool)
@@ -273,7 +274,7 @@ class Search:
         return self._best
 
     def outlook(self, configuration: Configuration) -> Outlook:
-        """What is expected of one configuration."""
+        """Predict one configuration."""
         features = self._encoding.features([configuration])
         row = self._row.get(configuration, -1)
         design = self.model.design(features, [row])
@@ -294,15 +295,16 @@ class Search:
         )
 
     def contributions(self, configuration: Configuration) -> list[Contribution]:
-        """What each setting that differs from the baseline brings, beside the others; the largest
-        first. Those that are nothing without another one go with it, and count alike.
+        """Return the contribution of each setting that differs from the baseline, given the others;
+        the largest first. Settings that are invalid without another one are removed with it, and
+        get the same contribution.
         """
         less = self._less_each(configuration)
         if not less:
             return []
         features = self._encoding.features([configuration, *less.values()])
         score = self.model.outputs[0]
-        # What the configuration does beyond its settings is no setting's own.
+        # The configuration's own effect is not attributed to any setting.
         design = self.model.design(features)
         mean, variance = score.predict(design[1:] - design[0])
         contributions = [
@@ -322,14 +324,14 @@ class Search:
         features = self._encoding.features(pool)
         design = self.model.design(features, self._rows(pool))
         gain = -(design @ self.model.outputs[0].mean)
-        # A loss is no smaller for being unlikely to be feasible.
+        # A low probability of being feasible must not make a loss look smaller.
         chance = self._feasibility.chances(design, features)
         values: Floats = np.where(gain > 0.0, gain * chance, gain)
         return values
 
     def _simplest(self, configuration: Configuration) -> Configuration:
-        """The same without the settings that add less than the tolerance, one after another: less
-        than can be told from nothing, within the limits of the aims.
+        """Remove, one after another, the settings that add less than the tolerance: less than can
+        be distinguished from nothing, within the limits of the aims.
         """
         while fewer := self._fewer(configuration):
             own, *others = self._values([configuration, *fewer])
@@ -342,12 +344,12 @@ class Search:
         return configuration
 
     def _fewer(self, configuration: Configuration) -> list[Configuration]:
-        """The same without each of its settings that can be left out."""
+        """Return the variants that each omit one of the settings that can be omitted."""
         fewer = self._less_each(configuration).values()
         return [each for each in fewer if each != configuration and not self._is_out(each)]
 
     def _less_each(self, configuration: Configuration) -> dict[str, Configuration]:
-        """The same without each of its settings, as near as is valid, by the setting's name."""
+        """Return, by setting, the nearest valid configuration without that setting."""
         values = configuration.as_dict()
         return {
             name: self._candidates.valid(self._without(values, name))
@@ -355,14 +357,14 @@ class Search:
         }
 
     def _errors(self, configuration: Configuration, fewer: Sequence[Configuration]) -> Floats:
-        """The standard errors of how much less each simpler configuration gains, log units."""
+        """Return the standard error of each simpler configuration's loss of gain, log units."""
         each = [configuration, *fewer]
         design = self.model.design(self._encoding.features(each), self._rows(each))
         _, variance = self.model.outputs[0].predict(design[1:] - design[0])
         return np.sqrt(np.maximum(variance, 1e-12))
 
     def _considered(self) -> list[Configuration]:
-        """The candidates of this decision: what was measured, what is near the best, and chance."""
+        """Return this decision's candidates: measured ones, variations of the best, random ones."""
         if self._pool:
             return self._pool
         usable = [each.configuration for each in self._trials if not each.failed and not each.out]
@@ -377,14 +379,14 @@ class Search:
         return self._pool
 
     def _with_own(self, draws: Floats, rows: Ints) -> Floats:
-        """Draws of effects, (rows, count), with what new configurations do beyond their parts."""
+        """Add the own effects of new configurations to draws of effects, (rows, count)."""
         new = ~np.isin(rows, self.model.repeated)
         spread = math.sqrt(self.model.outputs[0].own)
         draws[new] += spread * self._rng.standard_normal((int(new.sum()), draws.shape[1]))
         return draws
 
     def _roughly(self, design: Floats, features: Floats) -> Floats:
-        """See ``Feasibility.roughly``: with the standard errors that are usual of candidates."""
+        """See ``Feasibility.roughly``; uses the typical standard errors of candidates."""
         if not self._usual:
             usual = self._encoding.features(self._considered()[:_RANDOM_CANDIDATES])
             self._usual = self._feasibility.spreads(self.model.design(usual))

@@ -15,7 +15,7 @@ from tuner.propose.encoding import Floats
 @dataclass(frozen=True, slots=True)
 class SearchTrial:
     """A configuration of the campaign. ``number``: of its trial; ``failed``: it does not run;
-    ``out``: it is not to be measured again.
+    ``out``: it must not be measured again.
     """
 
     number: int
@@ -26,7 +26,7 @@ class SearchTrial:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A measured arm. ``trial`` 0 is the baseline. ``logs``: log times, one a component."""
+    """A measured arm. ``trial`` 0 is the baseline. ``logs``: log times, one per component."""
 
     trial: int
     block: int
@@ -34,7 +34,7 @@ class Arm:
 
 
 def differences_by_row(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int, list[Floats]]:
-    """The log time ratios to the baseline of each configuration's arms, by its row."""
+    """Return the log time ratios to the baseline of each configuration's arms, by its row."""
     base = {arm.block: np.array(arm.logs) for arm in arms if arm.trial not in rows}
     differences: dict[int, list[Floats]] = {}
     for arm in arms:
@@ -46,8 +46,9 @@ def differences_by_row(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int
 def best_at_first(
     measured: Iterable[tuple[Configuration, Sequence[Floats]]], aims: Aims, least: float
 ) -> Configuration | None:
-    """Of configurations and their log time ratios, block by block: what gained most, and more than
-    ``least``, in the one or two blocks that it had, and kept every floor there.
+    """Return the configuration with only one or two blocks that gained most in them, at least
+    ``least``, and kept every floor; None if there is none. ``measured``: configurations with their
+    log time ratios, block by block.
     """
     best: tuple[float, Configuration] | None = None
     for configuration, logs in measured:
@@ -61,8 +62,8 @@ def best_at_first(
 
 
 def failing(features: Floats, failed: np.ndarray) -> Floats:
-    """Weights whose product with features estimates the probability that a configuration does not
-    run: ridge regression on what failed, zero where nothing has.
+    """Return weights whose product with features estimates the probability that a configuration
+    does not run: ridge regression on the failures, zero if there are none.
     """
     if not failed.any():
         return np.zeros(features.shape[1])

@@ -1,4 +1,4 @@
-"""Proposers by name, each imported when it is used: an optimiser takes long to import."""
+"""Proposers by name, imported on demand because optimisers are slow to import."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tuner.propose.proposer import Proposer
 
 
 def proposer(name: str, tunables: Mapping[str, Tunable], seed: int) -> Proposer | None:
-    """The proposer of that name; None for "model", whose proposals come with what it looks at."""
+    """Return the proposer of that name; None for "model", where ``Search`` itself proposes."""
     if name == "model":
         return None
     if name == "grid":

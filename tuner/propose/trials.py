@@ -1,7 +1,7 @@
 """Configurations as the parameters of Optuna's trials, and back.
 
-An Optuna parameter is a question of ``search_spaces.draw``: ``part.name?``, whether to set it, and
-``part.name``, its value. A parameter whose condition does not hold is not asked for.
+Each Optuna parameter is a question of ``search_spaces.draw``: ``part.name?``, whether to set it,
+and ``part.name``, its value. A parameter whose condition does not hold is not asked for.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class AskTrial:
 
 @dataclass(slots=True)
 class Replay:
-    """Gives answers prepared beforehand, and notes the distributions that they are drawn from.
+    """Gives prepared answers, and records the distributions that they are drawn from.
 
-    ``faithful``: no answer was missing, or outside of its range, so far.
+    ``faithful``: whether no answer so far was missing or outside its range.
     """
 
     answers: Mapping[str, Value] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Replay:
 
 
 def ask(asking: _AskPart, tunables: Mapping[str, Tunable]) -> Configuration:
-    """The valid configuration of all parts that somebody's answers lead to."""
+    """Return the valid configuration of all parts that the answers of ``asking`` lead to."""
     values: dict[str, Value] = {}
     for part, tunable in tunables.items():
         asking.part = part
@@ -87,7 +87,7 @@ def ask(asking: _AskPart, tunables: Mapping[str, Tunable]) -> Configuration:
 
 
 def replay(configuration: Configuration, tunables: Mapping[str, Tunable]) -> Replay:
-    """The answers that lead to a configuration, or as near as the spaces allow."""
+    """Return the answers that lead to a configuration, or as near to it as the spaces allow."""
     prepared: dict[str, Value] = {}
     for part, tunable in tunables.items():
         own = answers(tunable.space, configuration.part(part), tunable.facts)
@@ -96,7 +96,7 @@ def replay(configuration: Configuration, tunables: Mapping[str, Tunable]) -> Rep
 
 
 def distributions(tunables: Mapping[str, Tunable]) -> dict[str, BaseDistribution]:
-    """What every question that may be asked is answered from, by its name."""
+    """Return the distribution of every question that may be asked, by name."""
     every = Replay()
     for part, tunable in tunables.items():
         every.part = part

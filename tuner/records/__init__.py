@@ -1,1 +1,1 @@
-"""What a campaign shows of itself while it runs and after it, as records: no drawing, no styles."""
+"""Records of a campaign's state and results for display, during and after it; no rendering."""

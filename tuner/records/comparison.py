@@ -1,4 +1,4 @@
-"""What a campaign measured beside its arms: the service against a reference."""
+"""Record of the measurements of the service against a reference."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tuner.records.estimate import Estimate
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The time of the tuned service over that of a reference, with its interval of 95%.
+    """The time of the tuned service over that of a reference, with its 95% interval.
 
-    ``settings``: those of the service, ``as found`` or ``as recommended``. ``clients``: so many ran
-    the service's workload at once, while one runs the reference's. ``cold``: False when the
-    reference's cold reads may have been answered from memory.
+    ``settings``: those of the service, ``as found`` or ``as recommended``. ``clients``: number of
+    clients that ran the service's workload at once; the reference's runs on one. ``cold``: False if
+    the reference's cold reads may have been served from memory.
     """
 
     reference: str

@@ -10,7 +10,7 @@ from tuner.text import value_text
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One parameter in which two configurations differ; None where it is not set."""
+    """One parameter in which two configurations differ; None if it is not set."""
 
     name: str
     old: Value | None
@@ -18,7 +18,7 @@ class Difference:
 
 
 def differences(old: Configuration, new: Configuration) -> tuple[tuple[Difference, ...], int]:
-    """The parameters in which the two differ, by name, and the number of those that are equal."""
+    """Return the parameters that differ, sorted by name, and the number of those that are equal."""
     before, after = old.as_dict(), new.as_dict()
     names = sorted(before.keys() | after.keys())
     changed = tuple(
@@ -35,6 +35,6 @@ def _distinct(value: Value | None) -> tuple[type, Value | None]:
 
 
 def changes(old: Configuration, new: Configuration) -> str:
-    """The differences in a few words, component names left out: "threads=64 vnodes=not set"."""
+    """Describe the differences briefly, without part names: "threads=64 vnodes=not set"."""
     changed, _ = differences(old, new)
     return " ".join(f"{d.name.rpartition('.')[2]}={value_text(d.new)}" for d in changed)

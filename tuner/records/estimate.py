@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A ratio of geometric-mean times over the baseline's, its interval (0, inf: no bound)."""
+    """Ratio of geometric-mean times to the baseline's, with its interval (0, inf: no bound)."""
 
     ratio: float
     lower: float

@@ -1,4 +1,4 @@
-"""What a campaign that compares given configurations comes to, as a record to show."""
+"""Records of the result of a campaign that compares named configurations, for display."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Word(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShownEffect:
-    """What is shown, and how large the difference is; None before there is anything to tell."""
+    """What is shown, and the size of the difference; None before there is an estimate."""
 
     word: Word
     estimate: Estimate | None = None
@@ -33,7 +33,8 @@ class ShownEffect:
 @dataclass(frozen=True, slots=True)
 class ComparedConfiguration:
     """One configuration. ``changes``: its settings that differ from the baseline, as a sentence;
-    ``blocks``: that measured both. ``components``: each by itself, at the same level.
+    ``blocks``: number of blocks that measured both. ``whole``: the effect on the whole workload;
+    ``components``: on each component alone, at the same level.
     """
 
     name: str
@@ -47,8 +48,8 @@ class ComparedConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class NamedComparison:
-    """All configurations. ``confidence``: of each interval; ``together``: that all intervals of
-    whole workloads hold at once, whenever one looks. ``delta``: a fraction.
+    """All configurations. ``confidence``: of each interval; ``together``: simultaneous confidence
+    of all intervals of whole workloads, valid at any look. ``delta``: a fraction.
     """
 
     rows: tuple[ComparedConfiguration, ...]

@@ -1,4 +1,4 @@
-"""What a campaign's model of effects makes of each parameter, as records to show."""
+"""Records of each parameter's effect according to a campaign's model, for display."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Standing(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Level:
     """A value that was tried, None for "not set". ``estimate``: the time with it over that with the
-    baseline's value, averaged over the other settings as they were measured, and its 95% interval.
-    ``arms``: so many measured it. ``at``: where it stands in the range tried, 0 to 1; None where
-    values have no order.
+    baseline's value, averaged over the other settings as measured, with its 95% interval. ``arms``:
+    number of arms that measured it. ``at``: its position in the range tried, 0 to 1; None if values
+    have no order.
     """
 
     value: Value | None
@@ -35,9 +35,9 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class ParameterEffect:
-    """One parameter, by its tried values: numbers in order, "not set" last. ``resolution``: no
-    value tried changes the score by more than this fraction, as far as the measurements alone can
-    tell; infinite where they tell nothing.
+    """One parameter with its tried values: numbers in order, "not set" last. ``resolution``: no
+    value tried changes the score by more than this fraction, according to the measurements alone;
+    infinite if they give no information.
     """
 
     name: str
@@ -48,14 +48,14 @@ class ParameterEffect:
 
     @property
     def strongest(self) -> Level:
-        """The value with the largest effect, a clear one if there is any."""
+        """The value with the largest effect; a clear effect takes precedence."""
         return max(self.levels, key=lambda level: (_clear(level.estimate), _size(level.estimate)))
 
 
 @dataclass(frozen=True, slots=True)
 class PairEffect:
-    """Two parameters that do together what they do not do apart. ``values``: those tried together
-    with the largest difference; ``estimate``: the time with both over what each alone adds up to.
+    """The interaction of two parameters. ``values``: those tried together with the largest
+    difference; ``estimate``: the time with both over the combined effect of each alone.
     """
 
     names: tuple[str, str]
@@ -66,10 +66,10 @@ class PairEffect:
 
 @dataclass(frozen=True, slots=True)
 class ParameterEffects:
-    """All parameters of a campaign, what matters most first; then clear pairs, likewise.
+    """All parameters of a campaign, the most important first; then clear pairs, likewise.
 
-    ``blocks``, ``arms``: that it rests on, ``blocks_measured``: complete ones that there are.
-    ``reason``: why there is nothing, "" where there is.
+    ``blocks``, ``arms``: numbers used; ``blocks_measured``: number of complete blocks. ``reason``:
+    why there is no result, "" if there is one.
     """
 
     blocks: int

@@ -1,6 +1,6 @@
-"""Where a campaign stands, and who is told while it runs.
+"""The progress of a campaign, and the interface of its observers.
 
-Observers never end a campaign: a terminal that went away or a closed pipe silences them.
+Observers never end a campaign: if a terminal goes away or a pipe is closed, they fall silent.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from tuner.records.estimate import Estimate
 class LiveTrial:
     """A trial in the race, the baseline among them.
 
-    ``state``: a word (``incumbent``, ``racing``); ``changes``: what differs from the baseline,
-    short; ``blocks``: how many the estimate rests on; ``estimate``: against the baseline.
+    ``state``: one word (``incumbent``, ``racing``); ``changes``: brief description of the
+    differences from the baseline; ``blocks``: number of blocks behind the estimate; ``estimate``:
+    against the baseline.
     """
 
     trial: int
@@ -38,9 +39,9 @@ class DroppedTrial:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What looks best so far by all measurements together; a guess that steers the search, and no
-    claim. ``changes``: what differs from the baseline, short. ``estimate``: against the baseline,
-    with the interval of 95% of what is believed.
+    """The configuration that looks best so far by all measurements; a guess that steers the search,
+    not a claim. ``changes``: brief description of the differences from the baseline. ``estimate``:
+    against the baseline, with the model's 95% interval.
     """
 
     configuration: Configuration
@@ -50,14 +51,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a campaign stands.
+    """The progress of a campaign.
 
-    ``block`` counts from 1 and is the one being measured, or the last one; ``expected_left_s``
-    is None while unknown; ``measurements`` of at most ``budget``, None where only others know it;
-    ``estimated``: it is how many the time allows at the pace so far, or a comparison needs.
-    ``rows`` and ``dropped``: the most important first; a low terminal shows only the first ones.
-    ``best``: what looks best; ``certified``: the trial that is recommended already, while the
-    search goes on.
+    ``block``: the one being measured, or the last one, counting from 1; ``expected_left_s``: None
+    while unknown; ``measurements``: so far, of at most ``budget``, which is None if only the
+    process that runs the campaign knows it; ``estimated``: the budget is the number that the time
+    allows at the pace so far, or that a comparison needs. ``rows`` and ``dropped``: the most
+    important first; a small terminal shows only the first ones. ``best``: the configuration that
+    looks best; ``certified``: the trial that is already recommended, while the search continues.
     """
 
     race: int
@@ -75,13 +76,16 @@ class Standing:
 
 
 class Observer(Protocol):
-    """Gets the progress of a campaign. Calls return at once and do not raise; from any thread."""
+    """Receives the progress of a campaign.
+
+    Calls may come from any thread; they return at once and do not raise.
+    """
 
     def say(self, event: Event) -> None:
-        """Something happened."""
+        """Report an event."""
 
     def doing(self, what: str) -> None:
-        """What is going on from now on: "restarting fileserver for trial 4"; "" for nothing."""
+        """Report the current activity: "restarting fileserver for trial 4"; "" for none."""
 
     def standing(self, standing: Standing) -> None:
-        """Where the campaign stands; replaces what was said before."""
+        """Report the campaign's progress; replaces earlier reports."""

@@ -1,4 +1,4 @@
-"""Who runs which campaign where, as far as it is known."""
+"""Records of the running campaigns, their processes and the workers."""
 
 from __future__ import annotations
 
@@ -86,16 +86,16 @@ class Status:
     workers: tuple[KnownWorker, ...] = ()
 
     def stalled(self) -> dict[str, str]:
-        """Why campaigns do not go on, though they run by their state, and what to do, in a few
-        words, by identifier.
+        """Return, by identifier, why campaigns whose state is running make no progress, and what to
+        do, in a few words.
         """
         every = (self.absence(campaign) for campaign in {run.campaign for run in self.running})
         return {each.campaign: each.brief() for each in every if each is not None}
 
     def absence(self, campaign: str) -> Absence | None:
-        """Why a campaign whose state is running does not go on; None when it does.
+        """Return why a campaign whose state is running makes no progress; None if it does.
 
-        ``campaign``: its whole identifier. One process runs it, whatever testbeds it has.
+        ``campaign``: its full identifier. One process runs it, however many testbeds it uses.
         """
         runs = [run for run in self.running if run.campaign == campaign]
         if not runs or any(run.presence is Presence.ALIVE for run in runs):
@@ -115,9 +115,9 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A campaign that runs by its state, and in no process that is heard from.
+    """A campaign whose state is running, but without a live process.
 
-    ``said``: the clause that tells so. ``queued``: a worker takes it up by itself.
+    ``said``: a clause that states the reason. ``queued``: a worker resumes it automatically.
     """
 
     campaign: str
@@ -125,22 +125,22 @@ class Absence:
     queued: bool
 
     def advice(self, options: str = "") -> str:
-        """What to do, a clause; ``options``: those that lead a command to the campaign."""
+        """Return a clause that says what to do; ``options``: options that select the campaign."""
         if self.queued:
             return f"a worker resumes it, see fstune status{options}"
         return f"to resume it: fstune resume {self.campaign}{options}"
 
     def brief(self) -> str:
-        """Why, and what to do, as short as a list needs it."""
+        """Return reason and advice, short enough for a list."""
         return "waits for a worker" if self.queued else "its process is gone; resume it"
 
     def sentence(self, options: str = "") -> str:
-        """Both in one line."""
+        """Return reason and advice in one line."""
         return f"{self.said}; {self.advice(options)}"
 
 
 def _about(seconds: float) -> str:
-    """A time that does not change with every look at it."""
+    """Format a time coarsely, so that it does not change at every refresh."""
     if seconds < 60.0:
         return "less than a minute"
     minutes = int(seconds / 60.0)

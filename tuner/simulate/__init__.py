@@ -1,4 +1,4 @@
-"""Surfaces: simulated services whose truth is known, and what campaigns find on them."""
+"""Surfaces: simulated services with known ground truth, and campaigns run on them."""
 
 from tuner.simulate.best import Truth
 from tuner.simulate.surface import Surface, load_surface, surface_names

@@ -1,4 +1,4 @@
-"""The best configuration of a surface: the truth is known, so it can be searched without noise."""
+"""Find the best configuration of a surface: its truth is known, so the search is noise-free."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from tuner.judge.score import margin
 from tuner.model import Configuration, Value
 from tuner.services.simulated import Condition, World
 
-#: Values of one parameter that are tried along its scale, when it is changed alone and in pairs.
+#: Number of values tried along a parameter's scale, when it is changed alone and in pairs.
 _FINE, _COARSE = 41, 7
 _STARTS = 8
 _HALVINGS = 16
 _LESS = 1e-9
 
-#: What a parameter may be set to, by qualified name; None for leaving it to the program.
+#: Candidate values of each parameter, by qualified name; None for the program's default.
 _Choices = Mapping[str, Sequence[Value | None]]
 _Change = tuple[tuple[str, Value | None], ...]
 
 
 class Truth(NamedTuple):
-    """What is true of a configuration: log ratios of time to the baseline, below 0 for faster.
+    """True performance of a configuration: log time ratios to the baseline, below 0 for faster.
 
-    ``score``: of all components together, by weight; ``components``: of each.
+    ``score``: weighted over all components; ``components``: of each one.
     """
 
     score: float
     components: Mapping[str, float]
 
     def keeps(self, floor: float) -> bool:
-        """Whether no component loses more than ``floor`` (.05 = 5% slower)."""
+        """Return whether no component loses more than ``floor`` (.05 = 5% slower)."""
         return all(log <= margin(floor) + 1e-12 for log in self.components.values())
 
 
 class SurfaceWithTruth(Protocol):
-    """A simulated service whose truth can be asked for; see ``Surface``."""
+    """A simulated service with known ground truth; see ``Surface``."""
 
     @property
     def spaces(self) -> Mapping[str, Space]:
@@ -57,20 +57,20 @@ class SurfaceWithTruth(Protocol):
         ...
 
     def truth(self, configuration: Configuration) -> Truth:
-        """How fast a configuration truly is."""
+        """Return the true performance of a configuration."""
         ...
 
     def feasible(self, configuration: Configuration) -> bool:
-        """Whether a configuration is valid and runs."""
+        """Return whether a configuration is valid and runs."""
         ...
 
 
 def best_configuration(surface: SurfaceWithTruth, floor: float) -> tuple[Configuration, float]:
-    """The fastest valid configuration that runs and keeps the floor, and its true log score.
+    """Return the fastest valid configuration that runs and keeps the floor, and its true log score.
 
-    Changes one parameter at a time, then two, until nothing is faster, from several starts. Every
-    place where an effect begins or ends is tried, a grid between, and what is ever nearer to the
-    best. Parameters without an effect are tried too: others may be bounded by them.
+    Changes one parameter at a time, then two, from several starts, until nothing is faster. It
+    tries every value where an effect begins or ends, a grid in between, and ever smaller steps
+    around the best. Parameters without an effect are tried too, since they may bound others.
     """
     fine, coarse = _choices(surface, _FINE), _choices(surface, _COARSE)
     search, chance = _Search(surface, floor), random.Random(0)
@@ -89,7 +89,7 @@ def best_configuration(surface: SurfaceWithTruth, floor: float) -> tuple[Configu
 
 
 class _Search:
-    """Looks for faster configurations, and remembers which are valid."""
+    """Searches for faster configurations, and caches which ones are feasible."""
 
     def __init__(self, surface: SurfaceWithTruth, floor: float) -> None:
         self._surface = surface
@@ -97,8 +97,8 @@ class _Search:
         self._valid: dict[Configuration, bool] = {}
 
     def score(self, configuration: Configuration, under: float = math.inf) -> float | None:
-        """The true score of a configuration that runs and keeps the floor, if it is under a limit;
-        else None.
+        """Return the true score of a feasible configuration that keeps the floor, if it is below
+        ``under``; otherwise None.
         """
         truth = self._surface.truth(configuration)
         if truth.score >= under or not truth.keeps(self._floor):
@@ -108,11 +108,11 @@ class _Search:
         return truth.score if self._valid[configuration] else None
 
     def known_score(self, configuration: Configuration) -> float:
-        """The true score of a configuration of which it is known that it counts."""
+        """Return the true score of a configuration that is known to be feasible."""
         return self._surface.truth(configuration).score
 
     def alone(self, configuration: Configuration, choices: _Choices) -> Configuration:
-        """Change one parameter after the other while that is faster."""
+        """Change one parameter after another while that is faster."""
         return self._improved(
             configuration, [((name, value),) for name in choices for value in choices[name]]
         )
@@ -147,7 +147,7 @@ class _Search:
         return self._improved(configuration, changes)
 
     def plainest(self, configuration: Configuration, baseline: Configuration) -> Configuration:
-        """The same without what makes no difference."""
+        """Remove the settings that make no difference."""
         for name in sorted(configuration.as_dict().keys() - baseline.as_dict().keys()):
             without = _changed(configuration, [(name, None)])
             if self.score(without, under=self.known_score(configuration) + _LESS) is not None:
@@ -179,7 +179,7 @@ def _changed(
 
 
 def _choices(surface: SurfaceWithTruth, count: int) -> dict[str, list[Value | None]]:
-    """What is tried of every searched parameter."""
+    """Return the values to try for every searched parameter."""
     places: dict[str, set[Value]] = {}
     for effect in surface.world.effects:
         own = Condition(effect.parameter, effect.low, effect.high, effect.value)
@@ -195,7 +195,7 @@ def _choices(surface: SurfaceWithTruth, count: int) -> dict[str, list[Value | No
 
 
 def _step(parameter: Parameter, value: int, share: float) -> int:
-    """A share of the way along a parameter's scale, from a value on; 0 when there is none."""
+    """Return a step from ``value`` by a share of the parameter's scale; 0 if there is none."""
     if parameter.kind is Kind.LOG_INT:
         whole = math.log(parameter.high / parameter.low)
         return round(value * math.expm1(whole * share))
@@ -207,7 +207,7 @@ def _step(parameter: Parameter, value: int, share: float) -> int:
 
 
 def _ends(condition: Condition) -> Iterator[Value]:
-    """Where a condition begins and ends to hold; an end may be in its range or just outside."""
+    """Yield the values around the ends of a condition; an end may be inside or just outside it."""
     for end in (condition.low, condition.high):
         if math.isfinite(end):
             yield from (round(end) - 1, round(end), round(end) + 1)

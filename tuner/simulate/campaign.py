@@ -1,7 +1,8 @@
-"""One whole campaign on a surface, and its result.
+"""Run a complete campaign on a surface and evaluate its result.
 
-Owns how such a campaign is specified and how it is judged by the truth. The loop, the store and the
-judge are those of every campaign; only the times are drawn, and the hours are virtual.
+Owns how such a campaign is specified and how it is scored against the truth. The loop, the store
+and the judge are the same as in every campaign; only the measured times are simulated, and the
+hours are virtual.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tuner.states import CampaignState
 from tuner.store import Store
 
 _HOUR_S = 3600.0
-#: How a campaign ends that has no answer: its pilot advises against it, or it cannot go on.
+#: Outcome of a campaign without an answer: its pilot advised against it, or it could not continue.
 HALTED = "halted"
 
 
@@ -36,8 +37,8 @@ class Settings:
     """How campaigns on a surface are run.
 
     ``budget_s``: measuring time. ``noise``: of a component, None for that of the surface.
-    ``sampler``: None for the usual one. ``pilot``: most blocks of the pilot; what it advises is
-    not heeded.
+    ``sampler``: None for the default. ``pilot``: maximum number of pilot blocks; a refusal by the
+    pilot is overridden.
     """
 
     budget_s: float = 3600.0
@@ -48,7 +49,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The recommendation after this many hours on the testbed, and its regret."""
+    """The regret of the recommendation after this many hours on the testbed."""
 
     hours: float
     regret: float
@@ -56,14 +57,14 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of one campaign, or of another method that was given the same testbed.
+    """The result of one campaign, or of another method on the same testbed.
 
-    ``answer``: a value of ``Answer``, or HALTED. ``configuration``: what is recommended, else the
-    finalist, else the baseline; ``score`` and ``regret``: its true ones, see ``Surface``.
-    ``certified_h``: when something was first certified, in hours on the testbed; None when nothing
-    was. ``false``: recommended although it is not faster, or breaks the floor. ``curve``: the
-    regret of what it held for the best, whenever that changed, and ``best`` the last of it;
-    ``certified``: the same of what was certified, the baseline at first.
+    ``answer``: a value of ``Answer``, or HALTED. ``configuration``: the recommended one, or else
+    the finalist, or else the baseline; ``score`` and ``regret``: its true ones, see ``Surface``.
+    ``certified_h``: hours on the testbed until the first certificate; None if there is none.
+    ``false``: recommended although not faster, or although it breaks the floor. ``curve``: the
+    regret of the configuration considered best, at each change; ``best``: the last of these;
+    ``certified``: like ``curve`` for the certified configuration, initially the baseline.
     """
 
     seed: int
@@ -83,14 +84,16 @@ class Result:
 
 
 def current_best(standing: Standing) -> Configuration | None:
-    """What a campaign holds for the best now, by all that it has measured; None while nothing new
-    is known of that.
+    """Return the configuration that a campaign currently considers best, by all measurements; None
+    if it has not determined one.
     """
     return None if standing.best is None else standing.best.configuration
 
 
 def specification(surface: Surface, seed: int, settings: Settings) -> CampaignSpec:
-    """The campaign with this seed. Raises SpecError for settings that none can have."""
+    """Return the specification of the campaign with this seed. Raises SpecError for invalid
+    settings.
+    """
     noise = {} if settings.noise is None else {"noise": settings.noise}
     search = {} if settings.sampler is None else {"sampler": settings.sampler}
     document = {
@@ -116,9 +119,9 @@ def run_campaign(
     settings: Settings,
     tell: Callable[[Standing], None] = lambda standing: None,
 ) -> Result:
-    """Run a campaign in a store of its own. ``tell``: gets its progress.
+    """Run a campaign in a temporary store. ``tell``: called with its progress.
 
-    Raises KeyboardInterrupt when it is stopped, SpecError for settings that no campaign can have.
+    Raises KeyboardInterrupt if it is stopped, SpecError for invalid settings.
     """
     spec = specification(surface, seed, settings)
     noise = surface.world.noise
@@ -165,7 +168,9 @@ def _answer(recommendation: Recommendation | None) -> str:
 
 @dataclass(slots=True)
 class _Watch:
-    """An observer that notes how the regret falls. ``configuration``: of a trial, by number."""
+    """An observer that records the regret over time. ``configuration``: returns a trial's, by
+    number.
+    """
 
     surface: Surface
     configuration: Callable[[int], Configuration]

@@ -1,7 +1,7 @@
-"""Measures configurations on a surface, block by block, without campaign and store.
+"""Measures configurations on a surface, block by block, without a campaign or a store.
 
-For trying a search or a rule of one's own: what it draws is what a campaign with the same seed
-draws in blocks of the same number, with the configurations as its trials.
+For experiments with other searches or rules: it draws the same values as a campaign with the same
+seed in blocks of the same number, with the configurations as its trials.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tuner.services.simulated.noise import Run
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One run. ``seconds``: of each component, none when it failed; ``counted``: diagnostics, by
-    the names that real hosts have, for ``tuner.measure.covariates``. ``restart_s`` and
-    ``workload_s``: what it took. ``failed``: ``start`` or ``workload``, "" when it ran.
+    """One run. ``seconds``: of each component, empty if it failed; ``counted``: diagnostics, under
+    the names used by real hosts, for ``tuner.measure.covariates``. ``restart_s`` and
+    ``workload_s``: durations. ``failed``: ``start`` or ``workload``, "" if it succeeded.
     """
 
     seconds: Mapping[str, float]
@@ -29,7 +29,7 @@ class Sampled:
 
     @property
     def cost_s(self) -> float:
-        """What it took in all."""
+        """The total duration."""
         return self.restart_s + self.workload_s
 
 
@@ -37,7 +37,7 @@ class Sampled:
 class Sampler:
     """A service that is measured run after run: only parts whose settings change are restarted.
 
-    ``parts`` in the order in which they are brought up. ``cost_s``: what all runs took so far.
+    ``parts``: in startup order. ``cost_s``: total duration of all runs so far.
     """
 
     world: World
@@ -51,8 +51,8 @@ class Sampler:
         self._up = {part: self.baseline.part(part) for part in self.parts}
 
     def block(self, number: int, configurations: Sequence[Configuration]) -> list[Sampled]:
-        """Measure each of these once, in this order. ``number`` counts from 1 and decides, with the
-        seed, what is drawn: the same block is drawn again.
+        """Measure each of these once, in this order. ``number`` counts from 1 and, together with
+        the seed, determines the random values, so that a block can be reproduced.
         """
         samples: list[Sampled] = []
         position = 0
@@ -63,7 +63,7 @@ class Sampler:
         return samples
 
     def measure(self, run: Run, configuration: Configuration) -> Sampled:
-        """One run, with the restarts that it needs."""
+        """Measure one run, including the restarts that it needs."""
         restart_s, up = self._apply(configuration)
         if not up:
             sampled = Sampled({}, {}, restart_s, 0.0, "start")
@@ -78,7 +78,7 @@ class Sampler:
         return sampled
 
     def _apply(self, configuration: Configuration) -> tuple[float, bool]:
-        """What the restarts take, and whether everything is up."""
+        """Restart parts as needed; return the time taken and whether everything is up."""
         cost_s = 0.0
         for place, part in enumerate(self.parts):
             before = self.parts[: place + 1]

@@ -1,4 +1,4 @@
-"""Many campaigns on one surface, and what they have in common. Pure but for ``run_all``."""
+"""Many campaigns on one surface, and summaries of them. Pure except for ``run_all``."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tuner.simulate.surface import Surface, load_surface
 
 #: Hours on the testbed at which regret is reported.
 HOURS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
-#: The regret under which a configuration is as good as the best, in log score.
+#: Regret, in log score, below which a configuration counts as near the best.
 NEAR = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What some campaigns have in common.
+    """Summary of several campaigns.
 
-    ``recommended``, ``false``: how many. ``regret``: the median; ``near``: how many end under NEAR.
-    ``certified_h``: the median over all, None when less than half were recommended. ``near_h``:
-    the median of the hours until the regret stays under NEAR, likewise.
+    ``recommended``, ``false``: counts. ``regret``: the median; ``near``: how many end below NEAR.
+    ``certified_h``: the median over all campaigns, None if it is one without a certificate.
+    ``near_h``: likewise for the hours until the regret stays below NEAR.
     """
 
     campaigns: int
@@ -40,7 +40,7 @@ class Summary:
 
 
 def summary(results: Sequence[Result]) -> Summary:
-    """What these campaigns, at least one, have in common."""
+    """Summarise campaigns; ``results`` must not be empty."""
     return Summary(
         campaigns=len(results),
         recommended=sum(result.certified_h is not None for result in results),
@@ -53,14 +53,16 @@ def summary(results: Sequence[Result]) -> Summary:
 
 
 def middle(hours: Sequence[float | None]) -> float | None:
-    """The median of times of which None never came; None when that is the median."""
+    """Return the median of times, where None stands for never; None if that is the median."""
     never = float("inf")
     value = median(never if one is None else one for one in hours)
     return None if value == never else value
 
 
 def regret_at(curve: Sequence[Point], hours: float) -> float:
-    """The regret after this many hours on the testbed; the curve begins with its first point."""
+    """Return the regret after this many hours on the testbed, and before the first point its
+    regret.
+    """
     regret = curve[0].regret
     for point in curve:
         if point.hours <= hours:
@@ -69,7 +71,7 @@ def regret_at(curve: Sequence[Point], hours: float) -> float:
 
 
 def hours_until_near(curve: Sequence[Point]) -> float | None:
-    """From when on the regret stays under NEAR; None when it does not."""
+    """Return the time from which the regret stays below NEAR; None if it does not."""
     hours: float | None = None
     for point in curve:
         if point.regret >= NEAR:
@@ -87,9 +89,9 @@ def run_all(
     jobs: int = 1,
     tell: Callable[[int, Standing], None] = lambda seed, standing: None,
 ) -> Generator[Result]:
-    """Run a campaign for each seed; each result as soon as it is there. ``path``: where the surface
-    comes from. ``jobs``: so many at once, in processes of their own. ``tell``: where each stands,
-    when one runs at a time.
+    """Run a campaign for each seed; yield each result as soon as it is available. ``path``: where
+    the surface is loaded from. ``jobs``: number of campaigns at once, in separate processes if
+    above 1. ``tell``: called with the progress of each, only if one runs at a time.
     """
     if jobs == 1:
         for seed in seeds:
@@ -102,7 +104,7 @@ def run_all(
         for task in as_completed(tasks):
             yield task.result()
     except BaseException:
-        # Nobody waits for what they have begun.
+        # Nobody waits for the campaigns in progress.
         workers.shutdown(wait=False, cancel_futures=True)
         for child in active_children():
             child.terminate()
@@ -112,7 +114,7 @@ def run_all(
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Processes that are started meanwhile never see a Ctrl-C; what comes meanwhile comes after."""
+    """Block SIGINT: processes started inside never see a Ctrl-C; this one gets it afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

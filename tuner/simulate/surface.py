@@ -1,7 +1,7 @@
-"""A surface: a simulated service with its search spaces, in a file, and all that is true of it.
+"""A surface: a simulated service with its search spaces, defined in a file, and its ground truth.
 
-Owns the file's words, where surfaces are found, and the questions that can be asked of one: how
-fast a configuration truly is, whether it runs at all, and which is the best.
+Owns the file format, the lookup of surfaces, and the queries on one: the true performance of a
+configuration, whether it runs at all, and which one is the best.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tuner.services.simulated.testbed import FACTS
 from tuner.simulate.best import Truth, best_configuration
 from tuner.simulate.sampler import Sampler
 
-#: Where the surfaces of a checkout are; an installed fstune has none, and is given paths.
+#: The surfaces of a checkout; an installed fstune has none and needs explicit paths.
 SURFACES = Path(__file__).resolve().parents[2] / "bench" / "surfaces"
 
 
 class SurfaceFile(Section):
-    """A surface file. ``about``: what is hidden in it, for people. ``statistics``: what campaigns
-    on it ask for; its floor is also that of the best configuration.
+    """A surface file. ``about``: description of its hidden effects, for people. ``statistics``: the
+    settings of campaigns on it; its floor also applies to the best configuration.
     """
 
     name: Name
@@ -59,7 +59,7 @@ class SurfaceFile(Section):
 
 @dataclass(frozen=True)
 class Surface:
-    """A surface that is ready to be asked. ``spaces`` by component of the service."""
+    """A loaded surface. ``spaces``: by part of the service."""
 
     file: SurfaceFile
     spaces: Mapping[str, Space]
@@ -79,7 +79,7 @@ class Surface:
 
     @property
     def floor(self) -> float:
-        """The largest loss that a component may have, as a fraction."""
+        """The largest loss allowed to a component, a fraction."""
         own = self.file.statistics.given_floor
         assert own is not None  # see SurfaceFile
         return own
@@ -94,14 +94,14 @@ class Surface:
         return self.world.log_changes(self.baseline, self.components)
 
     def truth(self, configuration: Configuration) -> Truth:
-        """What is true of a configuration that runs."""
+        """Return the true performance of a configuration that runs."""
         logs = self.world.log_changes(configuration, self.components)
         ratios = [log - baseline for log, baseline in zip(logs, self._baseline_logs, strict=True)]
         score = sum(w * log for w, log in zip(self.workload.weights, ratios, strict=True))
         return Truth(score, dict(zip(self.components, ratios, strict=True)))
 
     def violations(self, configuration: Configuration) -> list[str]:
-        """Why a configuration is not valid in its search spaces; empty if it is."""
+        """Return why a configuration is invalid in its search spaces; empty if it is valid."""
         return [
             f"{component}: {wrong}"
             for component, space in self.spaces.items()
@@ -109,19 +109,19 @@ class Surface:
         ]
 
     def failure(self, configuration: Configuration) -> str | None:
-        """How a configuration goes wrong, ``start`` or ``workload``; None when it runs."""
+        """Return how a configuration fails, ``start`` or ``workload``; None if it runs."""
         for kind in ("start", "workload"):
             if self.world.failure(configuration, kind) is not None:
                 return kind
         return None
 
     def feasible(self, configuration: Configuration) -> bool:
-        """Whether a configuration is valid and runs."""
+        """Return whether a configuration is valid and runs."""
         return self.failure(configuration) is None and not self.violations(configuration)
 
     def best(self, floor: float | None = None) -> tuple[Configuration, float]:
-        """The fastest configuration that runs and keeps the floor (its own, or another), and its
-        true log score.
+        """Return the fastest configuration that runs and keeps ``floor``, by default the surface's
+        own, and its true log score.
         """
         kept_floor = self.floor if floor is None else floor
         if kept_floor not in self._best:
@@ -129,19 +129,19 @@ class Surface:
         return self._best[kept_floor]
 
     def keeps(self, configuration: Configuration) -> bool:
-        """Whether a configuration is feasible and no component loses more than the floor."""
+        """Return whether a configuration is feasible and no component loses more than the floor."""
         return self.feasible(configuration) and self.truth(configuration).keeps(self.floor)
 
     def regret(self, configuration: Configuration) -> float:
-        """How much slower than the best a configuration is, in log score. One that is not feasible,
-        or breaks the floor, is worth no more than the baseline.
+        """Return how much slower than the best a configuration is, in log score. One that is not
+        feasible or breaks the floor counts as no better than the baseline.
         """
         score = self.truth(configuration).score
         return (score if self.keeps(configuration) else max(score, 0.0)) - self.best()[1]
 
     def sampler(self, seed: int, noise: float | None = None) -> Sampler:
-        """Measures blocks of configurations, without a campaign. ``noise``: of a component, in
-        place of its own.
+        """Return a sampler of blocks, without a campaign. ``noise``: of a component, to replace
+        that of the surface.
         """
         world = replace(self.world, seed=seed)
         if noise is not None:
@@ -150,12 +150,12 @@ class Surface:
 
 
 def surface_names() -> list[str]:
-    """The surfaces of this checkout; none where fstune is installed without it."""
+    """Return the names of this checkout's surfaces; none if fstune is installed without one."""
     return sorted(path.stem for path in SURFACES.glob("*.yaml"))
 
 
 def load_surface(name_or_path: str) -> Surface:
-    """A surface by name or path. Raises SpecError: file, key and reason, in one line."""
+    """Load a surface by name or path. Raises SpecError: file, key and reason, in one line."""
     path = _path(name_or_path)
     file = read_document(path, SurfaceFile, "a surface file")
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import COMMAND, Fstune
-from tests.unit.simulate.test_campaign import FASTER, written
+from tests.unit.simulate.test_campaign import FASTER, write_surface
 from tuner.simulate import surface_names
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ QUICK = ("--budget", "20m", "--pilot", "0", "--sampler", "random")
 
 @pytest.fixture
 def surface(tmp_path: Path) -> Path:
-    return written(tmp_path / "made.yaml", FASTER)
+    return write_surface(tmp_path / "made.yaml", FASTER)
 
 
 def test_campaigns_are_told_by_seed_with_a_summary(fstune: Fstune, surface: Path) -> None:

@@ -1,4 +1,4 @@
-"""Blocks of arms that others disturb, with known coefficients."""
+"""Simulated blocks of arms disturbed by other load, with known coefficients."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ OTHERS, STOLEN = COVARIATES.index("others_server"), COVARIATES.index("stolen_ser
 
 @dataclass(frozen=True)
 class World:
-    """``others``, ``stolen``: what a processor costs, in log units of time; ``noise``: of an arm;
+    """``others``, ``stolen``: cost of a processor, in log units of time; ``noise``: of an arm;
     ``busy``, ``theft``: mean processors used and stolen, exponentially distributed; ``influence``:
-    processors that trial 1 lets others use more, which cost it nothing.
+    additional processors that trial 1 lets others use, at no cost to itself.
     """
 
     blocks: int = 12
@@ -29,8 +29,8 @@ class World:
     influence: float = 0.0
     components: int = 1
 
-    def observed(self, seed: int) -> Observations:
-        """Trial 1 in every block, the others in four each; levels of trials and blocks differ."""
+    def observations(self, seed: int) -> Observations:
+        """Trial 1 is in every block, the others in four each; trial and block effects differ."""
         rng = np.random.default_rng(seed)
         rows: list[tuple[int, int]] = []
         logs, covariates = [], []

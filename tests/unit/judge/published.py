@@ -1,4 +1,4 @@
-"""Published measurements, as tests of several modules need them."""
+"""Published measurements, shared by the tests of several modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATH = Path(__file__).parents[2] / "data" / "published-measurements.json"
 
 @dataclass(frozen=True)
 class Arm:
-    """One sample: its row of the published table, and its values where they are known."""
+    """One sample: its row of the published table, and its values if available."""
 
     label: str
     row: Summary
@@ -22,7 +22,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Result:
-    """What was published of a comparison with the first arm, as printed; None: no difference."""
+    """The published result of a comparison with the first arm, as printed; None: no difference."""
 
     reference: Arm
     other: Arm
@@ -30,8 +30,8 @@ class Result:
 
 
 def results() -> list[Result]:
-    """Every published comparison."""
-    found = []
+    """Return every published comparison."""
+    comparisons = []
     for block in json.loads(PATH.read_text(encoding="utf-8"))["blocks"]:
         arms = [
             Arm(
@@ -47,5 +47,5 @@ def results() -> list[Result]:
             names = ("difference", "interval", "percent", "percent_interval", "pooled_s")
             proven = c["difference"] is not None
             printed = tuple(f"{c[name]:g}" for name in names) if proven else None
-            found.append(Result(arms[0], arms[c["other"]], printed))
-    return found
+            comparisons.append(Result(arms[0], arms[c["other"]], printed))
+    return comparisons

@@ -1,4 +1,4 @@
-"""Adjustment: coefficients that are found again, believed where they help, and refused else."""
+"""Adjustment: coefficients are recovered, used if they help, and otherwise refused."""
 
 from __future__ import annotations
 
@@ -23,154 +23,165 @@ from tuner.judge.thresholds import threshold
 from tuner.model import COVARIATES
 
 ONE = [1.0]
-#: Seeds whose covariates the test of influence lets pass, as it does with six of seven.
+#: Seeds whose covariates pass the influence test, as six of seven do.
 SOUND = (0, 2, 3)
 
 
-def nudged(observed: Observations, covariates: np.ndarray) -> Observations:
-    return Observations(observed.trial, observed.block, observed.logs, covariates)
+def with_covariates(observations: Observations, covariates: np.ndarray) -> Observations:
+    return Observations(observations.trial, observations.block, observations.logs, covariates)
 
 
 @pytest.mark.parametrize("seed", SOUND)
-def test_the_coefficient_is_found_again(seed: int) -> None:
+def test_the_true_coefficient_is_recovered(seed: int) -> None:
     many = World(blocks=60, theft=0.05, stolen=1.5)
-    found = fit_adjustment(many.observed(seed), ONE, seed=seed)
-    assert found.score.used
-    assert not found.refusals
-    assert found.score.coefficients[OTHERS] == pytest.approx(0.33, abs=0.08)
-    assert found.score.coefficients[STOLEN] == pytest.approx(1.5, abs=0.6)
-    assert found.score.variance_with < 0.7 * found.score.variance_without
-    assert "less variance on blocks left out" in found.score.reason
+    adjustment = fit_adjustment(many.observations(seed), ONE, seed=seed)
+    assert adjustment.score.used
+    assert not adjustment.refusals
+    assert adjustment.score.coefficients[OTHERS] == pytest.approx(0.33, abs=0.08)
+    assert adjustment.score.coefficients[STOLEN] == pytest.approx(1.5, abs=0.6)
+    assert adjustment.score.variance_with < 0.7 * adjustment.score.variance_without
+    assert "less variance on blocks left out" in adjustment.score.reason
 
 
 def test_the_variance_is_that_of_a_difference_around_its_trial() -> None:
-    found = fit_adjustment(World(blocks=200).observed(3), ONE)
-    noise, disturbed = 2.0 * 0.085**2, 2.0 * 0.085**2 + 2.0 * (0.33 * 0.3) ** 2
-    assert found.score.variance_with == pytest.approx(noise, rel=0.1)
-    assert found.score.variance_without == pytest.approx(disturbed, rel=0.15)
+    adjustment = fit_adjustment(World(blocks=200).observations(3), ONE)
+    noise, total = 2.0 * 0.085**2, 2.0 * 0.085**2 + 2.0 * (0.33 * 0.3) ** 2
+    assert adjustment.score.variance_with == pytest.approx(noise, rel=0.1)
+    assert adjustment.score.variance_without == pytest.approx(total, rel=0.15)
 
 
-def test_levels_of_trials_and_blocks_have_no_part_in_it() -> None:
-    """A trial that is slower in every block, and always disturbed more, teaches nothing."""
-    observed = World().observed(1)
-    shifts = observed.covariates + 5.0 * observed.trial[:, None] + observed.block[:, None]
-    plain, shifted = (fit_adjustment(o, ONE, seed=1) for o in (observed, nudged(observed, shifts)))
+def test_levels_of_trials_and_blocks_do_not_affect_the_fit() -> None:
+    """A trial that is slower in every block and always disturbed more gives no information."""
+    observations = World().observations(1)
+    shifts = (
+        observations.covariates + 5.0 * observations.trial[:, None] + observations.block[:, None]
+    )
+    plain, shifted = (
+        fit_adjustment(o, ONE, seed=1)
+        for o in (observations, with_covariates(observations, shifts))
+    )
     assert plain.score.used
     assert shifted.refusals.keys() >= {"others_server"}
     assert not shifted.score.used
 
 
 @pytest.mark.slow
-def test_what_explains_nothing_is_seldom_believed() -> None:
-    """40 campaigns: expected of chance below 4 in 100."""
-    found = [fit_adjustment(World(others=0.0).observed(seed), ONE) for seed in range(40)]
-    assert sum(one.score.used for one in found) <= 4
-    assert "times its variance" in found[0].score.reason
+def test_a_covariate_that_explains_nothing_is_seldom_used() -> None:
+    """40 campaigns: below 4 in 100 expected by chance."""
+    adjustments = [fit_adjustment(World(others=0.0).observations(seed), ONE) for seed in range(40)]
+    assert sum(one.score.used for one in adjustments) <= 4
+    assert "times its variance" in adjustments[0].score.reason
 
 
 def test_others_cannot_make_a_run_faster() -> None:
-    found = fit_adjustment(World(others=-0.5, blocks=40).observed(1), ONE)
-    assert not found.score.used
+    adjustment = fit_adjustment(World(others=-0.5, blocks=40).observations(1), ONE)
+    assert not adjustment.score.used
 
 
 def test_coefficients_are_bounded() -> None:
-    found = fit_adjustment(World(others=9.0, blocks=40).observed(1), ONE)
-    assert found.score.coefficients[OTHERS] == PRIORS["others"].bound
+    adjustment = fit_adjustment(World(others=9.0, blocks=40).observations(1), ONE)
+    assert adjustment.score.coefficients[OTHERS] == PRIORS["others"].bound
 
 
 @pytest.mark.slow
 def test_few_blocks_lean_on_the_prior() -> None:
-    """With hardly any noise explained either way the coefficient stays near .33."""
-    found = [
-        fit_adjustment(World(blocks=6, noise=0.3, others=0.6, busy=0.5).observed(s), ONE).score
+    """If the data hardly constrain the coefficient, it stays near .33."""
+    fits = [
+        fit_adjustment(World(blocks=6, noise=0.3, others=0.6, busy=0.5).observations(s), ONE).score
         for s in range(40)
     ]
-    used = [one.coefficients[OTHERS] for one in found if one.used]
+    used = [one.coefficients[OTHERS] for one in fits if one.used]
     assert used
     assert 0.3 < float(np.mean(used)) < 0.6
 
 
-def test_each_component_has_its_own() -> None:
-    observed = World(blocks=40, components=2).observed(2)
-    others = np.nan_to_num(observed.covariates[:, OTHERS])
-    observed.logs[:, 1] -= 0.33 * others  # the second is not slowed by others at all
-    found = fit_adjustment(observed, [0.5, 0.5], components=("read", "write"))
-    read, write = found.components
+def test_each_component_has_its_own_adjustment() -> None:
+    observations = World(blocks=40, components=2).observations(2)
+    others = np.nan_to_num(observations.covariates[:, OTHERS])
+    observations.logs[:, 1] -= 0.33 * others  # others do not slow the second component
+    adjustment = fit_adjustment(observations, [0.5, 0.5], components=("read", "write"))
+    read, write = adjustment.components
     assert read.coefficients[OTHERS] == pytest.approx(0.33, abs=0.1)
     assert not write.used
     assert write.reason.startswith("no adjustment: the write would have ")
-    assert found.score.coefficients[OTHERS] == pytest.approx(0.165, abs=0.08)
-    pairs = found.adjusted(observed.logs, observed.covariates, [0.5, 0.5])
-    assert np.array_equal(pairs.components[:, 1], observed.logs[:, 1])
+    assert adjustment.score.coefficients[OTHERS] == pytest.approx(0.165, abs=0.08)
+    pairs = adjustment.adjusted(observations.logs, observations.covariates, [0.5, 0.5])
+    assert np.array_equal(pairs.components[:, 1], observations.logs[:, 1])
     assert pairs.components[:, 0] == pytest.approx(
-        observed.logs[:, 0] - read.coefficients[OTHERS] * others
+        observations.logs[:, 0] - read.coefficients[OTHERS] * others
     )
     assert pairs.score == pytest.approx(
-        observed.logs.mean(axis=1) - found.score.coefficients[OTHERS] * others
+        observations.logs.mean(axis=1) - adjustment.score.coefficients[OTHERS] * others
     )
 
 
 @pytest.mark.parametrize("finalist", [None, 1])
-def test_what_the_configuration_influences_is_refused(finalist: int | None) -> None:
-    found = fit_adjustment(World(influence=0.8).observed(1), ONE, finalist=finalist)
-    assert not found.score.used
-    said = found.refusals["others_server"]
-    assert said.startswith("processor time used by others on the server's machine depends on the")
-    assert said in found.score.reason
+def test_a_covariate_that_the_configuration_influences_is_refused(finalist: int | None) -> None:
+    adjustment = fit_adjustment(World(influence=0.8).observations(1), ONE, finalist=finalist)
+    assert not adjustment.score.used
+    refusal = adjustment.refusals["others_server"]
+    assert refusal.startswith(
+        "processor time used by others on the server's machine depends on the"
+    )
+    assert refusal in adjustment.score.reason
 
 
-def test_one_refused_leaves_the_other() -> None:
+def test_refusing_one_covariate_keeps_the_other() -> None:
     world = World(blocks=60, influence=0.8, theft=0.05, stolen=3.0, noise=0.03, others=0.0)
-    found = fit_adjustment(world.observed(1), ONE, finalist=1)
-    assert set(found.refusals) == {"others_server"}
-    assert found.score.coefficients[OTHERS] == 0.0
-    assert found.score.coefficients[STOLEN] == pytest.approx(3.0, abs=0.5)
+    adjustment = fit_adjustment(world.observations(1), ONE, finalist=1)
+    assert set(adjustment.refusals) == {"others_server"}
+    assert adjustment.score.coefficients[OTHERS] == 0.0
+    assert adjustment.score.coefficients[STOLEN] == pytest.approx(3.0, abs=0.5)
 
 
-def test_without_counters_there_is_none() -> None:
-    observed = World().observed(1)
-    bare = nudged(observed, np.full_like(observed.covariates, np.nan))
+def test_without_counters_there_is_no_adjustment() -> None:
+    observations = World().observations(1)
+    bare = with_covariates(observations, np.full_like(observations.covariates, np.nan))
     none = bare.only(np.zeros(len(bare.trial), dtype=np.bool_))
     for one in (bare, none):
-        found = fit_adjustment(one, ONE)
-        assert not found.score.used
-        assert found.score.reason == (
+        adjustment = fit_adjustment(one, ONE)
+        assert not adjustment.score.used
+        assert adjustment.score.reason == (
             "no adjustment: nothing is known of what others did on the machines"
         )
-        assert math.isnan(found.score.variance_with)
+        assert math.isnan(adjustment.score.variance_with)
 
 
-def test_few_blocks_and_quiet_machines_give_none() -> None:
-    few = fit_adjustment(World(blocks=4).observed(1), ONE)
+def test_few_blocks_and_quiet_machines_give_no_adjustment() -> None:
+    few = fit_adjustment(World(blocks=4).observations(1), ONE)
     assert few.score.reason == "no adjustment: 4 blocks are too few to tell what others' work costs"
-    quiet = fit_adjustment(World(busy=0.001).observed(1), ONE)
+    quiet = fit_adjustment(World(busy=0.001).observations(1), ONE)
     assert quiet.score.reason.endswith("others did nothing that changed from arm to arm")
 
 
 def test_equal_readings_are_no_noise_to_explain() -> None:
-    observed = replace(World().observed(1), logs=np.zeros((36, 1)))
-    assert "no noise to explain" in fit_adjustment(observed, ONE).score.reason
+    observations = replace(World().observations(1), logs=np.zeros((36, 1)))
+    assert "no noise to explain" in fit_adjustment(observations, ONE).score.reason
 
 
-def test_a_pair_whose_covariate_is_not_known_stays_as_it_is() -> None:
+def test_a_pair_without_the_covariate_stays_unchanged() -> None:
     coefficients = tuple(0.5 if name.startswith("others") else 0.0 for name in COVARIATES)
-    fitted = DifferenceAdjustment(coefficients, 2.0, 1.0, "")
+    adjustment = DifferenceAdjustment(coefficients, 2.0, 1.0, "")
     covariates = np.full((2, len(COVARIATES)), np.nan)
     covariates[0, OTHERS] = 0.2
-    assert fitted.adjusted(np.array([0.1, 0.1]), covariates).tolist() == pytest.approx([0.0, 0.1])
+    assert adjustment.adjusted(np.array([0.1, 0.1]), covariates).tolist() == pytest.approx(
+        [0.0, 0.1]
+    )
 
 
 @pytest.mark.slow
 def test_long_campaigns_are_fitted_on_their_newest_blocks() -> None:
-    observed = World(blocks=450).observed(1)
-    old = observed.block < 50
-    spoiled = observed.covariates.copy()
+    observations = World(blocks=450).observations(1)
+    old = observations.block < 50
+    spoiled = observations.covariates.copy()
     spoiled[old] = np.random.default_rng(1).exponential(9.0, spoiled[old].shape)
-    assert fit_adjustment(nudged(observed, spoiled), ONE) == fit_adjustment(observed, ONE)
-    assert fit_adjustment(observed, ONE).blocks == 400
+    assert fit_adjustment(with_covariates(observations, spoiled), ONE) == fit_adjustment(
+        observations, ONE
+    )
+    assert fit_adjustment(observations, ONE).blocks == 400
 
 
-def test_no_adjustment_takes_nothing_off() -> None:
+def test_no_adjustment_changes_nothing() -> None:
     none = no_adjustment(2, "switched off")
     logs = np.array([[0.1, 0.3]])
     pairs = none.adjusted(logs, np.full((1, len(COVARIATES)), 0.7), [0.5, 0.5])

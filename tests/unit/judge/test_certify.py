@@ -1,4 +1,4 @@
-"""Certification: what is claimed, what is refused, and how often the claim is wrong."""
+"""Certification: which claims are made or refused, and how often they are wrong."""
 
 from __future__ import annotations
 
@@ -39,29 +39,38 @@ def judge(blocks: list[PairedTimes], max_n: int | None = 30) -> Certificate:
 
 
 def test_certified() -> None:
-    found = judge(fresh(12, (-0.1, -0.1, -0.1), 0.03))
-    assert found.outcome is CertificateOutcome.CERTIFIED
-    assert found.verdict.outcome is Outcome.BETTER
-    assert all(c.holds and not c.broken for c in found.components)
-    assert 0.05 < found.least_improvement < math.exp(0.1) - 1 < found.largest_compatible_improvement
-    assert found.least_improvement == pytest.approx(math.exp(-found.verdict.interval.upper) - 1)
-    assert found.reason.startswith(f"certified: {change(found.verdict.estimate)} than baseline (95")
-    assert f"at least {100 * found.least_improvement:.1f}%" in found.reason
+    certificate = judge(fresh(12, (-0.1, -0.1, -0.1), 0.03))
+    assert certificate.outcome is CertificateOutcome.CERTIFIED
+    assert certificate.verdict.outcome is Outcome.BETTER
+    assert all(c.holds and not c.broken for c in certificate.components)
+    assert (
+        0.05
+        < certificate.least_improvement
+        < math.exp(0.1) - 1
+        < certificate.largest_compatible_improvement
+    )
+    assert certificate.least_improvement == pytest.approx(
+        math.exp(-certificate.verdict.interval.upper) - 1
+    )
+    assert certificate.reason.startswith(
+        f"certified: {change(certificate.verdict.estimate)} than baseline (95"
+    )
+    assert f"at least {100 * certificate.least_improvement:.1f}%" in certificate.reason
 
 
 def test_a_gain_does_not_buy_a_loss() -> None:
-    found = judge(fresh(12, (-0.3, -0.3, 0.2), 0.03))
-    assert found.verdict.outcome is Outcome.BETTER
-    assert found.outcome is CertificateOutcome.NOT_CERTIFIED
-    assert [c.broken for c in found.components] == [False, False, True]
-    assert found.reason.startswith("not certified: component 3 is 2")
+    certificate = judge(fresh(12, (-0.3, -0.3, 0.2), 0.03))
+    assert certificate.verdict.outcome is Outcome.BETTER
+    assert certificate.outcome is CertificateOutcome.NOT_CERTIFIED
+    assert [c.broken for c in certificate.components] == [False, False, True]
+    assert certificate.reason.startswith("not certified: component 3 is 2")
 
 
 def test_a_component_of_weight_zero_is_guarded_too() -> None:
     blocks = fresh(12, (-0.3, 0.2), 0.03)
-    found = certify(blocks, (1.0, 0.0), floor=0.05, max_n=30)
-    assert found.outcome is CertificateOutcome.NOT_CERTIFIED
-    assert found.components[1].broken
+    certificate = certify(blocks, (1.0, 0.0), floor=0.05, max_n=30)
+    assert certificate.outcome is CertificateOutcome.NOT_CERTIFIED
+    assert certificate.components[1].broken
 
 
 def test_a_floor_not_yet_shown_keeps_the_claim_open() -> None:
@@ -84,9 +93,9 @@ def test_a_floor_not_yet_shown_keeps_the_claim_open() -> None:
 def test_components_are_called_by_their_names() -> None:
     names = ("read", "write", "delete")
     blocks = fresh(12, (-0.3, -0.3, 0.2), 0.03)
-    found = certify(blocks, WEIGHTS, floor=0.05, max_n=30, components=names)
-    assert [c.name for c in found.components] == list(names)
-    assert found.reason.startswith("not certified: delete is 2")
+    certificate = certify(blocks, WEIGHTS, floor=0.05, max_n=30, components=names)
+    assert [c.name for c in certificate.components] == list(names)
+    assert certificate.reason.startswith("not certified: delete is 2")
     assert [c.name for c in judge(blocks).components] == [f"component {i}" for i in (1, 2, 3)]
     unsteady = [
         PairedTimes((0.5 + 0.01 * i, 1.0 + swing, 1.0 - swing), (1.0, 1.0, 1.0))
@@ -99,25 +108,25 @@ def test_components_are_called_by_their_names() -> None:
 
 
 def test_slower_is_refused_at_once() -> None:
-    found = judge(fresh(8, (0.04, 0.04, 0.04), 0.01))
-    assert found.outcome is CertificateOutcome.NOT_CERTIFIED
-    assert found.verdict.outcome is Outcome.WORSE
-    assert found.largest_compatible_improvement < 0.0
+    certificate = judge(fresh(8, (0.04, 0.04, 0.04), 0.01))
+    assert certificate.outcome is CertificateOutcome.NOT_CERTIFIED
+    assert certificate.verdict.outcome is Outcome.WORSE
+    assert certificate.largest_compatible_improvement < 0.0
 
 
 def test_no_improvement_is_a_statement() -> None:
     blocks = fresh(20, (0.0, 0.0, 0.0), 0.03)
-    found = judge(blocks, max_n=20)
-    assert found.outcome is CertificateOutcome.NOT_CERTIFIED
-    assert found.verdict.outcome is Outcome.UNDECIDED
-    assert 0.0 < found.largest_compatible_improvement < 0.05
-    largest = 100 * found.largest_compatible_improvement
-    assert f"an improvement of more than {largest:.1f}% is ruled out" in found.reason
-    assert found.reason.startswith("not certified after the 20 blocks allowed: ")
+    certificate = judge(blocks, max_n=20)
+    assert certificate.outcome is CertificateOutcome.NOT_CERTIFIED
+    assert certificate.verdict.outcome is Outcome.UNDECIDED
+    assert 0.0 < certificate.largest_compatible_improvement < 0.05
+    largest = 100 * certificate.largest_compatible_improvement
+    assert f"an improvement of more than {largest:.1f}% is ruled out" in certificate.reason
+    assert certificate.reason.startswith("not certified after the 20 blocks allowed: ")
 
 
 def loose(n: int, loss: float, *, seed: int, floor_alpha: float | None) -> Certificate:
-    """A clear gain in two components, the third noisy and with this true loss."""
+    """A clear gain in two components; the third is noisy, with this true loss."""
     rng = np.random.default_rng(seed)
     spread = (0.02, 0.02, 0.06)
     blocks = [
@@ -137,7 +146,8 @@ def test_floors_may_be_shown_at_more_error_than_the_gain() -> None:
         for alpha in (None, 0.2)
     )
     counts = [
-        sum(c.outcome is CertificateOutcome.CERTIFIED for c in found) for found in (strict, bounded)
+        sum(c.outcome is CertificateOutcome.CERTIFIED for c in certificates)
+        for certificates in (strict, bounded)
     ]
     assert counts[1] > counts[0] + 5
     for one, other in zip(strict, bounded, strict=True):
@@ -147,26 +157,26 @@ def test_floors_may_be_shown_at_more_error_than_the_gain() -> None:
         assert all(c.passes or not c.holds for c in other.components)
 
 
-def test_a_floor_that_is_not_settled_is_told_of() -> None:
-    found = (loose(10, 0.0, seed=seed, floor_alpha=0.2) for seed in range(40))
+def test_a_floor_that_is_not_settled_is_reported() -> None:
+    certificates = (loose(10, 0.0, seed=seed, floor_alpha=0.2) for seed in range(40))
     open_ = next(
         c
-        for c in found
+        for c in certificates
         if c.outcome is CertificateOutcome.CERTIFIED and not all(p.holds for p in c.components)
     )
     assert "no component is shown to be more than 5.0% slower; not settled: " in open_.reason
     assert "component 3 (at most " in open_.reason
 
 
-def test_a_broken_floor_rules_out_whatever_the_error_of_floors() -> None:
-    found = loose(20, 0.3, seed=1, floor_alpha=0.5)
-    assert found.components[2].broken
-    assert found.outcome is CertificateOutcome.NOT_CERTIFIED
+def test_a_broken_floor_rules_a_finalist_out_at_any_floor_alpha() -> None:
+    certificate = loose(20, 0.3, seed=1, floor_alpha=0.5)
+    assert certificate.components[2].broken
+    assert certificate.outcome is CertificateOutcome.NOT_CERTIFIED
 
 
 @pytest.mark.slow
 def test_a_component_at_its_floor_passes_no_more_often_than_its_error() -> None:
-    """300 finalists, four looks each: at most .2 and three standard errors of it (.023 each)."""
+    """300 finalists, four looks each: at most .2 plus three standard errors (.023 each)."""
     wrong = 0
     for seed in range(300):
         rng = np.random.default_rng(seed)
@@ -180,7 +190,7 @@ def test_a_component_at_its_floor_passes_no_more_often_than_its_error() -> None:
     assert 0 < wrong / 300 < 0.2 + 3 * 0.023
 
 
-def test_robust_asks_the_sign_flip_test_too() -> None:
+def test_robust_requires_the_sign_flip_test_too() -> None:
     blocks = fresh(12, (-0.1, -0.1, -0.1), 0.02)
     d = log_scores([b.candidate_s for b in blocks], WEIGHTS) - log_scores(
         [b.baseline_s for b in blocks], WEIGHTS
@@ -201,10 +211,10 @@ def test_robust_asks_the_sign_flip_test_too() -> None:
 
 
 @pytest.mark.slow
-def test_robust_holds_where_differences_lean() -> None:
-    """300 finalists no faster on average, slow now and then: wrong in well above .025 without.
+def test_robust_keeps_the_error_for_skewed_differences() -> None:
+    """300 finalists no faster on average, with occasional slow runs: far more than .025 wrong.
 
-    With the sign-flip test as well, looked at five times: at most .025 and three deviations.
+    With the sign-flip test as well, and five looks: at most .025 plus three deviations.
     """
     plain = robust = 0
     for seed in range(300):
@@ -213,10 +223,10 @@ def test_robust_holds_where_differences_lean() -> None:
         blocks = [PairedTimes((float(t),), (1.0,)) for t in np.exp(d)]
         looks = [blocks[:n] for n in (5, 8, 12, 18, 25)]
         for ask in (False, True):
-            found = [
+            outcomes = [
                 certify(look, (1.0,), floor=0.5, max_n=25, robust=ask).outcome for look in looks
             ]
-            certified = CertificateOutcome.CERTIFIED in found
+            certified = CertificateOutcome.CERTIFIED in outcomes
             plain, robust = plain + (certified and not ask), robust + (certified and ask)
     assert plain / 300 > 0.06
     assert robust / 300 < 0.025 + 3 * 0.009
@@ -227,24 +237,24 @@ def test_several_finalists_share_the_error() -> None:
     clear, plain, none = (
         fresh(9, (gain,) * 3, 0.03, seed=seed) for seed, gain in ((1, -0.3), (2, -0.09), (3, 0.0))
     )
-    found = certify_several(
+    certificates = certify_several(
         {4: none, 7: clear, 9: plain}, WEIGHTS, floor=0.05, max_n=10, components=("a", "b", "c")
     )
-    assert list(found) == [4, 7, 9]
-    assert found[7].outcome is CertificateOutcome.CERTIFIED
-    assert found[7].verdict.threshold == threshold(0.025 / 3, 10)
+    assert list(certificates) == [4, 7, 9]
+    assert certificates[7].outcome is CertificateOutcome.CERTIFIED
+    assert certificates[7].verdict.threshold == threshold(0.025 / 3, 10)
     alone = certify(clear, WEIGHTS, floor=0.05, alpha=0.025 / 3, max_n=10, components=tuple("abc"))
-    assert found[7] == alone
-    assert found[4].outcome is not CertificateOutcome.CERTIFIED
-    left = 1 + (found[9].outcome is not CertificateOutcome.CERTIFIED)
-    assert found[4].verdict.threshold == threshold(0.025 / left, 10)
+    assert certificates[7] == alone
+    assert certificates[4].outcome is not CertificateOutcome.CERTIFIED
+    left = 1 + (certificates[9].outcome is not CertificateOutcome.CERTIFIED)
+    assert certificates[4].verdict.threshold == threshold(0.025 / left, 10)
     single = certify_several({2: plain}, WEIGHTS, floor=0.05, max_n=10)
     assert single == {2: certify(plain, WEIGHTS, floor=0.05, max_n=10)}
     assert certify_several({}, WEIGHTS, floor=0.05) == {}
 
 
-def test_one_of_several_profits_from_another() -> None:
-    """A finalist that alone would need alpha / 2 is certified at alpha beside a clear one."""
+def test_one_finalist_profits_from_the_certificate_of_another() -> None:
+    """A finalist first judged at alpha / 2 is certified at alpha once a clear one is certified."""
     clear = fresh(10, (-0.5,) * 3, 0.02)
     half, whole = threshold(0.0125, 30), threshold(0.025, 30)
     close = next(
@@ -261,15 +271,15 @@ def test_one_of_several_profits_from_another() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_too_early(n: int) -> None:
-    found = judge(fresh(n, (-1.0, -1.0, -1.0), 0.001))
-    assert found.outcome is CertificateOutcome.UNDECIDED
-    assert found.largest_compatible_improvement == math.inf
-    assert found.least_improvement == -1.0
-    assert not any(c.holds or c.broken for c in found.components)
-    assert "too early to judge" in found.reason
+    certificate = judge(fresh(n, (-1.0, -1.0, -1.0), 0.001))
+    assert certificate.outcome is CertificateOutcome.UNDECIDED
+    assert certificate.largest_compatible_improvement == math.inf
+    assert certificate.least_improvement == -1.0
+    assert not any(c.holds or c.broken for c in certificate.components)
+    assert "too early to judge" in certificate.reason
 
 
-def test_horizon_chooses_the_threshold() -> None:
+def test_the_horizon_determines_the_threshold() -> None:
     blocks = fresh(12, (-0.1, -0.1, -0.1), 0.03)
     assert judge(blocks, max_n=12).verdict.threshold == 14.66
     assert judge(blocks, max_n=None).verdict.threshold == 40.0
@@ -285,7 +295,7 @@ def test_horizon_chooses_the_threshold() -> None:
 def test_wrong_certificates_are_rare(effects: tuple[float, ...]) -> None:
     """300 finalists at the edge of the null, four looks each: wrong in at most .025.
 
-    The standard deviation of the share at .025 is .009; the bound is three of them above.
+    The standard deviation of the share at .025 is .009; the bound is three of these above it.
     """
     wrong = 0
     for seed in range(300):
@@ -297,7 +307,7 @@ def test_wrong_certificates_are_rare(effects: tuple[float, ...]) -> None:
 
 @pytest.mark.slow
 def test_power() -> None:
-    """A finalist 10% faster in every component at sd(D_c) = 7% is mostly certified in 20."""
+    """A finalist 10% faster in every component at sd(D_c) = 7% is mostly certified in 20 blocks."""
     certified = sum(
         judge(fresh(20, (-0.1,) * 3, 0.05, seed=seed)).outcome is CertificateOutcome.CERTIFIED
         for seed in range(60)

@@ -1,4 +1,4 @@
-"""Intervals: worked numbers, duality with the test, edges."""
+"""Intervals: worked examples, duality with the test, edge cases."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def test_equal_differences_give_a_point() -> None:
 @given(samples)
 def test_running_intersection_never_widens(x: list[float]) -> None:
     plain = confidence_sequence(x, alpha=0.1)
-    kept = confidence_sequence(x, alpha=0.1, intersect=True)
-    assert np.all(kept[0] >= plain[0])
-    assert np.all(kept[1] <= plain[1])
-    assert np.all(np.diff(kept[0][2:][np.isfinite(kept[0][2:])]) >= 0.0)
+    intersection = confidence_sequence(x, alpha=0.1, intersect=True)
+    assert np.all(intersection[0] >= plain[0])
+    assert np.all(intersection[1] <= plain[1])
+    assert np.all(np.diff(intersection[0][2:][np.isfinite(intersection[0][2:])]) >= 0.0)
 
 
 def test_sequence_covers_the_mean_throughout() -> None:
-    """2,000 paths of 20: the 90% sequence misses in at most .1; its error is .007 (one sd)."""
+    """2,000 paths of 20: the 90% sequence misses in at most .1; standard error .007."""
     x = np.random.default_rng(3).normal(0.2, 1.0, (2000, 20))
     lower, upper = confidence_sequence(x, alpha=0.1)
     missed = ((lower > 0.2) | (upper < 0.2)).any(axis=1).mean()

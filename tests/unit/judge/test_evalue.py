@@ -1,4 +1,4 @@
-"""The e-value against worked numbers, its invariances, and its limits."""
+"""The e-value against worked examples, its invariances, and its limits."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_last_value_ignores_order(x: list[float], data: st.DataObject) -> None:
 @pytest.mark.slow
 @given(st.tuples(values, values))
 def test_two_pairs_never_convince(x: tuple[float, float]) -> None:
-    """Two equal differences are the most that two can say: E_2 <= 10.15."""
+    """Two equal differences give the strongest evidence possible with two: E_2 <= 10.15."""
     bound = sum(2 * math.sqrt(1 + 2 * g) * stats.t.cdf(2 * math.sqrt(g), 2) for g in SCALES) / len(
         SCALES
     )
@@ -135,7 +135,7 @@ def test_empty_and_single() -> None:
 
 @pytest.mark.slow
 def test_ville_holds_under_the_null() -> None:
-    """20,000 null paths: P(ever E >= 20) <= .05; the simulation's error is .0012 (one sd)."""
+    """20,000 null paths: P(ever E >= 20) <= .05; standard error .0012."""
     x = np.random.default_rng(11).standard_normal((20_000, 20))
     crossed = float((e_values(x)[:, 2:] >= 20.0).any(axis=1).mean())
     assert 0.005 < crossed < 0.05 / 2

@@ -1,4 +1,4 @@
-"""The floor that a campaign can show: smallest that is likely to be, and as likely as is said."""
+"""Choice of the floor: the smallest that is likely to be shown, as often as predicted."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ def test_the_chance_grows_with_blocks_and_floors_and_falls_with_noise(floor: flo
 
 
 def test_the_smallest_likely_one_is_chosen() -> None:
-    found = choose_floor(NOISY, 8, 12, 0.2)
+    choice = choose_floor(NOISY, 8, 12, 0.2)
     chances = {floor: floor_chance(floor, NOISY, 8, 12, 0.2) for floor in FLOORS}
-    assert found.chance == chances[found.floor]
-    assert all(chance < ENOUGH for floor, chance in chances.items() if floor < found.floor)
+    assert choice.chance == chances[choice.floor]
+    assert all(chance < ENOUGH for floor, chance in chances.items() if floor < choice.floor)
 
 
-def test_where_none_is_likely_the_largest_is_taken_and_said_so() -> None:
-    found = choose_floor((1.0, 1.0), 5, 10, 0.015)
-    assert found.floor == FLOORS[-1]
-    assert found.chance < ENOUGH
-    assert found.reason.startswith("not even a floor of 50")
+def test_if_none_is_likely_the_largest_is_chosen_and_reported() -> None:
+    choice = choose_floor((1.0, 1.0), 5, 10, 0.015)
+    assert choice.floor == FLOORS[-1]
+    assert choice.chance < ENOUGH
+    assert choice.reason.startswith("not even a floor of 50")
     assert choose_floor(QUIET, 5, 2, 0.2).chance == 0.0
 
 
-def test_what_is_known_well_has_the_power_of_the_known_noise() -> None:
-    """With many pilot blocks and one component it is the plain power of the test."""
-    known = floor_chance(0.2, (0.2,), 100_000, 12, 0.2)
-    assert known == pytest.approx(prospect(margin(0.2) / 0.2, 12, 0.2).power, abs=0.005)
+def test_with_well_known_noise_the_chance_is_the_power_of_the_test() -> None:
+    """With many pilot blocks and one component."""
+    chance = floor_chance(0.2, (0.2,), 100_000, 12, 0.2)
+    assert chance == pytest.approx(prospect(margin(0.2) / 0.2, 12, 0.2).power, abs=0.005)
 
 
 def test_without_noise_every_floor_is_shown() -> None:
     assert floor_chance(0.1, (0.0, 0.0), 3, 10, 0.2) == 1.0
 
 
-def test_what_cannot_be_asked() -> None:
+def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="3 pilot blocks"):
         choose_floor(QUIET, 2, 10, 0.2)
     with pytest.raises(ValueError, match="a component"):
@@ -67,16 +67,16 @@ def test_what_cannot_be_asked() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pilot_blocks", [3, 8, 20])
-def test_it_is_shown_as_often_as_is_said(pilot_blocks: int) -> None:
-    """Pilots of components that differ in their noise, then certifications without a change: all
-    floors are shown in 80% of them, or a little less, where the pilot is short.
+def test_floors_are_shown_as_often_as_predicted(pilot_blocks: int) -> None:
+    """Pilots with components of different noise, then certifications without a change: all floors
+    are shown in 80% of them, or slightly fewer if the pilot is short.
     """
     rng = np.random.default_rng(pilot_blocks)
-    level, shown, certify = threshold(0.2, 15), [], 15
+    level, successes, certify = threshold(0.2, 15), [], 15
     for _ in range(150):
         sds = 0.15 * np.exp(0.3 * rng.standard_normal(6))
         pilot = (sds[:, None] * rng.standard_normal((6, pilot_blocks))).std(axis=1, ddof=1)
-        found = choose_floor(pilot.tolist(), pilot_blocks, certify, 0.2)
-        room = margin(found.floor) - sds[:, None] * rng.standard_normal((6, certify))
-        shown.append(bool((e_values(room)[:, 2:] >= level).any(axis=1).all()))
-    assert np.mean(shown) >= 0.75
+        choice = choose_floor(pilot.tolist(), pilot_blocks, certify, 0.2)
+        room = margin(choice.floor) - sds[:, None] * rng.standard_normal((6, certify))
+        successes.append(bool((e_values(room)[:, 2:] >= level).any(axis=1).all()))
+    assert np.mean(successes) >= 0.75

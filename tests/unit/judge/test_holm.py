@@ -1,4 +1,4 @@
-"""Holm's step-down: a worked example and what must hold for any p-values."""
+"""Holm's step-down: a worked example and properties for any p-values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ p_values = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12)
 
 
 def test_worked_example() -> None:
-    """Ascending .005, .01, .03, .04 times 4, 3, 2, 1, never falling."""
+    """Ascending .005, .01, .03, .04 times 4, 3, 2, 1, never decreasing."""
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
@@ -31,7 +31,7 @@ def test_between_the_p_value_and_bonferroni(p: list[float]) -> None:
 @pytest.mark.slow
 @given(p_values, st.floats(0.001, 0.5))
 def test_rejects_what_the_step_down_rejects(p: list[float], alpha: float) -> None:
-    """By its definition: from the smallest on, until one is above alpha / (those left)."""
+    """By definition: starting from the smallest, until one is above alpha / (number left)."""
     rejected = 0
     for left, value in zip(range(len(p), 0, -1), sorted(p), strict=True):
         if value * left > alpha:
@@ -47,7 +47,7 @@ def test_order_does_not_matter(p: list[float], data: st.DataObject) -> None:
     assert holm([p[i] for i in order]) == pytest.approx([holm(p)[i] for i in order])
 
 
-def test_nothing() -> None:
+def test_no_p_values() -> None:
     assert holm([]).shape == (0,)
 
 

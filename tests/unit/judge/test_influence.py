@@ -1,4 +1,4 @@
-"""Whether a configuration's influence on a covariate is seen, and how often one that is not."""
+"""Detection of a configuration's influence on a covariate, and the rate of false detections."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tuner.judge.influence import ANY_LEVEL, FINALIST_LEVEL, Influence, influenc
 from tuner.judge.observations import Rows
 
 
-def found(world: World, seed: int, finalist: int | None = 1) -> Influence:
-    observed = world.observed(seed)
-    rows = Rows.of(observed, observed.logs, np.array([OTHERS]))
+def influence_of(world: World, seed: int, finalist: int | None = 1) -> Influence:
+    observations = world.observations(seed)
+    rows = Rows.of(observations, observations.logs, np.array([OTHERS]))
     (one,) = influences(rows, finalist, seed=seed)
     return one
 
 
 def shares(world: World, seeds: range) -> tuple[float, float]:
-    """How often each of the two tests is below its level."""
-    each = [found(world, seed) for seed in seeds]
+    """Return how often each of the two tests is below its level."""
+    each = [influence_of(world, seed) for seed in seeds]
     return (
         float(np.mean([one.any_trial <= ANY_LEVEL for one in each])),
         float(np.mean([one.finalist <= FINALIST_LEVEL for one in each])),
@@ -37,20 +37,20 @@ def test_without_influence_each_test_errs_at_its_level() -> None:
 @pytest.mark.slow
 def test_a_strong_influence_is_refused() -> None:
     strong = World(influence=0.6)
-    assert all(found(strong, seed).is_refused for seed in range(20))
-    assert found(strong, 1).any_trial <= ANY_LEVEL
+    assert all(influence_of(strong, seed).is_refused for seed in range(20))
+    assert influence_of(strong, 1).any_trial <= ANY_LEVEL
 
 
-def test_an_influence_that_only_hurts_the_finalist_is_left_to_the_other_test() -> None:
+def test_an_influence_that_only_hurts_the_finalist_is_detected_by_the_other_test() -> None:
     less = World(influence=-0.6)
-    assert found(less, 1).finalist > 0.9
-    assert found(less, 1).any_trial <= ANY_LEVEL
+    assert influence_of(less, 1).finalist > 0.9
+    assert influence_of(less, 1).any_trial <= ANY_LEVEL
 
 
-def test_without_a_finalist_nothing_is_said_of_one() -> None:
+def test_without_a_finalist_its_p_value_is_one() -> None:
     for finalist in (None, 99):
-        assert found(World(influence=0.6), 1, finalist).finalist == 1.0
+        assert influence_of(World(influence=0.6), 1, finalist).finalist == 1.0
 
 
-def test_it_follows_its_seed() -> None:
-    assert found(World(), 5) == found(World(), 5)
+def test_the_result_is_determined_by_the_seed() -> None:
+    assert influence_of(World(), 5) == influence_of(World(), 5)

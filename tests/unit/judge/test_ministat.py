@@ -31,21 +31,23 @@ def name(result: Result) -> str:
 
 
 def summary(arm: Arm) -> Summary:
-    """From the values where they are known, else as published."""
+    """Return the summary of the values if available, otherwise the published one."""
     return arm.row if arm.values is None else summarise(arm.values)
 
 
 def test_there_are_21_published_results_and_most_have_values() -> None:
-    known = [r for r in RESULTS if r.reference.values is not None and r.other.values is not None]
-    assert (len(RESULTS), len(known)) == (21, 14)
+    with_values = [
+        r for r in RESULTS if r.reference.values is not None and r.other.values is not None
+    ]
+    assert (len(RESULTS), len(with_values)) == (21, 14)
 
 
 @pytest.mark.parametrize("result", RESULTS, ids=name)
 def test_published_rows(result: Result) -> None:
     for arm in (result.reference, result.other):
-        found = summary(arm)
+        actual = summary(arm)
         for value, printed in zip(
-            (found.n, found.minimum, found.maximum, found.median, found.mean, found.sd),
+            (actual.n, actual.minimum, actual.maximum, actual.median, actual.mean, actual.sd),
             (arm.row.n, arm.row.minimum, arm.row.maximum, arm.row.median, arm.row.mean, arm.row.sd),
             strict=True,
         ):
@@ -55,15 +57,15 @@ def test_published_rows(result: Result) -> None:
 @pytest.mark.parametrize("result", RESULTS, ids=name)
 def test_published_results(result: Result) -> None:
     """To the last printed digit."""
-    found = difference(summary(result.reference), summary(result.other), confidence=95.0)
-    assert found.proven == (result.printed is not None)
+    comparison = difference(summary(result.reference), summary(result.other), confidence=95.0)
+    assert comparison.proven == (result.printed is not None)
     if result.printed is not None:
         figures = (
-            found.difference,
-            found.interval,
-            found.percent,
-            found.percent_interval,
-            found.pooled_sd,
+            comparison.difference,
+            comparison.interval,
+            comparison.percent,
+            comparison.percent_interval,
+            comparison.pooled_sd,
         )
         assert tuple(f"{figure:g}" for figure in figures) == result.printed
 
@@ -118,17 +120,17 @@ def test_editions() -> None:
 @given(samples, samples, st.sampled_from(CONFIDENCES))
 def test_against_the_textbook(x: list[float], y: list[float], confidence: float) -> None:
     reference, other = summarise(x), summarise(y)
-    found = difference(reference, other, confidence=confidence)
-    assert found.difference == pytest.approx(np.mean(y) - np.mean(x))
-    if found.pooled_sd > 0.0:
+    comparison = difference(reference, other, confidence=confidence)
+    assert comparison.difference == pytest.approx(np.mean(y) - np.mean(x))
+    if comparison.pooled_sd > 0.0:
         test = stats.ttest_ind_from_stats(
             np.mean(y), np.std(y, ddof=1), len(y), np.mean(x), np.std(x, ddof=1), len(x)
         )
         assert pooled_p_value(reference, other) == pytest.approx(float(test.pvalue), abs=1e-12)
         t = student_t(len(x) + len(y) - 2, confidence)
         statistic = abs(float(test.statistic))
-        assert found.interval * statistic == pytest.approx(t * abs(found.difference))
-        assert found.proven == (abs(found.difference) > found.interval)
+        assert comparison.interval * statistic == pytest.approx(t * abs(comparison.difference))
+        assert comparison.proven == (abs(comparison.difference) > comparison.interval)
 
 
 def test_equal_constants_are_no_difference() -> None:

@@ -1,4 +1,4 @@
-"""Guards: quiet where nothing is wrong, loud where something is, and what they say."""
+"""Guards: quiet if nothing is wrong, loud if something is, and their reasons."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def autocorrelated(rng: np.random.Generator, shape: tuple[int, int], r: float) -
 
 
 def alarms(guard: Callable[[Floats], Guard], draw: Callable[[np.random.Generator], Floats]) -> int:
-    """How many of 200 campaigns alarm the guard."""
+    """Return how many of 200 campaigns alarm the guard."""
     rng = np.random.default_rng(9)
     return sum(guard(draw(rng)).alarm is not Alarm.NONE for _ in range(200))
 
@@ -48,12 +48,12 @@ def alarms(guard: Callable[[Floats], Guard], draw: Callable[[np.random.Generator
 def test_sound_differences_alarm_seldom(
     guard: Callable[[Floats], Guard], most: int, shared: float
 ) -> None:
-    """At 1, 10 and 1%: 2, 20 and 2 of 200 expected; the bounds are three deviations above."""
-    found = alarms(
+    """At 1, 10 and 1%: 2, 20 and 2 of 200 are expected; the bounds are three deviations above."""
+    count = alarms(
         guard,
         lambda rng: rng.standard_normal((4, 20)) + shared * rng.standard_normal((1, 20)),
     )
-    assert found <= most
+    assert count <= most
 
 
 def test_lopsided_differences_are_noticed() -> None:
@@ -69,21 +69,21 @@ def test_dependent_differences_are_noticed() -> None:
 
 
 def differences(arms: Floats) -> Floats:
-    """Of all other arms against the first; arms: (arms, blocks)."""
-    found: Floats = arms[1:] - arms[0]
-    return found
+    """Return the differences of all other arms from the first; arms: (arms, blocks)."""
+    result: Floats = arms[1:] - arms[0]
+    return result
 
 
 @pytest.mark.parametrize(
-    ("stated", "least"), [(slice(None), 158), (slice(1, None), 178), (slice(1), 35)]
+    ("dependent", "least"), [(slice(None), 158), (slice(1, None), 178), (slice(1), 35)]
 )
-def test_states_of_all_arms_or_some_are_noticed(stated: slice, least: int) -> None:
+def test_dependence_of_all_arms_or_some_is_noticed(dependent: slice, least: int) -> None:
     """All arms at .3 (87% expected), the candidates (95%) or the reference (27%) alone at .5."""
-    rho = 0.3 if stated == slice(None) else 0.5
+    rho = 0.3 if dependent == slice(None) else 0.5
 
     def draw(rng: np.random.Generator) -> Floats:
         arms = rng.standard_normal((5, 20))
-        arms[stated] = autocorrelated(rng, arms[stated].shape, rho)
+        arms[dependent] = autocorrelated(rng, arms[dependent].shape, rho)
         return differences(arms)
 
     assert alarms(dependence, draw) > least
@@ -91,16 +91,16 @@ def test_states_of_all_arms_or_some_are_noticed(stated: slice, least: int) -> No
 
 @pytest.mark.slow
 def test_levels_of_arms_and_blocks_are_no_dependence() -> None:
-    """Races of candidates far apart, dropped on the way, under a drift: 20 of 200 expected."""
+    """Races of very different candidates, some dropped early, with drift: 20 of 200 expected."""
     ends = (10, 3, 6, 8)
 
     def draw(rng: np.random.Generator) -> Floats:
         table = np.full((2 * len(ends), 20), math.nan)
         for race in (0, 1):
             arms = rng.standard_normal((5, 10)) + np.linspace(0.0, 30.0, 10)
-            found = differences(arms) + 20.0 * rng.standard_normal((4, 1))
+            d = differences(arms) + 20.0 * rng.standard_normal((4, 1))
             for row, end in enumerate(ends):
-                table[4 * race + row, 10 * race : 10 * race + end] = found[row, :end]
+                table[4 * race + row, 10 * race : 10 * race + end] = d[row, :end]
         return table
 
     assert alarms(dependence, draw) <= 33
@@ -112,16 +112,16 @@ def test_levels_of_arms_and_blocks_are_no_dependence() -> None:
     [((1, 6), 2.576, 2.326), ((1, 20), 1.645, 2.326), ((40, 30), 2.576, 2.326)],
     ids=["too few to tell", "few to tell skewness", "many"],
 )
-def test_few_measurements_are_judged_loosely_and_others_strictly(
+def test_the_limit_is_loose_for_few_measurements_and_strict_for_others(
     shape: tuple[int, int], skewed: float, dependent: float
 ) -> None:
     rng = np.random.default_rng(4)
     loud = quiet = 0
     for _ in range(300):
         x = rng.standard_normal(shape)
-        for found, limit in ((skewness(x), skewed), (dependence(x), dependent)):
-            z = abs(found.z) if found.kind is GuardKind.SKEWNESS else found.z
-            assert (found.alarm is not Alarm.NONE) == (z >= limit)
+        for guard, limit in ((skewness(x), skewed), (dependence(x), dependent)):
+            z = abs(guard.z) if guard.kind is GuardKind.SKEWNESS else guard.z
+            assert (guard.alarm is not Alarm.NONE) == (z >= limit)
             loud, quiet = loud + (z >= limit), quiet + (z < limit)
     assert min(loud, quiet) > 1
 
@@ -130,18 +130,18 @@ def test_few_measurements_are_judged_loosely_and_others_strictly(
 @pytest.mark.parametrize(
     ("series", "least", "most"), [(4, 1.282, 1.6), (8, 1.5, 2.2)], ids=["loose", "between"]
 )
-def test_both_mistakes_about_an_autocorrelation_of_three_tenths_are_as_likely(
+def test_both_mistakes_about_an_autocorrelation_of_three_tenths_are_equally_likely(
     series: int, least: float, most: float
 ) -> None:
-    """Beyond .15 standard errors of the estimate, and not below 1.282."""
+    """The limit is .15 in units of the estimate's standard error, and not below 1.282."""
     rng = np.random.default_rng(4)
-    found = [dependence(rng.standard_normal((series, 20))) for _ in range(300)]
-    assert least <= min(one.z for one in found if one.alarm is not Alarm.NONE) < most
-    assert max(one.z for one in found if one.alarm is Alarm.NONE) < most
+    guards = [dependence(rng.standard_normal((series, 20))) for _ in range(300)]
+    assert least <= min(one.z for one in guards if one.alarm is not Alarm.NONE) < most
+    assert max(one.z for one in guards if one.alarm is Alarm.NONE) < most
 
 
-def test_one_wild_value_is_less_than_a_tail() -> None:
-    """A common tail is seen, the same skewness from a single value is not."""
+def test_an_outlier_counts_less_than_a_tail() -> None:
+    """A heavy tail is detected, the same skewness from a single value is not."""
     rng = np.random.default_rng(4)
     tail, wild = rng.exponential(size=(4, 20)), rng.standard_normal((4, 20))
     wild[0, 0] = 5.0
@@ -160,7 +160,7 @@ def test_statistics_of_one_series() -> None:
     assert skewness(x).value == pytest.approx(float(stats.lmoment(x, order=3, standardize=True)))
     d = x - x.mean()
     lag_one = float((d[1:] * d[:-1]).sum() / (d**2).sum())
-    moran = 23**2 / (25**2 * 24)  # its variance (1948), n = 25; n + 1 times that is the slope
+    moran = 23**2 / (25**2 * 24)  # Moran's variance (1948), n = 25; n + 1 times it is the slope
     assert dependence(x).value == pytest.approx((lag_one + 1 / 25) / (26 * moran))
     line = stats.linregress(np.arange(25), x)
     assert trend(x).value == pytest.approx(24 * line.slope)
@@ -217,7 +217,7 @@ def test_short_and_constant_series_are_left_out() -> None:
 
 
 def test_missing_blocks_do_not_shift_the_others() -> None:
-    """Alternating signs lose their neighbours, not their places."""
+    """Values with alternating signs lose neighbours, not positions."""
     x = np.tile([1.0, -1.0], 10) + np.random.default_rng(1).normal(0.0, 0.01, 20)
     holes = x.copy()
     holes[[4, 11]] = math.nan
@@ -226,7 +226,7 @@ def test_missing_blocks_do_not_shift_the_others() -> None:
     assert trend(holes).value == pytest.approx(trend(x).value, abs=0.2)
 
 
-def test_what_is_said() -> None:
+def test_reasons() -> None:
     rng = np.random.default_rng(2)
     right = skewness(rng.exponential(size=(3, 30)))
     assert right.reason.startswith("the differences lean to the slower side: faster is shown too")
@@ -257,64 +257,64 @@ def test_the_baseline_may_drift_and_depend() -> None:
 
 def test_tests_that_agree() -> None:
     x = np.random.default_rng(1).normal(-0.1, 0.02, 12)
-    found = disagreement(x, threshold=16.37)
-    assert (found.kind, found.alarm, found.n) == (GuardKind.DISAGREEMENT, Alarm.NONE, 12)
-    assert found.value == sign_flip_e_value(-x)
+    guard = disagreement(x, threshold=16.37)
+    assert (guard.kind, guard.alarm, guard.n) == (GuardKind.DISAGREEMENT, Alarm.NONE, 12)
+    assert guard.value == sign_flip_e_value(-x)
     assert disagreement(x * 0.0, threshold=16.37).alarm is Alarm.NONE
     assert disagreement([0.1, 0.1], threshold=16.37).n == 0
 
 
 def test_a_claim_that_only_the_t_type_test_makes() -> None:
-    """A small steady gain first, then a mixed rest: the bet lost what it had won."""
+    """A small steady gain followed by mixed values: the bet loses what it had won."""
     x = np.array([-0.02, -0.08, -0.01, -0.09, 0.03, -0.10, 0.02, -0.09, 0.03, -0.10, 0.02, -0.08])
     e = e_value(-x)
-    found = disagreement(x, threshold=e * 0.99)
+    guard = disagreement(x, threshold=e * 0.99)
     assert sign_flip_e_value(-x) < 10.0
-    assert found.alarm is Alarm.WARN
-    assert found.reason.startswith("the t-type test shows faster, the sign-flip test does not")
+    assert guard.alarm is Alarm.WARN
+    assert guard.reason.startswith("the t-type test shows faster, the sign-flip test does not")
 
 
-def test_a_difference_that_one_wild_value_hides() -> None:
+def test_a_difference_that_an_outlier_hides() -> None:
     x = np.array([0.01] * 11 + [0.6])
-    found = disagreement(x, threshold=16.37)
+    guard = disagreement(x, threshold=16.37)
     assert e_value(x) < 16.37
-    assert found.alarm is Alarm.WARN
-    assert found.reason.startswith("the sign-flip test shows slower, the t-type test does not")
+    assert guard.alarm is Alarm.WARN
+    assert guard.reason.startswith("the sign-flip test shows slower, the t-type test does not")
 
 
 @pytest.mark.slow
 def test_disagreement_catches_lopsided_claims_and_spares_sound_ones() -> None:
-    """At the end of 30 blocks, of claims made on the way: share that the guard warns of."""
+    """The share of claims made within 30 blocks that the guard warns of at the end."""
     rng = np.random.default_rng(6)
 
-    def warned(x: Floats) -> float:
+    def share_warned(x: Floats) -> float:
         claims = [row for row in x if any(e_value(row[:n]) >= 16.37 for n in range(3, 31))]
-        kept = [
+        passes = [
             sign_flip_e_value(row) >= 10.0
             and disagreement(row, threshold=16.37).alarm is Alarm.NONE
             for row in claims
         ]
         assert len(claims) > 30
-        return 1.0 - sum(kept) / len(kept)
+        return 1.0 - sum(passes) / len(passes)
 
-    assert warned(1.0 - rng.exponential(size=(300, 30))) > 0.7
-    assert warned(1.0 + rng.standard_normal((60, 30))) < 0.1
+    assert share_warned(1.0 - rng.exponential(size=(300, 30))) > 0.7
+    assert share_warned(1.0 + rng.standard_normal((60, 30))) < 0.1
 
 
 def test_watch_has_each_guard_once() -> None:
     rng = np.random.default_rng(1)
     none = np.zeros(3, dtype=np.bool_)
-    found = watch(rng.standard_normal((3, 12)), rng.standard_normal(12), twins=none)
-    assert [g.kind for g in found] == [k for k in GuardKind if k is not GuardKind.DISAGREEMENT]
-    assert all(g.reason for g in found)
+    guards = watch(rng.standard_normal((3, 12)), rng.standard_normal(12), twins=none)
+    assert [g.kind for g in guards] == [k for k in GuardKind if k is not GuardKind.DISAGREEMENT]
+    assert all(g.reason for g in guards)
 
 
-def test_twins_tell_of_dependence_only() -> None:
+def test_twins_do_not_count_for_skewness() -> None:
     rng = np.random.default_rng(1)
     x = rng.exponential(size=(3, 20))
-    found = watch(x, rng.standard_normal(20), twins=np.array([True, False, False]))
-    assert found[0] == skewness(x[1:])
-    assert found[1] == dependence(x)
+    guards = watch(x, rng.standard_normal(20), twins=np.array([True, False, False]))
+    assert guards[0] == skewness(x[1:])
+    assert guards[1] == dependence(x)
 
 
 def test_bad_arguments() -> None:

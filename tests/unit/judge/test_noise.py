@@ -1,4 +1,4 @@
-"""What each measure against noise brings, where the truth is known."""
+"""The effect of each noise-reduction measure, on data with known noise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARED, OWN = 0.2, 0.05
 
 
 def arms() -> tuple[Ints, Ints]:
-    """Trial 0 in every block, with three others of a dozen."""
+    """Return trial and block of each arm: trial 0 and three of a dozen others in every block."""
     rng = np.random.default_rng(1)
     trial = [[0, *rng.choice(np.arange(1, 13), ARMS - 1, replace=False)] for _ in range(BLOCKS)]
     block = np.repeat(np.arange(BLOCKS), ARMS)
@@ -28,7 +28,7 @@ def arms() -> tuple[Ints, Ints]:
 
 
 def logs(trial: Ints, block: Ints, seed: int = 2) -> Floats:
-    """Each trial has a mean of its own; a block moves all of its arms."""
+    """Draw log times: each trial has its own mean; a block shifts all of its arms."""
     rng = np.random.default_rng(seed)
     means = rng.normal(0.0, 0.3, (13, 2))
     level = rng.normal(0.0, SHARED, BLOCKS)
@@ -40,66 +40,68 @@ def report(
     first: Floats | None = None, adjustment: Adjustment | None = None, whole: Floats | None = None
 ) -> NoiseReport:
     trial, block = arms()
-    kept = logs(trial, block) if whole is None else whole
-    fitted = adjustment or no_adjustment(2, "no adjustment: nothing is known")
-    found = noise_report(trial, block, kept, kept if first is None else first, WEIGHTS, fitted)
-    assert found is not None
-    return found
+    values = logs(trial, block) if whole is None else whole
+    used = adjustment or no_adjustment(2, "no adjustment: nothing is known")
+    result = noise_report(trial, block, values, values if first is None else first, WEIGHTS, used)
+    assert result is not None
+    return result
 
 
-def variances(found: NoiseReport) -> dict[NoiseMeasure, float]:
-    return {level.measure: level.score for level in found.levels}
+def variances(noise: NoiseReport) -> dict[NoiseMeasure, float]:
+    return {level.measure: level.score for level in noise.levels}
 
 
-def test_pairing_takes_out_what_blocks_have_in_common() -> None:
-    found = report()
-    by = variances(found)
+def test_pairing_removes_noise_common_to_a_block() -> None:
+    noise = report()
+    by = variances(noise)
     own = 2.0 * OWN**2 / 2.0  # of a score of two components of equal weight
     assert by[NoiseMeasure.PAIRED] == pytest.approx(own, rel=0.15)
     assert by[NoiseMeasure.RAW] == pytest.approx(own + 2.0 * SHARED**2, rel=0.25)
     assert by[NoiseMeasure.AGAIN] == by[NoiseMeasure.ADJUSTED] == by[NoiseMeasure.PAIRED]
-    assert found.levels[0].share == 1.0
-    assert found.levels[1].components == pytest.approx((2.0 * OWN**2,) * 2, rel=0.2)
-    assert found.levels[1].sd == pytest.approx(math.sqrt(by[NoiseMeasure.PAIRED]))
-    assert (found.arms, found.freedom) == (BLOCKS * ARMS, BLOCKS * ARMS - BLOCKS - 12)
-    assert found.again == 0
+    assert noise.levels[0].share == 1.0
+    assert noise.levels[1].components == pytest.approx((2.0 * OWN**2,) * 2, rel=0.2)
+    assert noise.levels[1].sd == pytest.approx(math.sqrt(by[NoiseMeasure.PAIRED]))
+    assert (noise.arms, noise.freedom) == (BLOCKS * ARMS, BLOCKS * ARMS - BLOCKS - 12)
+    assert noise.again == 0
 
 
-def test_arms_measured_again_count_as_they_were_at_first_and_as_they_are() -> None:
+def test_arms_measured_again_count_with_their_first_and_their_last_times() -> None:
     trial, block = arms()
-    kept = logs(trial, block)
-    first = kept.copy()
+    values = logs(trial, block)
+    first = values.copy()
     first[7] += 1.0
     first[401] += 1.0
-    found = report(first=first)
-    by = variances(found)
-    assert found.again == 2
+    noise = report(first=first)
+    by = variances(noise)
+    assert noise.again == 2
     assert by[NoiseMeasure.PAIRED] > 1.5 * by[NoiseMeasure.AGAIN]
     assert by[NoiseMeasure.AGAIN] == pytest.approx(variances(report())[NoiseMeasure.PAIRED])
 
 
-def test_an_adjustment_brings_what_it_does_on_blocks_left_out() -> None:
+def test_an_adjustment_counts_with_its_held_out_variance() -> None:
     trial, block = arms()
     rng = np.random.default_rng(5)
     others = np.abs(rng.normal(0.0, 0.3, len(trial)))
-    kept = logs(trial, block) + 0.3 * others[:, None]
+    values = logs(trial, block) + 0.3 * others[:, None]
     base = {int(b): n for n, (t, b) in enumerate(zip(trial, block, strict=True)) if t == 0}
     rows = np.flatnonzero(trial > 0)
     of_base = np.array([base[int(b)] for b in block[rows]])
     covariates = np.full((len(rows), len(COVARIATES)), np.nan)
     covariates[:, COVARIATES.index("others_server")] = others[rows] - others[of_base]
-    observed = Observations(trial[rows], block[rows], kept[rows] - kept[of_base], covariates)
-    fitted = fit_adjustment(observed, WEIGHTS)
-    assert fitted.score.used
-    found = report(adjustment=fitted, whole=kept)
-    by = variances(found)
+    observations = Observations(
+        trial[rows], block[rows], values[rows] - values[of_base], covariates
+    )
+    adjustment = fit_adjustment(observations, WEIGHTS)
+    assert adjustment.score.used
+    noise = report(adjustment=adjustment, whole=values)
+    by = variances(noise)
     clean = variances(report())[NoiseMeasure.PAIRED]
     assert by[NoiseMeasure.ADJUSTED] == pytest.approx(clean, rel=0.15)
     assert by[NoiseMeasure.PAIRED] > 1.8 * clean
-    assert "others" in found.adjustment
+    assert "others" in noise.adjustment
 
 
-def test_too_little_says_nothing() -> None:
+def test_too_little_data_gives_no_report() -> None:
     trial, block = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
     few = noise_report(
         trial, block, np.ones((4, 2)), np.ones((4, 2)), WEIGHTS, no_adjustment(2, "none")

@@ -1,4 +1,4 @@
-"""Two-way residuals: what is left when the levels of blocks and trials are taken off."""
+"""Two-way residuals: values with block and trial effects removed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 from tests.unit.judge.disturbed_arms import OTHERS, World
 from tuner.judge.observations import Observations, Rows
 
-OBSERVED = World().observed(1)
-ROWS = Rows.of(OBSERVED, OBSERVED.logs, np.array([OTHERS]))
+OBSERVATIONS = World().observations(1)
+ROWS = Rows.of(OBSERVATIONS, OBSERVATIONS.logs, np.array([OTHERS]))
 
 
 def levels(rows: Rows) -> np.ndarray:
-    """A column for each block and for each trial."""
+    """Return a design matrix with a column for each block and for each trial."""
     blocks = np.arange(rows.blocks) == rows.block[:, None]
     trials = np.arange(len(rows.numbers)) == rows.trial[:, None]
     return np.concatenate([blocks, trials], axis=1).astype(float)
@@ -22,8 +22,8 @@ def levels(rows: Rows) -> np.ndarray:
 def test_residuals_are_those_of_least_squares() -> None:
     design = levels(ROWS)
     for values in (ROWS.y, ROWS.z):
-        fitted = design @ np.linalg.lstsq(design, values, rcond=None)[0]
-        assert ROWS.within(values) == pytest.approx(values - fitted, abs=1e-7)
+        fit = design @ np.linalg.lstsq(design, values, rcond=None)[0]
+        assert ROWS.within(values) == pytest.approx(values - fit, abs=1e-7)
 
 
 def test_degrees_of_freedom_are_what_the_levels_leave() -> None:
@@ -37,16 +37,16 @@ def test_the_baseline_is_in_every_block() -> None:
     assert (np.diff(ROWS.block) >= 0).all()
 
 
-def test_rows_of_which_a_covariate_is_not_known_are_left_out() -> None:
-    covariates = OBSERVED.covariates.copy()
-    covariates[OBSERVED.block == 3, OTHERS] = np.nan
+def test_rows_without_a_covariate_are_left_out() -> None:
+    covariates = OBSERVATIONS.covariates.copy()
+    covariates[OBSERVATIONS.block == 3, OTHERS] = np.nan
     covariates[0, OTHERS] = np.nan
-    gaps = Observations(OBSERVED.trial, OBSERVED.block, OBSERVED.logs, covariates)
+    gaps = Observations(OBSERVATIONS.trial, OBSERVATIONS.block, OBSERVATIONS.logs, covariates)
     rows = Rows.of(gaps, gaps.logs, np.array([OTHERS]))
     assert rows.blocks == 11
     assert len(rows.trial) == len(ROWS.trial) - 4 - 1
 
 
-def test_none_at_all() -> None:
-    empty = OBSERVED.only(np.zeros(len(OBSERVED.trial), dtype=np.bool_))
+def test_no_observations() -> None:
+    empty = OBSERVATIONS.only(np.zeros(len(OBSERVATIONS.trial), dtype=np.bool_))
     assert Rows.of(empty, empty.logs, np.array([OTHERS])).blocks == 0

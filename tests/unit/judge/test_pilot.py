@@ -1,4 +1,4 @@
-"""The pilot: what it reports of a testbed, when it refuses one, and how often it is wrong."""
+"""The pilot: what it reports about a testbed, when it refuses one, and how often it is wrong."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RULES = PilotRules(
 )
 
 
-def measured(
+def pilot_blocks(
     n: int,
     sd: float | tuple[float, float],
     *,
@@ -53,12 +53,12 @@ def measured(
 
 @pytest.mark.slow
 def test_a_quiet_testbed_is_sound() -> None:
-    found = assess_pilot(measured(12, 0.014), RULES)
-    assert found.outcome is PilotOutcome.SOUND
-    assert found.verdict.outcome is Outcome.EQUIVALENT
-    assert found.verdict.reason.startswith("within 2.0% of itself: ")
-    assert (found.refusals, found.warnings) == ((), ())
-    assert [guard.kind for guard in found.guards] == [
+    pilot = assess_pilot(pilot_blocks(12, 0.014), RULES)
+    assert pilot.outcome is PilotOutcome.SOUND
+    assert pilot.verdict.outcome is Outcome.EQUIVALENT
+    assert pilot.verdict.reason.startswith("within 2.0% of itself: ")
+    assert (pilot.refusals, pilot.warnings) == ((), ())
+    assert [guard.kind for guard in pilot.guards] == [
         GuardKind.DEPENDENCE,
         GuardKind.BASELINE_DEPENDENCE,
         GuardKind.BASELINE_DRIFT,
@@ -66,26 +66,26 @@ def test_a_quiet_testbed_is_sound() -> None:
 
 
 @pytest.mark.slow
-def test_noise_is_told_apart_by_component_and_by_what_pairing_takes_out() -> None:
+def test_noise_is_reported_by_component_and_with_and_without_pairing() -> None:
     levels = np.random.default_rng(1).normal(0.0, 0.2, 200)
-    found = assess_pilot(
-        measured(200, (0.02, 0.05), levels=levels.tolist()), replace(RULES, max_blocks=200)
+    pilot = assess_pilot(
+        pilot_blocks(200, (0.02, 0.05), levels=levels.tolist()), replace(RULES, max_blocks=200)
     )
-    small, large = found.components
+    small, large = pilot.components
     assert (small.name, large.name) == ("small-read", "large-write")
     assert small.sd_difference == pytest.approx(0.02 * math.sqrt(2), rel=0.15)
     assert large.sd_difference == pytest.approx(0.05 * math.sqrt(2), rel=0.15)
     assert large.cv_within == pytest.approx(0.05, rel=0.15)
     assert large.cv == pytest.approx(0.2, rel=0.2)
     both = math.hypot(0.6 * 0.02, 0.4 * 0.05) * math.sqrt(2)
-    assert found.noise.sd_difference == pytest.approx(both, rel=0.15)
+    assert pilot.noise.sd_difference == pytest.approx(both, rel=0.15)
 
 
 def test_outlook_is_the_power_of_the_certification_that_fits() -> None:
-    found = assess_pilot(measured(12, 0.02), RULES)
-    outlook, sd = found.outlook, found.noise.sd_difference
+    pilot = assess_pilot(pilot_blocks(12, 0.02), RULES)
+    outlook, sd = pilot.outlook, pilot.noise.sd_difference
     assert outlook.run_s == 60.0
-    # A quarter of 10 h holds 75 pairs; 30 are enough. The rest holds 75 blocks of 6.
+    # A quarter of 10 h fits 75 pairs; 30 are enough. The rest fits 75 blocks of 6.
     assert (outlook.certify_blocks, outlook.search_blocks) == (30, 75)
     assert outlook.detectable == pytest.approx(math.expm1(detectable_effect(30, 0.025) * sd))
     ahead = prospect(math.log1p(0.02) / sd, 30, 0.025)
@@ -95,7 +95,7 @@ def test_outlook_is_the_power_of_the_certification_that_fits() -> None:
 
 
 def test_a_small_budget_certifies_less_and_a_tiny_one_nothing() -> None:
-    blocks = measured(12, 0.014)
+    blocks = pilot_blocks(12, 0.014)
     small = assess_pilot(blocks, replace(RULES, budget_s=12 * 480.0)).outlook
     assert small.certify_blocks == 12
     assert small.detectable > assess_pilot(blocks, RULES).outlook.detectable
@@ -105,16 +105,16 @@ def test_a_small_budget_certifies_less_and_a_tiny_one_nothing() -> None:
     assert tiny.refusals == ("the budget leaves 1 block to certification, 3 needed at least",)
 
 
-def test_a_floor_is_chosen_and_warned_of_where_nothing_can_be_certified() -> None:
-    tiny = assess_pilot(measured(12, 0.014), replace(RULES, budget_s=900.0, floor=None))
+def test_a_floor_is_chosen_with_a_warning_if_nothing_can_be_certified() -> None:
+    tiny = assess_pilot(pilot_blocks(12, 0.014), replace(RULES, budget_s=900.0, floor=None))
     assert tiny.outcome is PilotOutcome.REFUSED
     assert (tiny.outlook.floor.floor, tiny.outlook.floor.chance) == (FLOORS[-1], 0.0)
     assert tiny.outlook.floor.reason in tiny.warnings
     assert "not even a floor of 50.0% is likely to be shown in 1 block" in tiny.outlook.floor.reason
 
 
-def test_a_floor_is_chosen_for_the_blocks_that_the_measurements_hold() -> None:
-    blocks, auto = measured(12, 0.07), replace(RULES, floor=None)
+def test_a_floor_is_chosen_for_the_blocks_that_the_measurements_allow() -> None:
+    blocks, auto = pilot_blocks(12, 0.07), replace(RULES, floor=None)
     free = assess_pilot(blocks, auto)
     # A quarter of 32 measurements: 4 blocks of 2.
     limited = assess_pilot(blocks, replace(auto, budget_measurements=32))
@@ -129,8 +129,8 @@ def test_a_floor_is_chosen_for_the_blocks_that_the_measurements_hold() -> None:
     assert none.outlook.floor.reason in none.warnings
 
 
-def test_a_given_floor_is_judged_by_the_time_alone() -> None:
-    blocks = measured(12, 0.04)
+def test_an_explicit_floor_is_judged_by_the_time_budget_alone() -> None:
+    blocks = pilot_blocks(12, 0.04)
     free, limited = (
         assess_pilot(blocks, replace(RULES, budget_measurements=most)) for most in (None, 32)
     )
@@ -138,7 +138,7 @@ def test_a_given_floor_is_judged_by_the_time_alone() -> None:
 
 
 def test_noise_alone_is_no_reason_to_refuse() -> None:
-    noisy = measured(20, 0.1, seed=3)
+    noisy = pilot_blocks(20, 0.1, seed=3)
     early = assess_pilot(noisy[:4], RULES)
     assert early.outcome is PilotOutcome.UNDECIDED
     assert early.refusals == ()
@@ -151,78 +151,80 @@ def test_noise_alone_is_no_reason_to_refuse() -> None:
 
 @pytest.mark.slow
 def test_sound_testbeds_are_seldom_refused_whatever_their_noise() -> None:
-    """400 pilots of 20 blocks: at most 5% refused; 5% + 3 standard errors are 33."""
+    """400 pilots of 20 blocks: at most 5% are refused; 5% plus 3 standard errors are 33."""
     for noise in (0.01, 0.2):
-        pilots = [assess_pilot(measured(20, noise, seed=seed), RULES) for seed in range(200)]
+        pilots = [assess_pilot(pilot_blocks(20, noise, seed=seed), RULES) for seed in range(200)]
         refused = sum(p.outcome is PilotOutcome.REFUSED for p in pilots)
         assert refused <= 20
 
 
 def test_a_baseline_that_differs_from_itself_is_refused() -> None:
-    found = assess_pilot(measured(12, 0.014, difference=0.05), RULES)
-    assert found.outcome is PilotOutcome.REFUSED
-    assert found.refusals[0].startswith("the baseline differs from itself: ")
-    assert "faster than itself" in found.refusals[0]
+    pilot = assess_pilot(pilot_blocks(12, 0.014, difference=0.05), RULES)
+    assert pilot.outcome is PilotOutcome.REFUSED
+    assert pilot.refusals[0].startswith("the baseline differs from itself: ")
+    assert "faster than itself" in pilot.refusals[0]
 
 
 def test_strong_dependence_is_refused() -> None:
-    """D that swings slowly: one label does well for some blocks, then the other."""
+    """D oscillates slowly: one label is faster for some blocks, then the other."""
     swing = 0.05 * np.sin(np.arange(40) / 3.0)
     blocks = [
         replace(block, b_s=tuple(t * math.exp(swing[i]) for t in block.b_s))
-        for i, block in enumerate(measured(40, 0.003))
+        for i, block in enumerate(pilot_blocks(40, 0.003))
     ]
-    found = assess_pilot(blocks, replace(RULES, max_blocks=40))
-    assert found.outcome is PilotOutcome.REFUSED
-    assert any(g.kind is GuardKind.DEPENDENCE and g.alarm is Alarm.REFUSE for g in found.guards)
-    assert any("depend on those of the block before" in refusal for refusal in found.refusals)
+    pilot = assess_pilot(blocks, replace(RULES, max_blocks=40))
+    assert pilot.outcome is PilotOutcome.REFUSED
+    assert any(g.kind is GuardKind.DEPENDENCE and g.alarm is Alarm.REFUSE for g in pilot.guards)
+    assert any("depend on those of the block before" in refusal for refusal in pilot.refusals)
 
 
-def test_drift_is_shown_and_does_no_harm() -> None:
-    found = assess_pilot(measured(15, 0.014, levels=np.linspace(0.0, 0.3, 15).tolist()), RULES)
-    assert found.outcome is PilotOutcome.SOUND
-    assert found.guards[2].value == pytest.approx(0.3, abs=0.03)
-    assert found.guards[1].value > 0.4
-    assert found.warnings == ()
+def test_drift_is_reported_and_does_no_harm() -> None:
+    pilot = assess_pilot(pilot_blocks(15, 0.014, levels=np.linspace(0.0, 0.3, 15).tolist()), RULES)
+    assert pilot.outcome is PilotOutcome.SOUND
+    assert pilot.guards[2].value == pytest.approx(0.3, abs=0.03)
+    assert pilot.guards[1].value > 0.4
+    assert pilot.warnings == ()
 
 
 def test_warm_up_within_blocks_and_before_them() -> None:
-    found = assess_pilot(measured(15, 0.014, first=0.1), RULES)
-    assert found.warm_up.shown
-    assert found.warm_up.position == pytest.approx(0.1, abs=0.02)
-    assert found.warm_up.position in found.warm_up.interval
-    assert found.warm_up.reason.startswith("the first run of a block is ")
-    assert found.warm_up.reason in found.warnings
-    cold = assess_pilot(measured(15, 0.014, levels=[0.4] + [0.0] * 14), RULES)
+    pilot = assess_pilot(pilot_blocks(15, 0.014, first=0.1), RULES)
+    assert pilot.warm_up.shown
+    assert pilot.warm_up.position == pytest.approx(0.1, abs=0.02)
+    assert pilot.warm_up.position in pilot.warm_up.interval
+    assert pilot.warm_up.reason.startswith("the first run of a block is ")
+    assert pilot.warm_up.reason in pilot.warnings
+    cold = assess_pilot(pilot_blocks(15, 0.014, levels=[0.4] + [0.0] * 14), RULES)
     assert cold.warm_up.first_block == pytest.approx(0.4, abs=0.03)
     assert cold.warm_up.reason.startswith("the first block is 4")
-    assert not assess_pilot(measured(15, 0.014), RULES).warm_up.shown
+    assert not assess_pilot(pilot_blocks(15, 0.014), RULES).warm_up.shown
 
 
 @pytest.mark.slow
 def test_sound_testbeds_are_seldom_refused_and_biased_ones_never_sound() -> None:
-    """100 sound pilots of up to 20 blocks: refused in 1 of 100 for a difference, 2 for dependence.
+    """100 sound pilots of up to 20 blocks: 1 of 100 refused for a difference, 2 for dependence.
 
-    100 of a baseline that is delta slower than itself: shown equivalent in at most 5 of 100 (three
+    100 with a baseline that is delta slower than itself: at most 5 of 100 shown equivalent (three
     deviations: 6.5 more).
     """
 
-    def ended(seed: int, difference: float) -> Pilot:
-        blocks = measured(20, 0.014, seed=seed, difference=difference)
+    def final_pilot(seed: int, difference: float) -> Pilot:
+        blocks = pilot_blocks(20, 0.014, seed=seed, difference=difference)
         for n in (5, 10, 15):
-            found = assess_pilot(blocks[:n], RULES)
-            if found.outcome is not PilotOutcome.UNDECIDED:
-                return found
+            pilot = assess_pilot(blocks[:n], RULES)
+            if pilot.outcome is not PilotOutcome.UNDECIDED:
+                return pilot
         return assess_pilot(blocks, RULES)
 
-    refused = sum(ended(seed, 0.0).outcome is PilotOutcome.REFUSED for seed in range(100))
-    sound = sum(ended(seed, math.log(1.02)).outcome is PilotOutcome.SOUND for seed in range(100))
+    refused = sum(final_pilot(seed, 0.0).outcome is PilotOutcome.REFUSED for seed in range(100))
+    sound = sum(
+        final_pilot(seed, math.log(1.02)).outcome is PilotOutcome.SOUND for seed in range(100)
+    )
     assert refused <= 8
     assert sound <= 11
 
 
 def test_bad_arguments() -> None:
-    blocks = measured(5, 0.01)
+    blocks = pilot_blocks(5, 0.01)
     with pytest.raises(ValueError, match="at least 3 blocks, got 2"):
         assess_pilot(blocks[:2], RULES)
     with pytest.raises(ValueError, match="block 5: need 2 component times a run"):
@@ -230,7 +232,7 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="above 0 s"):
         assess_pilot([*blocks, PilotBlock((0.0, 1.0), (1.0, 2.0), True, 1.0)], RULES)
     with pytest.raises(ValueError, match="more than 0 s"):
-        assess_pilot(measured(5, 0.01, duration_s=0.0), RULES)
+        assess_pilot(pilot_blocks(5, 0.01, duration_s=0.0), RULES)
     with pytest.raises(ValueError, match="component names"):
         replace(RULES, components=("one",))
     for bad in (

@@ -1,4 +1,4 @@
-"""Planning figures against plain simulation and against the figures that the design promises."""
+"""Planning figures against plain simulation and against the documented figures."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tuner.judge.thresholds import threshold
 )
 def test_design_figures(percent: float, power: float, blocks: float) -> None:
     """Blocks and power at sd(D) = 1.98%, one-sided .05, at most 30 blocks."""
-    found = prospect(math.log1p(percent / 100.0) / 0.0198, 30, 0.05)
-    assert found.power == pytest.approx(power, abs=0.01)
-    assert found.mean_blocks == pytest.approx(blocks, abs=0.06)
+    forecast = prospect(math.log1p(percent / 100.0) / 0.0198, 30, 0.05)
+    assert forecast.power == pytest.approx(power, abs=0.01)
+    assert forecast.mean_blocks == pytest.approx(blocks, abs=0.06)
 
 
 @pytest.mark.parametrize("effect", [0.0, 0.5, 1.0])
@@ -30,20 +30,20 @@ def test_against_plain_simulation(effect: float) -> None:
     """4,000 paths of 20: the power within three of its standard errors (.008 at most)."""
     x = np.random.default_rng(12).standard_normal((4000, 20)) + effect
     reached = e_values(x)[:, 2:] >= threshold(0.025, 20)
-    taken = np.where(reached.any(axis=1), 3 + reached.argmax(axis=1), 20)
-    found = prospect(effect, 20, 0.025)
-    assert found.power == pytest.approx(float(reached.any(axis=1).mean()), abs=3 * 0.008)
-    assert found.mean_blocks == pytest.approx(float(taken.mean()), abs=0.35)
+    blocks = np.where(reached.any(axis=1), 3 + reached.argmax(axis=1), 20)
+    forecast = prospect(effect, 20, 0.025)
+    assert forecast.power == pytest.approx(float(reached.any(axis=1).mean()), abs=3 * 0.008)
+    assert forecast.mean_blocks == pytest.approx(float(blocks.mean()), abs=0.35)
 
 
 @pytest.mark.slow
 def test_power_by_each_look_against_plain_simulation() -> None:
     """4,000 paths of 20: every look within four standard errors (.008 at most)."""
     effects = np.array([0.0, 0.5, 1.0, 3.0])
-    found = power_by(effects, 15, 20, 0.01)
-    assert found.shape == (4, 13)
+    power = power_by(effects, 15, 20, 0.01)
+    assert power.shape == (4, 13)
     x = np.random.default_rng(4).standard_normal((4000, 20))
-    for effect, by_look in zip(effects, found, strict=True):
+    for effect, by_look in zip(effects, power, strict=True):
         reached = e_values(x + effect)[:, 2:15] >= threshold(0.01, 20)
         shares = np.maximum.accumulate(reached, axis=1).mean(axis=0)
         assert by_look == pytest.approx(shares, abs=4 * 0.008)
@@ -79,7 +79,7 @@ def test_larger_effects_are_found_sooner(effect: float, more: float) -> None:
 
 def test_too_few_blocks_show_nothing() -> None:
     assert detectable_effect(2, 0.025) == math.inf
-    # Three equal differences do not come to a threshold of 1/alpha = 1e6.
+    # Three equal differences do not reach a threshold of 1/alpha = 1e6.
     assert detectable_effect(3, 1e-6) == math.inf
     assert prospect(math.inf, 3, 0.025).power == 1.0
 

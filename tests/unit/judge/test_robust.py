@@ -1,4 +1,4 @@
-"""The sign-flip bet: exactness over all signs, its bound, its numbers."""
+"""The sign-flip bet: exactness over all signs, its bound, its values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ sizes = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=7)
 
 @given(sizes)
 def test_mean_over_all_signs_is_one(x: list[float]) -> None:
-    """Exact under fair signs, whatever the sizes: the definition of a fair bet."""
+    """Exact under fair signs, whatever the magnitudes: the definition of a fair bet."""
     signs = np.array(list(itertools.product([1.0, -1.0], repeat=len(x))))
     assert sign_flip_e_values(signs * np.array(x))[:, -1].mean() == pytest.approx(1.0)
 
@@ -51,7 +51,7 @@ def test_zeros_and_nothing_are_no_evidence() -> None:
 
 
 def test_heavy_tails_keep_the_error() -> None:
-    """4,000 paths of symmetric Cauchy: P(ever E >= 20) <= .05; error .0034 (one sd) at .05."""
+    """4,000 paths of symmetric Cauchy: P(ever E >= 20) <= .05; standard error .0034 at .05."""
     x = np.random.default_rng(8).standard_cauchy((4000, 25))
     assert 0.002 < float((sign_flip_e_values(x) >= 20.0).any(axis=1).mean()) < 0.05
 

@@ -1,4 +1,4 @@
-"""Scores and differences: geometric means, margins, refusals."""
+"""Scores and differences: geometric means, margins, invalid arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The look for differences between testbeds: right as often as it says, and not blind."""
+"""The test for differences between testbeds: its error rate and its power."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ NAMES = ("a", "b", "c", "d")
 def differences(
     rng: np.random.Generator, trials: int, blocks: int, off: float = 0.0
 ) -> dict[int, dict[str, list[float]]]:
-    """Of trials that share their baseline runs; the first one is off on the first testbed."""
+    """Draw differences of trials that share baseline runs; trial 1 is off on the first testbed."""
     baseline = rng.standard_normal((len(NAMES), blocks))
-    found = {}
+    by_trial = {}
     for trial in range(1, trials + 1):
         values = (rng.standard_normal((len(NAMES), blocks)) - baseline) / np.sqrt(2.0)
         values[0] += off if trial == 1 else 0.0
-        found[trial] = dict(zip(NAMES, values.tolist(), strict=True))
-    return found
+        by_trial[trial] = dict(zip(NAMES, values.tolist(), strict=True))
+    return by_trial
 
 
-def test_it_is_the_one_way_analysis_of_variance() -> None:
+def test_the_p_value_is_that_of_one_way_analysis_of_variance() -> None:
     rng = np.random.default_rng(5)
     for sizes in ((2, 2), (3, 5, 2), (8, 8, 8, 9)):
         groups = [rng.standard_normal(size) for size in sizes]
@@ -35,24 +35,24 @@ def test_it_is_the_one_way_analysis_of_variance() -> None:
 @pytest.mark.parametrize(("trials", "blocks"), [(1, 2), (1, 5), (4, 5)])
 def test_alike_testbeds_are_seldom_warned_about(trials: int, blocks: int) -> None:
     rng = np.random.default_rng(1)
-    found = [between_testbeds(differences(rng, trials, blocks)) for _ in range(2000)]
-    warned = sum(effect is not None and effect.shown for effect in found)
-    assert warned <= 2000 * ALPHA + 3.0 * (2000 * ALPHA) ** 0.5
+    effects = [between_testbeds(differences(rng, trials, blocks)) for _ in range(2000)]
+    warnings = sum(effect is not None and effect.shown for effect in effects)
+    assert warnings <= 2000 * ALPHA + 3.0 * (2000 * ALPHA) ** 0.5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("trials", "off", "least"), [(1, 2.0, 0.52), (4, 2.0, 0.30), (4, 3.0, 0.8)]
 )
-def test_what_differs_is_found_as_often_as_said(trials: int, off: float, least: float) -> None:
+def test_power_is_as_documented(trials: int, off: float, least: float) -> None:
     rng = np.random.default_rng(2)
-    found = [between_testbeds(differences(rng, trials, 5, off)) for _ in range(1000)]
-    shown = [effect for effect in found if effect is not None and effect.shown]
-    assert len(shown) >= 1000 * least
-    assert sum(effect.trial == 1 for effect in shown) > 0.97 * len(shown)
+    effects = [between_testbeds(differences(rng, trials, 5, off)) for _ in range(1000)]
+    warnings = [effect for effect in effects if effect is not None and effect.shown]
+    assert len(warnings) >= 1000 * least
+    assert sum(effect.trial == 1 for effect in warnings) > 0.97 * len(warnings)
 
 
-def test_what_it_says() -> None:
+def test_reason() -> None:
     odd = {"hall": [0.001, -0.001, 0.0], "cellar": [-0.2, -0.201, -0.199]}
     effect = between_testbeds({3: odd, 2: {"hall": [0.0, 0.1], "cellar": [0.1, 0.0]}})
     assert effect is not None
@@ -61,7 +61,7 @@ def test_what_it_says() -> None:
     assert "what they show of trial 3: 22.1% faster on cellar, 0.0% slower on hall" in effect.reason
 
 
-def test_too_little_says_nothing() -> None:
+def test_too_little_data_gives_none() -> None:
     assert between_testbeds({}) is None
     assert between_testbeds({1: {"a": [0.1, 0.2]}}) is None
     assert between_testbeds({1: {"a": [0.1, 0.2], "b": [0.3]}}) is None

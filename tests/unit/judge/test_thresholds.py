@@ -1,4 +1,4 @@
-"""Thresholds: the table, what lies off it, and the simulation behind it."""
+"""Thresholds: the table, values between its columns, and the simulation behind it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_table() -> None:
     assert threshold(0.0125, 30) == 32.4
 
 
-def test_horizon_is_rounded_up_and_ville_beyond() -> None:
+def test_the_horizon_is_rounded_up_and_ville_applies_beyond_the_last() -> None:
     assert threshold(0.05, 3) == threshold(0.05, 10)
     assert threshold(0.05, 11) == threshold(0.05, 20)
     assert threshold(0.05, 31) == threshold(0.05, 50)
@@ -49,20 +49,20 @@ def test_stricter_alpha_never_lowers_it(alpha: float, ratio: float, max_n: int |
 @pytest.mark.parametrize("max_n", [10, 30])
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_simulation_reproduces_the_table(alpha: float, max_n: int) -> None:
-    """Four standard errors of both: the simulation's, and 10^6 null paths' for the table."""
-    found = simulate_threshold(alpha, max_n, paths=15_000, seed=7)
+    """Within four combined standard errors of the simulation and of the table's 10^6 null paths."""
+    simulation = simulate_threshold(alpha, max_n, paths=15_000, seed=7)
     table = CALIBRATED[max_n][ALPHAS.index(alpha)]
     table_error = table / math.sqrt(1e6 * alpha)
-    assert found.standard_error < 0.02 * found.value
-    assert abs(found.value - table) < 4.0 * math.hypot(found.standard_error, table_error)
+    assert simulation.standard_error < 0.02 * simulation.value
+    assert abs(simulation.value - table) < 4.0 * math.hypot(simulation.standard_error, table_error)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.19, 0.12, 0.09, 0.0304, 0.0076, 0.0019, 0.0009, 1e-5])
 def test_off_the_columns_the_error_stays_below_alpha(alpha: float) -> None:
-    found = simulate_threshold(alpha, 30, paths=15_000, seed=7)
-    assert threshold(alpha, 30) > found.value - 2.0 * found.standard_error
-    assert threshold(alpha, 30) < 1.3 * found.value
+    simulation = simulate_threshold(alpha, 30, paths=15_000, seed=7)
+    assert threshold(alpha, 30) > simulation.value - 2.0 * simulation.standard_error
+    assert threshold(alpha, 30) < 1.3 * simulation.value
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def test_plain_null_paths_agree_with_the_simulation() -> None:
     assert crossed == pytest.approx(0.05, abs=4 * 0.0013)
 
 
-def test_simulation_follows_its_seed() -> None:
+def test_the_simulation_is_determined_by_its_seed() -> None:
     one, two = (simulate_threshold(0.05, 10, paths=2000, seed=5) for _ in range(2))
     assert one == two
     assert one != simulate_threshold(0.05, 10, paths=2000, seed=6)

@@ -1,4 +1,4 @@
-"""Two samples: both tests against the textbook, what a claim needs, and error rates."""
+"""Two samples: both tests against the textbook, the requirements of a claim, and error rates."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ samples = st.lists(st.integers(1, 200).map(float), min_size=3, max_size=6)
 @pytest.mark.slow
 @given(samples, samples, st.sampled_from([0.01, 0.05, 0.2]))
 def test_against_the_textbook(x: list[float], y: list[float], alpha: float) -> None:
-    found = compare_samples(x, y, alpha=alpha)
+    comparison = compare_samples(x, y, alpha=alpha)
     logs = [np.log(np.array(v)) for v in (x, y)]
     if max(np.ptp(v) for v in logs) > 0.0:
         a, b = logs
         test = stats.ttest_ind_from_stats(
             b.mean(), b.std(ddof=1), b.size, a.mean(), a.std(ddof=1), a.size, equal_var=False
         )
-        assert found.p_value == pytest.approx(float(test.pvalue), abs=1e-9)
-        assert (0.0 in found.interval) == (found.p_value >= alpha)
-    assert found.method == WELCH_OF_LOGS
-    assert math.exp(found.estimate) == pytest.approx(stats.gmean(y) / stats.gmean(x))
+        assert comparison.p_value == pytest.approx(float(test.pvalue), abs=1e-9)
+        assert (0.0 in comparison.interval) == (comparison.p_value >= alpha)
+    assert comparison.method == WELCH_OF_LOGS
+    assert math.exp(comparison.estimate) == pytest.approx(stats.gmean(y) / stats.gmean(x))
 
 
 @pytest.mark.slow
 @given(samples, samples)
 def test_permutation_is_over_all_splits(x: list[float], y: list[float]) -> None:
-    found = compare_samples(x, y)
+    comparison = compare_samples(x, y)
     pooled = np.log(np.array(x + y))
     pooled -= pooled.mean()
     sums = [sum(split) for split in itertools.combinations(pooled.tolist(), len(x))]
-    seen = float(pooled[: len(x)].sum())
-    tails = (sum(s >= seen - 1e-7 for s in sums), sum(s <= seen + 1e-7 for s in sums))
+    actual = float(pooled[: len(x)].sum())
+    tails = (sum(s >= actual - 1e-7 for s in sums), sum(s <= actual + 1e-7 for s in sums))
     share = min(1.0, 2 * min(tails) / len(sums))
-    assert found.p_robust == pytest.approx(share)
-    assert found.robust_floor <= share
+    assert comparison.p_robust == pytest.approx(share)
+    assert comparison.robust_floor <= share
 
 
 @pytest.mark.parametrize(
@@ -67,16 +67,16 @@ def test_permutation_is_over_all_splits(x: list[float], y: list[float]) -> None:
     ],
 )
 def test_permutation_of_published_values(label: str, p: float) -> None:
-    """Of the means themselves: taken below 0, where there are no logarithms."""
+    """On the plain scale: the values are shifted below 0, where there are no logarithms."""
     (result,) = [r for r in results() if r.other.label == label]
     assert result.reference.values is not None
     assert result.other.values is not None
-    found = compare_samples(
+    comparison = compare_samples(
         [v - 1000.0 for v in result.reference.values], [v - 1000.0 for v in result.other.values]
     )
-    assert found.method == WELCH
-    assert not found.relative
-    assert found.p_robust == pytest.approx(p)
+    assert comparison.method == WELCH
+    assert not comparison.relative
+    assert comparison.p_robust == pytest.approx(p)
 
 
 @pytest.mark.slow
@@ -98,33 +98,35 @@ def test_many_values_are_split_at_random_and_very_many_not_at_all() -> None:
 
 def test_a_claim_needs_both_tests() -> None:
     x = (10.0, 10.1, 9.9, 10.05, 9.95, 10.0)
-    shown = compare_samples(x, [v * 1.1 for v in x])
-    assert claims([shown])[0].direction is Direction.HIGHER
+    clear = compare_samples(x, [v * 1.1 for v in x])
+    assert claims([clear])[0].direction is Direction.HIGHER
     assert claims([compare_samples(x, [v * 0.9 for v in x])])[0].direction is Direction.LOWER
     assert claims([compare_samples(x, x)])[0].direction is Direction.NOT_SHOWN
-    doubted = replace(shown, p_robust=0.2)
-    (claim,) = claims([doubted])
+    doubtful = replace(clear, p_robust=0.2)
+    (claim,) = claims([doubtful])
     assert claim.direction is Direction.NOT_SHOWN
     assert (claim.robust, claim.agree, claim.p_value) == (True, False, 0.2)
-    alone = replace(shown, p_value=0.2)
+    alone = replace(clear, p_value=0.2)
     assert claims([alone])[0].direction is Direction.NOT_SHOWN
 
 
-def test_where_the_robust_test_cannot_speak_the_other_decides() -> None:
-    """Three against three give no smaller p-value than 2 of 20 splits."""
-    found = compare_samples((10.0, 10.1, 9.9), (11.0, 11.1, 10.9))
-    assert found.p_robust == found.robust_floor == pytest.approx(0.1)
-    (claim,) = claims([found])
+def test_if_the_robust_test_cannot_reach_the_level_the_other_decides() -> None:
+    """With three values against three, the smallest p-value is 2 of 20 splits."""
+    comparison = compare_samples((10.0, 10.1, 9.9), (11.0, 11.1, 10.9))
+    assert comparison.p_robust == comparison.robust_floor == pytest.approx(0.1)
+    (claim,) = claims([comparison])
     assert (claim.direction, claim.robust, claim.agree) == (Direction.HIGHER, False, True)
-    assert claim.p_value == found.p_value
-    # At a level that it can reach, it has its say.
-    assert claims([found], alpha=0.2)[0].p_value == pytest.approx(0.1)
+    assert claim.p_value == comparison.p_value
+    # At a level that it can reach, it counts.
+    assert claims([comparison], alpha=0.2)[0].p_value == pytest.approx(0.1)
 
 
-def test_correction_is_holm_of_what_the_claims_rest_on() -> None:
+def test_correction_is_holm_of_the_p_values_of_the_claims() -> None:
     x = np.random.default_rng(2).normal(100.0, 2.0, (4, 9))
-    found = [compare_samples(x[0], v + shift) for v, shift in zip(x[1:], (0, 3, 8), strict=True)]
-    plain, corrected = claims(found), claims(found, correct=True)
+    comparisons = [
+        compare_samples(x[0], v + shift) for v, shift in zip(x[1:], (0, 3, 8), strict=True)
+    ]
+    plain, corrected = claims(comparisons), claims(comparisons, correct=True)
     order = sorted(range(3), key=lambda i: plain[i].p_value)
     least = order[0]
     assert corrected[least].p_value == pytest.approx(3 * plain[least].p_value)
@@ -133,10 +135,10 @@ def test_correction_is_holm_of_what_the_claims_rest_on() -> None:
 
 
 def test_no_spread_leaves_the_permutation_test() -> None:
-    found = compare_samples((5.0,) * 4, (6.0,) * 4)
-    assert (found.interval.lower, found.interval.upper) == (-math.inf, math.inf)
-    assert found.p_value == found.p_robust == pytest.approx(2 / 70)
-    assert claims([found])[0].direction is Direction.HIGHER
+    comparison = compare_samples((5.0,) * 4, (6.0,) * 4)
+    assert (comparison.interval.lower, comparison.interval.upper) == (-math.inf, math.inf)
+    assert comparison.p_value == comparison.p_robust == pytest.approx(2 / 70)
+    assert claims([comparison])[0].direction is Direction.HIGHER
     same = compare_samples((5.0,) * 3, (5.0,) * 3)
     assert claims([same])[0].direction is Direction.NOT_SHOWN
 
@@ -149,15 +151,15 @@ differences = st.lists(
 @pytest.mark.slow
 @given(differences)
 def test_paired_interval_and_test_agree(d: list[float]) -> None:
-    found = compare_paired(d)
-    assert (found.method, found.paired) == (PAIRED, True)
-    if abs(found.p_value - 0.05) > 1e-9:
-        assert (found.p_value < 0.05) == (0.0 not in found.interval)
+    comparison = compare_paired(d)
+    assert (comparison.method, comparison.paired) == (PAIRED, True)
+    if abs(comparison.p_value - 0.05) > 1e-9:
+        assert (comparison.p_value < 0.05) == (0.0 not in comparison.interval)
     same = compare_paired([0.1] * len(d))
-    assert same.p_robust == found.robust_floor == same.robust_floor
+    assert same.p_robust == comparison.robust_floor == same.robust_floor
 
 
-def test_paired_finds_what_noise_in_common_hides() -> None:
+def test_pairing_shows_a_difference_that_common_noise_hides() -> None:
     rng = np.random.default_rng(4)
     base = np.exp(rng.normal(3.0, 0.3, 12))
     other = base * np.exp(rng.normal(-0.05, 0.01, 12))
@@ -169,7 +171,7 @@ def test_paired_finds_what_noise_in_common_hides() -> None:
 
 @pytest.mark.slow
 def test_wrong_claims_are_rare_in_heavy_tails() -> None:
-    """2,000 pairs of samples of 6 without a difference: at most .05 claims, .005 is one sd."""
+    """2,000 pairs of samples of 6 without a difference: at most .05 claims; standard error .005."""
     rng = np.random.default_rng(5)
     wrong = 0
     for _ in range(2000):

@@ -1,4 +1,4 @@
-"""Verdicts: outcomes, their precedence, and the sentence a person reads."""
+"""Verdicts: outcomes, their precedence, and the displayed sentence."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_percentages_are_symmetric_and_bounded() -> None:
 
 @pytest.mark.slow
 def test_error_of_a_single_look_and_of_many() -> None:
-    """1,500 null series, looked at from 3 to 10: better or worse in .05; error .0056 (one sd)."""
+    """1,500 null series, looks at 4, 7 and 10: wrong in less than .05; standard error .0056."""
     rng = np.random.default_rng(4)
     wrong = 0
     for x in rng.normal(0.0, 0.05, (1500, 10)):

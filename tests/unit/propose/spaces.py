@@ -1,4 +1,4 @@
-"""The OpenAFS spaces for tests of proposals, whole and narrowed, on a host of a fixed size."""
+"""The OpenAFS spaces for tests of proposals, complete and narrowed, on a host of fixed size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FACTS = {
 }
 SERVER = search_spaces.load("openafs-fileserver-1.8")
 CLIENT = search_spaces.load("openafs-cache-manager-fuse-1.8")
-#: Three parameters: two on a logarithmic scale or a plain one, and a word or a flag.
+#: Narrowed spaces with three parameters in total, on logarithmic and plain scales.
 SMALL_SERVER = SERVER.narrow(only=("threads", "dir_buffers"))
 SMALL_CLIENT = CLIENT.narrow(only=("daemons",))
 

@@ -1,4 +1,4 @@
-"""Candidates: always valid, whatever they are made from, and the same for the same seed."""
+"""Candidates: always valid, whatever they are derived from, and the same for the same seed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def check_valid(configuration: Configuration) -> None:
 
 
 @pytest.mark.parametrize("seed", ["1", "2", "3"])
-def test_all_are_valid_on_the_whole_spaces(seed: str) -> None:
-    made = Candidates(tunables(), seed)
-    drawn = made.random(200)
-    roots = [Configuration(), *drawn[:5]]
-    changed = made.changed(roots, drawn, 300)
-    for configuration in [*drawn, *changed, *made.changed(changed[:9], changed, 200)]:
+def test_all_are_valid_on_the_complete_spaces(seed: str) -> None:
+    candidates = Candidates(tunables(), seed)
+    draws = candidates.random(200)
+    roots = [Configuration(), *draws[:5]]
+    changed = candidates.changed(roots, draws, 300)
+    for configuration in [*draws, *changed, *candidates.changed(changed[:9], changed, 200)]:
         check_valid(configuration)
-    assert len(set(drawn)) > 150
+    assert len(set(draws)) > 150
     assert len(set(changed)) > 100
 
 
@@ -32,25 +32,25 @@ def test_same_seed_same_candidates() -> None:
 
 
 def test_every_parameter_is_set_in_some_and_not_in_others() -> None:
-    drawn = [c.as_dict() for c in Candidates(tunables(), "1").random(300)]
+    draws = [c.as_dict() for c in Candidates(tunables(), "1").random(300)]
     for space in (SERVER, CLIENT):
         for parameter in space.searched:
             name = f"{space.component}.{parameter.name}"
-            count = sum(name in values for values in drawn)
+            count = sum(name in values for values in draws)
             assert 10 < count < 290, name
 
 
-def test_a_change_is_of_a_few_settings() -> None:
-    made = Candidates(tunables(), "1")
-    donors = [c for c in made.random(50) if "cache_manager.memcache" not in c.as_dict()]
-    for configuration in made.changed([Configuration()], donors, 100):
-        assert len(configuration.as_dict()) <= 3 + len(made.valid({}).as_dict())
+def test_a_variation_changes_few_settings() -> None:
+    candidates = Candidates(tunables(), "1")
+    donors = [c for c in candidates.random(50) if "cache_manager.memcache" not in c.as_dict()]
+    for configuration in candidates.changed([Configuration()], donors, 100):
+        assert len(configuration.as_dict()) <= 3 + len(candidates.valid({}).as_dict())
 
 
-def test_what_is_impossible_is_moved_to_what_is_nearest() -> None:
-    found = Candidates(tunables(), "1").valid({"fileserver.threads": 1_000_000})
-    check_valid(found)
-    threads = found.as_dict()["fileserver.threads"]
+def test_an_invalid_value_is_moved_to_the_nearest_valid_one() -> None:
+    nearest = Candidates(tunables(), "1").valid({"fileserver.threads": 1_000_000})
+    check_valid(nearest)
+    threads = nearest.as_dict()["fileserver.threads"]
     assert isinstance(threads, int)
     assert 256 <= threads < 1_000_000
 

@@ -1,4 +1,4 @@
-"""The model of effects: what it recovers from blocks whose truth is known, and how sure it is."""
+"""The model of effects: what it recovers from blocks with known truth, and its uncertainty."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NOISE = 0.02
 
 
 def gain(configuration: Configuration) -> float:
-    """The truth: many threads make everything 15% faster in log units, nothing else matters."""
+    """The truth: many threads make everything .15 log units faster, nothing else matters."""
     threads = configuration.as_dict().get("fileserver.threads")
     return -0.15 if isinstance(threads, int) and threads >= 100 else 0.0
 
 
 def both(configuration: Configuration) -> float:
-    """Faster only where two parameters are high together."""
+    """Faster only if two parameters are both high."""
     values = configuration.as_dict()
     threads, daemons = values.get("fileserver.threads", 0), values.get("cache_manager.daemons", 0)
     assert isinstance(threads, int)
@@ -34,7 +34,7 @@ def both(configuration: Configuration) -> float:
 
 
 @dataclass
-class Measured:
+class Simulation:
     encoding: Encoding
     configurations: list[Configuration]
     features: Floats
@@ -42,13 +42,13 @@ class Measured:
 
     def predict(self, *configurations: Configuration) -> tuple[Floats, Floats]:
         rows = self.encoding.features(configurations)
-        known = [
+        indices = [
             self.configurations.index(c) if c in self.configurations else -1 for c in configurations
         ]
-        return self.model.outputs[0].predict(self.model.design(rows, known))
+        return self.model.outputs[0].predict(self.model.design(rows, indices))
 
 
-def measured(
+def simulate(
     truth: object = gain,
     blocks: int = 12,
     noise: float = NOISE,
@@ -56,9 +56,9 @@ def measured(
     repeat: int = 0,
     whole: bool = False,
     seed: int = 1,
-) -> Measured:
-    """Blocks of the baseline and five configurations drawn at random; ``repeat``: so many of the
-    first ones come back in every block.
+) -> Simulation:
+    """Fit simulated blocks of the baseline and random configurations; ``repeat``: how many of the
+    first configurations are repeated in every block.
     """
     assert callable(truth)
     parts = tunables() if whole else small()
@@ -80,15 +80,15 @@ def measured(
         np.array([n for n, _ in arms]), np.array([b for _, b in arms]), np.array(values)[:, None]
     )
     model = EffectsModel(encoding, features, evidence, [0.05**2])
-    return Measured(encoding, some, features, model)
+    return Simulation(encoding, some, features, model)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_known_effect_is_recovered_within_its_error(seed: int) -> None:
-    found = measured(seed=seed)
+    simulation = simulate(seed=seed)
     fast = [Configuration.of({"fileserver.threads": n}) for n in (150, 250)]
     slow = [Configuration.of({"fileserver.threads": n}) for n in (8, 16)]
-    mean, variance = found.predict(*fast, *slow)
+    mean, variance = simulation.predict(*fast, *slow)
     truth = np.array([gain(c) for c in (*fast, *slow)])
     assert np.all(np.abs(mean - truth) < 4 * np.sqrt(variance) + 0.02)
     assert mean[:2].max() < -0.09
@@ -96,8 +96,8 @@ def test_a_known_effect_is_recovered_within_its_error(seed: int) -> None:
 
 
 def _error(seed: int, *, components: bool) -> float:
-    """How far off the effect on the score is of a parameter that acts on one component of seven,
-    with the components as outputs or without them.
+    """Return the error of the estimated effect on the score of a parameter that affects one
+    component of seven, with the components as outputs or without them.
     """
     parts, rng = tunables(), np.random.default_rng(seed)
     some = [c for c in dict.fromkeys(Candidates(parts, f"{seed}").random(60)) if len(c.items) > 0]
@@ -133,58 +133,62 @@ def test_an_effect_on_one_component_shows_there_before_it_shows_in_the_score() -
 
 
 def test_noise_is_recovered() -> None:
-    found = measured(blocks=25)
-    assert found.model.outputs[0].noise == pytest.approx(NOISE**2, rel=0.6)
+    simulation = simulate(blocks=25)
+    assert simulation.model.outputs[0].noise == pytest.approx(NOISE**2, rel=0.6)
 
 
-def test_what_a_block_does_to_all_of_its_arms_does_not_matter() -> None:
-    """Not even where it is ten times what the best configuration gains."""
-    still, drifting = measured(), measured(drift=1.5)
+def test_effects_common_to_all_arms_of_a_block_do_not_matter() -> None:
+    """Not even if they are ten times the gain of the best configuration."""
+    still, drifting = simulate(), simulate(drift=1.5)
     threads = Configuration.of({"fileserver.threads": 200})
     assert drifting.predict(threads)[0] == pytest.approx(still.predict(threads)[0], abs=1e-9)
     assert drifting.model.outputs[0].noise == pytest.approx(still.model.outputs[0].noise)
 
 
 def test_parameters_without_an_effect_shrink() -> None:
-    found = measured(blocks=25)
+    simulation = simulate(blocks=25)
     of = dict(
-        zip((a.name for a in found.encoding.axes), found.model.outputs[0].variances, strict=True)
+        zip(
+            (a.name for a in simulation.encoding.axes),
+            simulation.model.outputs[0].variances,
+            strict=True,
+        )
     )
     matters = of.pop("fileserver.threads")
     assert all(matters > 5 * other for other in of.values())
-    mean, _ = found.predict(Configuration.of({"cache_manager.daemons": 11}))
+    mean, _ = simulation.predict(Configuration.of({"cache_manager.daemons": 11}))
     assert abs(float(mean[0])) < 0.02
 
 
-def test_more_blocks_make_it_surer() -> None:
+def test_more_blocks_reduce_the_uncertainty() -> None:
     threads = Configuration.of({"fileserver.threads": 200})
-    few, many = (float(measured(blocks=n).predict(threads)[1][0]) for n in (8, 40))
+    few, many = (float(simulate(blocks=n).predict(threads)[1][0]) for n in (8, 40))
     assert few > 2 * many
 
 
 def test_a_configuration_that_is_repeated_has_an_effect_of_its_own() -> None:
-    special = measured().configurations[0]
+    special = simulate().configurations[0]
 
     def truth(configuration: Configuration) -> float:
         return -0.2 if configuration == special else 0.0
 
-    found = measured(truth, blocks=15, repeat=1)
-    assert found.configurations[0] == special
-    assert 0 in found.model.repeated
-    mean, variance = found.predict(special)
+    simulation = simulate(truth, blocks=15, repeat=1)
+    assert simulation.configurations[0] == special
+    assert 0 in simulation.model.repeated
+    mean, variance = simulation.predict(special)
     assert float(mean[0]) == pytest.approx(-0.2, abs=0.05)
     assert float(variance[0]) < 0.02**2
-    assert found.model.outputs[0].own > 0.0
+    assert simulation.model.outputs[0].own > 0.0
 
 
 def test_an_interaction_is_found() -> None:
-    found = measured(both, blocks=30)
+    simulation = simulate(both, blocks=30)
     names = {
-        frozenset(found.encoding.axes[axis].name for axis in found.encoding.pairs[pair])
-        for pair in found.model.pairs
+        frozenset(simulation.encoding.axes[axis].name for axis in simulation.encoding.pairs[pair])
+        for pair in simulation.model.pairs
     }
     assert frozenset({"fileserver.threads", "cache_manager.daemons"}) in names
-    mean, _ = found.predict(
+    mean, _ = simulation.predict(
         Configuration.of({"fileserver.threads": 120, "cache_manager.daemons": 11}),
         Configuration.of({"fileserver.threads": 120}),
         Configuration.of({"cache_manager.daemons": 11}),
@@ -193,19 +197,19 @@ def test_an_interaction_is_found() -> None:
     assert mean[0] < mean[1] + mean[2] - 0.05
 
 
-def test_draws_are_as_the_posterior_says() -> None:
-    found = measured()
-    posterior = found.model.outputs[0]
-    drawn = posterior.draw(np.random.default_rng(1), 4000)
-    assert drawn.shape == (len(posterior.mean), 4000)
-    design = found.model.design(found.features[:5], range(5))
+def test_draws_follow_the_posterior() -> None:
+    simulation = simulate()
+    posterior = simulation.model.outputs[0]
+    draws = posterior.draw(np.random.default_rng(1), 4000)
+    assert draws.shape == (len(posterior.mean), 4000)
+    design = simulation.model.design(simulation.features[:5], range(5))
     mean, variance = posterior.predict(design)
-    values = design @ drawn
+    values = design @ draws
     assert values.mean(axis=1) == pytest.approx(mean, abs=4 * np.sqrt(variance.max() / 4000))
     assert values.var(axis=1) == pytest.approx(variance, rel=0.15, abs=1e-8)
 
 
-def test_before_anything_is_measured_the_guess_stands() -> None:
+def test_before_any_measurement_the_prior_applies() -> None:
     encoding = Encoding(small(), Configuration())
     nothing = Evidence(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 1)))
     model = EffectsModel(encoding, np.empty((0, encoding.width)), nothing, [0.05**2])
@@ -217,15 +221,15 @@ def test_before_anything_is_measured_the_guess_stands() -> None:
     assert 0.01 < float(variance[0]) ** 0.5 < 0.06
 
 
-def test_it_is_fitted_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
+def test_the_fit_uses_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    thread_counts: list[int] = []
     real = effects._inverse
 
     def inverse(matrix: Floats) -> Floats:
-        seen.extend(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
+        thread_counts.extend(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
         return real(matrix)
 
     monkeypatch.setattr(effects, "_inverse", inverse)
     with threadpool_limits(2, user_api="blas"):
-        measured(blocks=3)
-    assert set(seen) == {1}
+        simulate(blocks=3)
+    assert set(thread_counts) == {1}

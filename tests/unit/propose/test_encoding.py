@@ -1,4 +1,4 @@
-"""Configurations as numbers: relative to the baseline, near where they ought to be near."""
+"""Encoding of configurations: relative to the baseline, with similar values close together."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tuner.propose.encoding import Encoding, Floats
 
 
 def features(encoding: Encoding, **values: Value) -> Floats:
-    named = {name.replace("__", "."): value for name, value in values.items()}
-    found: Floats = encoding.features([Configuration.of(named)])[0]
-    return found
+    by_name = {name.replace("__", "."): value for name, value in values.items()}
+    row: Floats = encoding.features([Configuration.of(by_name)])[0]
+    return row
 
 
 def distance(encoding: Encoding, one: dict[str, Value], other: dict[str, Value]) -> float:
@@ -20,11 +20,11 @@ def distance(encoding: Encoding, one: dict[str, Value], other: dict[str, Value])
 
 
 def test_the_baseline_is_the_origin() -> None:
-    for found in ({}, {"fileserver.threads": 64, "cache_manager.daemons": 4}):
-        baseline = Configuration.of(found)
+    for settings in ({}, {"fileserver.threads": 64, "cache_manager.daemons": 4}):
+        baseline = Configuration.of(settings)
         encoding = Encoding(tunables(), baseline)
         assert np.allclose(encoding.features([baseline]), 0.0)
-        changed = Configuration.of({**found, "fileserver.threads": 200})
+        changed = Configuration.of({**settings, "fileserver.threads": 200})
         assert not np.allclose(encoding.features([changed]), 0.0)
 
 
@@ -44,25 +44,25 @@ def test_each_axis_has_its_own_features() -> None:
 def test_not_set_is_near_the_programs_own_default() -> None:
     encoding = Encoding(small(), Configuration())
     parameter = SMALL_SERVER["dir_buffers"]
-    settled = SMALL_SERVER.in_effect({}, {})["dir_buffers"]
-    assert isinstance(settled, int)
-    near = distance(encoding, {}, {"fileserver__dir_buffers": settled})
+    default = SMALL_SERVER.in_effect({}, {})["dir_buffers"]
+    assert isinstance(default, int)
+    near = distance(encoding, {}, {"fileserver__dir_buffers": default})
     far = distance(encoding, {}, {"fileserver__dir_buffers": int(parameter.high)})
     assert near < far
 
 
 def test_a_logarithmic_scale_counts_ratios() -> None:
     encoding = Encoding(small(), Configuration.of({"fileserver.threads": 6}))
-    doubled = [
+    doublings = [
         distance(encoding, {"fileserver__threads": n}, {"fileserver__threads": 2 * n})
         for n in (8, 32, 100)
     ]
-    assert max(doubled) < 1.5 * min(doubled)
-    added = [
+    assert max(doublings) < 1.5 * min(doublings)
+    additions = [
         distance(encoding, {"fileserver__threads": n}, {"fileserver__threads": n + 8})
         for n in (8, 200)
     ]
-    assert added[0] > 3 * added[1]
+    assert additions[0] > 3 * additions[1]
 
 
 def test_a_plain_scale_counts_differences() -> None:
@@ -83,7 +83,7 @@ def test_nearer_values_are_more_alike() -> None:
     assert of[0] == 0.0
 
 
-def test_words_are_all_different_and_off_is_not_set() -> None:
+def test_words_are_all_different_and_false_is_not_set() -> None:
     encoding = Encoding(tunables(), Configuration())
     assert np.any(features(encoding, cache_manager__memcache=True))
     assert np.allclose(features(encoding, cache_manager__memcache=False), 0.0)
@@ -91,16 +91,16 @@ def test_words_are_all_different_and_off_is_not_set() -> None:
 
 
 def test_a_setting_that_is_not_searched_has_an_axis_once_it_was_tried() -> None:
-    """One that a preset sets, or that is named as a first configuration."""
-    tried = Configuration.of({"fileserver.preset": "L", "fileserver.threads": 20})
+    """For example, one that a preset sets, or that an initial configuration uses."""
+    preset = Configuration.of({"fileserver.preset": "L", "fileserver.threads": 20})
     before = Encoding(small(), Configuration())
     assert np.allclose(before.features([Configuration.of({"fileserver.preset": "L"})]), 0.0)
-    encoding = Encoding(small(), Configuration(), [tried])
+    encoding = Encoding(small(), Configuration(), [preset])
     assert len(encoding.axes) == len(before.axes) + 1
     assert np.any(features(encoding, fileserver__preset="L"))
 
 
-def test_an_interaction_is_there_where_both_are_changed() -> None:
+def test_an_interaction_is_present_where_both_are_changed() -> None:
     encoding = Encoding(small(), Configuration())
     pair = next(
         n
@@ -115,13 +115,13 @@ def test_an_interaction_is_there_where_both_are_changed() -> None:
             Configuration.of({"fileserver.threads": 200, "cache_manager.daemons": 10}),
         ]
     )
-    found = encoding.interaction(rows, pair)
-    assert np.allclose(found[:2], 0.0)
-    assert np.any(found[2] != 0.0)
+    interaction = encoding.interaction(rows, pair)
+    assert np.allclose(interaction[:2], 0.0)
+    assert np.any(interaction[2] != 0.0)
 
 
-def test_a_weight_of_some_variance_is_an_effect_of_that_variance() -> None:
-    """The mean squared length of an axis' features over its values is about 1."""
+def test_weights_and_effects_have_the_same_variance() -> None:
+    """The mean squared length of an axis's features over its values is about 1."""
     encoding = Encoding(small(), Configuration())
     rng = np.random.default_rng(3)
     some = [int(n) for n in np.exp(rng.uniform(np.log(6), np.log(256), 300))]

@@ -1,4 +1,4 @@
-"""The model as an Optuna sampler: valid, better than chance, and unmoved by what goes wrong."""
+"""The model as an Optuna sampler: valid, better than random, and robust against failures."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tuner.propose.candidates import Candidates
 from tuner.propose.samplers.model import ModelSampler
 from tuner.propose.trials import ask, distributions, replay
 
-FOUND = {"cache_manager.blocks": 200_000}
-BASELINE = Configuration.of(FOUND)
+AS_FOUND = {"cache_manager.blocks": 200_000}
+BASELINE = Configuration.of(AS_FOUND)
 NOISE = 0.05
 
 pytestmark = pytest.mark.slow
@@ -37,14 +37,14 @@ def model(*spaces: Space, seed: int = 1, logarithmic: bool = True) -> ModelSampl
     return ModelSampler(
         *(spaces or (SMALL_SERVER, SMALL_CLIENT)),
         facts=FACTS,
-        found=FOUND,
+        found=AS_FOUND,
         seed=seed,
         logarithmic=logarithmic,
     )
 
 
 def truth(configuration: Configuration) -> float:
-    """Log time: best at 100 threads with 8 daemons or more, worse with few."""
+    """Return the log time: best at 100 threads with 8 daemons or more."""
     values = configuration.as_dict()
     threads = values.get("fileserver.threads")
     daemons = values.get("cache_manager.daemons")
@@ -55,7 +55,7 @@ def truth(configuration: Configuration) -> float:
 
 
 def seconds(sampler: ModelSampler, noise: float = NOISE) -> Objective:
-    """Measures the truth in seconds."""
+    """Return an objective that measures the truth in seconds."""
 
     def measure(trial: optuna.Trial) -> float:
         configuration = sampler.suggest(trial)
@@ -71,9 +71,9 @@ def study_of(sampler: optuna.samplers.BaseSampler, *, maximize: bool = False) ->
 
 
 def configuration(sampler: ModelSampler, trial: FrozenTrial) -> Configuration:
-    found = sampler._configuration(trial)
-    assert found is not None
-    return found
+    result = sampler._configuration(trial)
+    assert result is not None
+    return result
 
 
 def of_all(sampler: ModelSampler, study: optuna.Study) -> list[Configuration]:
@@ -81,8 +81,8 @@ def of_all(sampler: ModelSampler, study: optuna.Study) -> list[Configuration]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_it_finds_the_best_sooner_than_chance(seed: int) -> None:
-    """By the mean of the last ten of forty noisy trials, and by what looks best at the end."""
+def test_it_finds_the_best_sooner_than_random_search(seed: int) -> None:
+    """By the mean of the last ten of forty noisy trials, and by the best at the end."""
     sampler = model(seed=seed)
     study = study_of(sampler)
     study.optimize(seconds(sampler), n_trials=40)
@@ -98,7 +98,7 @@ def test_it_finds_the_best_sooner_than_chance(seed: int) -> None:
     assert sampler.best(study).gain > 0.25
 
 
-def test_it_maximises_a_rate_as_it_minimises_a_time() -> None:
+def test_maximising_a_rate_is_like_minimising_a_time() -> None:
     sampler = model()
     times, rates = study_of(sampler), study_of(model(), maximize=True)
     measure = seconds(sampler)
@@ -107,7 +107,7 @@ def test_it_maximises_a_rate_as_it_minimises_a_time() -> None:
     assert of_all(sampler, times) == of_all(sampler, rates)
 
 
-def test_values_of_any_sign_and_scale_will_do() -> None:
+def test_values_may_have_any_sign_and_scale() -> None:
     sampler = model(logarithmic=False)
     study = study_of(sampler)
 
@@ -128,22 +128,25 @@ def test_a_value_without_a_logarithm_is_refused() -> None:
         sampler.suggest(study.ask())
 
 
-def test_every_configuration_is_valid_on_the_whole_spaces() -> None:
+def test_every_configuration_is_valid_on_the_complete_spaces() -> None:
     sampler = model(SERVER, CLIENT)
     study = study_of(sampler)
     study.optimize(seconds(sampler), n_trials=15)
-    found = of_all(sampler, study)
-    assert found[0] == BASELINE
-    assert len(set(found)) > 10
-    for each in found:
+    configurations = of_all(sampler, study)
+    assert configurations[0] == BASELINE
+    assert len(set(configurations)) > 10
+    for each in configurations:
         for space in (SERVER, CLIENT):
             assert space.violations(each.part(space.component), FACTS) == []
-    # A parameter is asked for where it is set, and only there.
+    # A parameter's value is asked for only if the parameter is set.
     for trial in study.trials:
         whether = {n.removesuffix("?") for n, v in trial.params.items() if n.endswith("?") and v}
         values = {n for n in trial.params if not n.endswith("?")}
         assert values <= whether
-    unset = [sum("fileserver.threads" not in each.as_dict() for each in found), len(found)]
+    unset = [
+        sum("fileserver.threads" not in each.as_dict() for each in configurations),
+        len(configurations),
+    ]
     assert 0 < unset[0] < unset[1]
 
 
@@ -171,17 +174,17 @@ def test_several_at_once_are_different() -> None:
     sampler = model()
     study = study_of(sampler)
     study.optimize(seconds(sampler), n_trials=20)
-    asked = [study.ask() for _ in range(4)]
-    together = [sampler.suggest(trial) for trial in asked]
+    trials = [study.ask() for _ in range(4)]
+    together = [sampler.suggest(trial) for trial in trials]
     assert len(set(together)) == 4
-    for trial, each in zip(reversed(asked), reversed(together), strict=True):
+    for trial, each in zip(reversed(trials), reversed(together), strict=True):
         study.tell(trial, 10.0 * math.exp(truth(each)))
     assert len(study.trials) == 24
     sampler.suggest(study.ask())
 
 
 def test_what_fails_is_avoided() -> None:
-    """No server starts with more than 60 threads; that would be the best there is."""
+    """No server starts with more than 60 threads, where the optimum would be."""
     sampler = model()
     study = study_of(sampler)
 
@@ -202,8 +205,8 @@ def test_what_fails_is_avoided() -> None:
 
 
 def test_pruned_trials_count_by_how_far_they_were_behind() -> None:
-    """Those that are worse at their first report are pruned, in a study whose reports are of
-    another size than its values.
+    """Trials that are worse at their first report are pruned, in a study whose reports have another
+    scale than its values.
     """
     sampler = model()
     study = study_of(sampler)
@@ -227,7 +230,7 @@ def test_pruned_trials_count_by_how_far_they_were_behind() -> None:
     assert truth(sampler.best(study).configuration) < -0.33
 
 
-def test_a_trial_pruned_where_nobody_else_reported_says_nothing_but_no() -> None:
+def test_a_trial_pruned_where_no_other_reported_only_excludes_its_configuration() -> None:
     sampler = model()
     study = study_of(sampler)
     trial = study.ask()
@@ -238,37 +241,37 @@ def test_a_trial_pruned_where_nobody_else_reported_says_nothing_but_no() -> None
     assert sampler.suggest(study.ask()) != BASELINE
 
 
-def test_trials_of_others_are_taken_in_as_far_as_they_can_be() -> None:
+def test_trials_of_other_samplers_are_used_if_possible() -> None:
     sampler = model()
     study = study_of(sampler)
-    study.add_trial(create_trial(value=5.0))  # nobody knows of what
-    fast = replay(Configuration.of({"fileserver.threads": 100, **FOUND}), sampler._tunables)
+    study.add_trial(create_trial(value=5.0))  # of an unknown configuration
+    fast = replay(Configuration.of({"fileserver.threads": 100, **AS_FOUND}), sampler._tunables)
     ask(fast, sampler._tunables)
-    given, ranges = dict(fast.parameters), fast.distributions
-    study.add_trial(create_trial(params=given, distributions=ranges, value=7.0))
+    parameters, ranges = dict(fast.parameters), fast.distributions
+    study.add_trial(create_trial(params=parameters, distributions=ranges, value=7.0))
     study.enqueue_trial({"fileserver.threads?": True, "fileserver.threads": 32})
     study.optimize(seconds(sampler), n_trials=1)
     assert sampler._configuration(study.trials[0]) is None
     queued = configuration(sampler, study.trials[2])
     assert queued.as_dict()["fileserver.threads"] == 32
-    seen = sampler._results(study)
-    assert len(seen) == 2
+    results = sampler._results(study)
+    assert len(results) == 2
 
 
-def test_what_is_asked_besides_is_drawn_at_random() -> None:
+def test_other_parameters_are_drawn_at_random() -> None:
     sampler = model()
     study = study_of(sampler)
-    found = []
+    values = []
 
     def measure(trial: optuna.Trial) -> float:
-        found.append(trial.suggest_float("own", 0.0, 1.0))
+        values.append(trial.suggest_float("own", 0.0, 1.0))
         return seconds(sampler)(trial)
 
     study.optimize(measure, n_trials=6)
-    assert len(set(found)) == 6
+    assert len(set(values)) == 6
 
 
-def test_what_it_cannot_do_is_refused() -> None:
+def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="one search space at least"):
         ModelSampler()
     with pytest.raises(ValueError, match="two search spaces are of the fileserver"):
@@ -279,24 +282,24 @@ def test_what_it_cannot_do_is_refused() -> None:
 
 
 def test_a_proposal_takes_no_longer_for_many_trials() -> None:
-    """Twenty times the trials, less than five times the time: what grows is not the model."""
+    """Twenty times the trials take less than five times as long: the model does not grow."""
     sampler = model(SERVER, CLIENT)
     parts = sampler._tunables
 
-    def took(count: int) -> float:
+    def seconds_for(count: int) -> float:
         study = study_of(sampler)
         for number, each in enumerate(Candidates(parts, "many").random(count)):
-            given = replay(each, parts)
-            ask(given, parts)
+            answers = replay(each, parts)
+            ask(answers, parts)
             value = 10.0 * math.exp(random.Random(number).gauss(0.0, 0.1))
-            answers = dict(given.parameters)
+            parameters = dict(answers.parameters)
             study.add_trial(
-                create_trial(params=answers, distributions=given.distributions, value=value)
+                create_trial(params=parameters, distributions=answers.distributions, value=value)
             )
-        sampler.suggest(study.ask())  # which reads the trials for the first time
+        sampler.suggest(study.ask())  # reads the trials for the first time
         began = time.process_time()
         for _ in range(3):
             sampler.suggest(study.ask())
         return time.process_time() - began
 
-    assert took(1000) < 5.0 * took(50)
+    assert seconds_for(1000) < 5.0 * seconds_for(50)

@@ -1,4 +1,4 @@
-"""Proposals: valid, new, the same for the same question, and better for what is known."""
+"""Proposals: valid, new, deterministic, and better with more observations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.propose.spaces import CLIENT, FACTS, SERVER, SMALL_CLIENT, tunab
 from tuner.model import Configuration
 from tuner.propose.asking import OptunaProposer
 from tuner.propose.proposer import Observation, Proposer
-from tuner.propose.strategies import proposer as made
+from tuner.propose.strategies import proposer as create_proposer
 
 BASELINE = Observation(Configuration(), 0.0)
 SAMPLERS = ("tpe", "cmaes", "nsga2", "random", "grid")
@@ -20,49 +20,53 @@ SAMPLERS = ("tpe", "cmaes", "nsga2", "random", "grid")
 def proposer(
     sampler: str = "tpe", seed: int = 1, server: Space = SERVER, client: Space = CLIENT
 ) -> Proposer:
-    found = made(sampler, tunables(server, client), seed)
-    assert found is not None
-    return found
+    result = create_proposer(sampler, tunables(server, client), seed)
+    assert result is not None
+    return result
 
 
 def asking() -> OptunaProposer:
-    found = proposer()
-    assert isinstance(found, OptunaProposer)
-    return found
+    result = proposer()
+    assert isinstance(result, OptunaProposer)
+    return result
 
 
 def test_the_model_needs_no_proposer() -> None:
-    assert made("model", tunables(), 1) is None
+    assert create_proposer("model", tunables(), 1) is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_proposals_are_valid_new_and_complete(sampler: str) -> None:
-    known = [BASELINE]
+    observations = [BASELINE]
     for _ in range(6):
-        found = proposer(sampler).propose(4, known)
-        assert len(found) == 4
-        assert {p.origin for p in found} == {sampler}
-        for proposal in found:
-            assert proposal.configuration not in {told.configuration for told in known}
+        proposals = proposer(sampler).propose(4, observations)
+        assert len(proposals) == 4
+        assert {p.origin for p in proposals} == {sampler}
+        for proposal in proposals:
+            assert proposal.configuration not in {
+                observation.configuration for observation in observations
+            }
             for space in (SERVER, CLIENT):
                 values = proposal.configuration.part(space.component)
                 assert space.violations(values, FACTS) == []
-            known.append(Observation(proposal.configuration, 0.01))
+            observations.append(Observation(proposal.configuration, 0.01))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_same_question_same_answer(sampler: str) -> None:
-    known = [
+def test_same_observations_same_proposals(sampler: str) -> None:
+    observations = [
         BASELINE,
         *(Observation(p.configuration, 0.1) for p in proposer().propose(9, [BASELINE])),
     ]
-    assert proposer(sampler).propose(3, known) == proposer(sampler).propose(3, known)
-    assert proposer(sampler).propose(3, known) != proposer(sampler, seed=2).propose(3, known)
+    assert proposer(sampler).propose(3, observations) == proposer(sampler).propose(3, observations)
+    assert proposer(sampler).propose(3, observations) != proposer(sampler, seed=2).propose(
+        3, observations
+    )
 
 
-def test_what_was_never_measured_is_not_proposed_again() -> None:
+def test_a_configuration_without_a_result_is_not_proposed_again() -> None:
     first = proposer().propose(3, [BASELINE])
     again = proposer().propose(3, [BASELINE, *(Observation(p.configuration, None) for p in first)])
     assert not {p.configuration for p in first} & {p.configuration for p in again}
@@ -70,37 +74,41 @@ def test_what_was_never_measured_is_not_proposed_again() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_small_space_is_used_up_and_then_there_is_nothing(sampler: str) -> None:
+def test_a_small_space_is_exhausted(sampler: str) -> None:
     small = CLIENT.narrow(only=("daemons",), ranges={"daemons": (4, 6)})
     server = SERVER.narrow(only=())
     one = proposer(sampler, server=server, client=small)
-    found = one.propose(10, [BASELINE])
-    assert 2 <= len(found) < 10
-    known = [BASELINE, *(Observation(p.configuration, 0.0) for p in found)]
-    assert one.propose(10, known) == []
+    proposals = one.propose(10, [BASELINE])
+    assert 2 <= len(proposals) < 10
+    observations = [BASELINE, *(Observation(p.configuration, 0.0) for p in proposals)]
+    assert one.propose(10, observations) == []
 
 
 def test_a_grid_covers_a_small_space_a_few_at_a_time() -> None:
     server = SERVER.narrow(only=("dir_buffers",))
     client = CLIENT.narrow(only=("daemons",), ranges={"daemons": (4, 6)})
-    known = [BASELINE]
-    while found := proposer("grid", server=server, client=client).propose(3, known):
-        known += [Observation(p.configuration, 0.0) for p in found]
-        assert len(known) < 100
-    values = [told.configuration.as_dict() for told in known]
+    observations = [BASELINE]
+    while proposals := proposer("grid", server=server, client=client).propose(3, observations):
+        observations += [Observation(p.configuration, 0.0) for p in proposals]
+        assert len(observations) < 100
+    values = [observation.configuration.as_dict() for observation in observations]
     daemons = {v.get("cache_manager.daemons") for v in values}
     buffers = {v.get("fileserver.dir_buffers") for v in values}
     assert daemons == {None, 4, 5, 6}
     assert {None, 70, 4096} < buffers
-    assert len(known) == len({told.configuration for told in known}) == 4 * len(buffers)
+    assert (
+        len(observations)
+        == len({observation.configuration for observation in observations})
+        == 4 * len(buffers)
+    )
 
 
 @pytest.mark.slow
-def test_it_learns_where_it_is_fast() -> None:
-    """After enough questions on a plain slope, its proposals lie on the fast side."""
+def test_proposals_move_to_the_fast_region() -> None:
+    """After enough observations of a simple step, the proposals lie on the fast side."""
     server = SERVER.narrow(only=("dir_buffers",))
     client = SMALL_CLIENT
-    known = [BASELINE]
+    observations = [BASELINE]
 
     def difference(configuration: Configuration) -> float:
         buffers = configuration.as_dict().get("fileserver.dir_buffers", 90)
@@ -108,34 +116,36 @@ def test_it_learns_where_it_is_fast() -> None:
         return 0.2 * (buffers > 1000)
 
     for _ in range(12):
-        for proposal in proposer(server=server, client=client).propose(3, known):
-            known.append(Observation(proposal.configuration, difference(proposal.configuration)))
-    late = [told.difference for told in known[-12:]]
-    early = [told.difference for told in known[1:9]]
+        for proposal in proposer(server=server, client=client).propose(3, observations):
+            observations.append(
+                Observation(proposal.configuration, difference(proposal.configuration))
+            )
+    late = [observation.difference for observation in observations[-12:]]
+    early = [observation.difference for observation in observations[1:9]]
     assert sum(d or 0.0 for d in late) / len(late) < max(0.1, sum(d or 0.0 for d in early) / 8)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_configuration_from_elsewhere_can_be_told(sampler: str) -> None:
-    """What was found on a host need not lie in the space's ranges."""
+def test_a_configuration_outside_the_ranges_can_be_observed(sampler: str) -> None:
+    """A host's configuration as found need not lie in the space's ranges."""
     strange = Configuration.of({"fileserver.threads": 9999, "fileserver.preset": "S"})
     assert len(proposer(sampler).propose(2, [BASELINE, Observation(strange, -0.5)])) == 2
 
 
 def test_priors_guide_and_may_be_proposed_again() -> None:
-    """They count for the sampler like what was measured, and for nothing else."""
-    known = [
+    """They count as measurements for the sampler, and for nothing else."""
+    observations = [
         BASELINE,
         *(Observation(p.configuration, 0.1) for p in proposer().propose(9, [BASELINE])),
     ]
-    as_priors = [replace(told, prior=True) for told in known[1:]]
-    one = proposer().propose(3, known)
+    as_priors = [replace(observation, prior=True) for observation in observations[1:]]
+    one = proposer().propose(3, observations)
     assert proposer().propose(3, [BASELINE, *as_priors]) == one
     first = proposer().propose(1, [BASELINE])[0].configuration
     prior = Observation(first, -0.5, prior=True)
     study = asking()._study([BASELINE, prior])
     assert [trial.value for trial in study.trials] == [0.0, -0.5]
-    # What could not be proposed here would be told of another configuration.
+    # A configuration that cannot be proposed here would be recorded as a different one.
     elsewhere = Configuration.of(first.as_dict() | {"fileserver.threads": 1_000_000})
     for strange in (elsewhere, Configuration.of({"moon.phase": 3})):
         study = asking()._study([BASELINE, Observation(strange, -0.5, prior=True)])

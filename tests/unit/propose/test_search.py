@@ -1,4 +1,4 @@
-"""The search against a planted truth: what it picks, what it calls best, and how it hopes."""
+"""The search against a planted truth: the arms it picks, its best configuration and its hopes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Truth = Callable[[Mapping[str, object]], tuple[float, float]]
 
 
 def planted(values: Mapping[str, object]) -> tuple[float, float]:
-    """Many threads make all faster; the other two parameters do nothing."""
+    """Many threads make everything faster; the other two parameters do nothing."""
     threads = values.get("fileserver.threads")
     change = -0.15 if isinstance(threads, int) and threads >= 60 else 0.0
     return change, change
 
 
 def ruinous(values: Mapping[str, object]) -> tuple[float, float]:
-    """Many threads gain much in one component and lose in the other; daemons gain in both."""
+    """Many threads gain much in one component but lose in the other; daemons gain in both."""
     threads, daemons = values.get("fileserver.threads"), values.get("cache_manager.daemons")
     many = isinstance(threads, int) and threads >= 60
     some = isinstance(daemons, int) and daemons >= 6
@@ -39,21 +39,21 @@ def ruinous(values: Mapping[str, object]) -> tuple[float, float]:
 
 @dataclass
 class Campaign:
-    """Blocks of what a search picks, measured by the truth."""
+    """Blocks of the arms that a search picks, measured by the truth."""
 
     truth: Truth
     parts: Mapping[str, Tunable] = field(default_factory=small)
     breaks: Callable[[Mapping[str, object]], bool] = lambda values: False
     seed: int = 1
-    tried: list[SearchTrial] = field(default_factory=list)
+    trials: list[SearchTrial] = field(default_factory=list)
     arms: list[Arm] = field(default_factory=list)
     blocks: int = 0
 
     @property
     def search(self) -> Search:
-        known = [SearchTrial(0, Configuration()), *self.tried]
+        trials = [SearchTrial(0, Configuration()), *self.trials]
         seed = f"{self.seed}:{self.blocks}"
-        return Search(self.parts, Configuration(), known, self.arms, AIMS, seed)
+        return Search(self.parts, Configuration(), trials, self.arms, AIMS, seed)
 
     def run(self, blocks: int, count: int = 4, new: int | None = None) -> Search:
         for _ in range(blocks):
@@ -65,12 +65,12 @@ class Campaign:
         level = 0.3 * rng.standard_normal()
         self._measure(0, Configuration(), rng, level)
         for configuration in configurations:
-            number = next((t.number for t in self.tried if t.configuration == configuration), 0)
+            number = next((t.number for t in self.trials if t.configuration == configuration), 0)
             if not number:
-                number = len(self.tried) + 1
+                number = len(self.trials) + 1
                 failed = self.breaks(configuration.as_dict())
-                self.tried.append(SearchTrial(number, configuration, failed=failed))
-            if not self.tried[number - 1].failed:
+                self.trials.append(SearchTrial(number, configuration, failed=failed))
+            if not self.trials[number - 1].failed:
                 self._measure(number, configuration, rng, level)
         self.blocks += 1
 
@@ -83,7 +83,7 @@ class Campaign:
 
 
 @pytest.mark.slow
-def test_a_planted_optimum_is_found_and_told_without_idle_settings() -> None:
+def test_a_planted_optimum_is_found_without_idle_settings() -> None:
     for seed in (1, 2, 3):
         best = Campaign(planted, seed=seed).run(10).best()
         assert planted(best.configuration.as_dict()) == (-0.15, -0.15)
@@ -93,8 +93,8 @@ def test_a_planted_optimum_is_found_and_told_without_idle_settings() -> None:
 
 
 @pytest.mark.slow
-def test_a_third_of_the_blocks_takes_apart_what_looks_best() -> None:
-    """Where it is unknown which of its settings pay, each is left out in one arm at least."""
+def test_every_third_block_tries_subsets_of_the_best_configuration() -> None:
+    """While it is unsettled which of its settings pay off, at least two arms omit some of them."""
 
     def two(values: Mapping[str, object]) -> tuple[float, float]:
         threads, daemons = (values.get(n) for n in ("fileserver.threads", "cache_manager.daemons"))
@@ -114,11 +114,11 @@ def test_a_third_of_the_blocks_takes_apart_what_looks_best() -> None:
             assert set.union(*left_out) <= set(best)
             return
         campaign.block(arms)
-    pytest.fail("nothing was taken apart")
+    pytest.fail("no subsets were tried")
 
 
 @pytest.mark.slow
-def test_it_is_found_among_all_parameters_too() -> None:
+def test_the_optimum_is_found_among_all_parameters_too() -> None:
     search = Campaign(planted, tunables()).run(10)
     best = search.best()
     assert planted(best.configuration.as_dict()) == (-0.15, -0.15)
@@ -130,12 +130,12 @@ def test_most_arms_go_where_a_gain_is_likely() -> None:
     campaign = Campaign(planted)
     campaign.run(12)
     late = [arm.trial for arm in campaign.arms if arm.trial and arm.block >= 8]
-    fast = [planted(campaign.tried[n - 1].configuration.as_dict())[0] < 0.0 for n in late]
+    fast = [planted(campaign.trials[n - 1].configuration.as_dict())[0] < 0.0 for n in late]
     assert sum(fast) > 0.7 * len(fast)
 
 
 @pytest.mark.slow
-def test_a_gain_that_breaks_a_floor_is_not_what_looks_best() -> None:
+def test_a_gain_that_breaks_a_floor_does_not_look_best() -> None:
     search = Campaign(ruinous).run(14)
     best = search.best()
     assert ruinous(best.configuration.as_dict()) == (-0.08, -0.08)
@@ -147,7 +147,7 @@ def test_a_gain_that_breaks_a_floor_is_not_what_looks_best() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_better_looks_like_nothing() -> None:
+def test_without_an_improvement_none_is_predicted() -> None:
     def flat(values: Mapping[str, object]) -> tuple[float, float]:
         return 0.0, 0.0
 
@@ -158,10 +158,10 @@ def test_nothing_better_looks_like_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_what_each_setting_brings_is_told_apart_from_what_does_nothing() -> None:
+def test_contributions_distinguish_useful_from_idle_settings() -> None:
     search = Campaign(planted).run(15)
-    asked = {"cache_manager.daemons": 5, "fileserver.threads": 200}
-    pays, idle = search.contributions(Configuration.of(asked))
+    settings = {"cache_manager.daemons": 5, "fileserver.threads": 200}
+    pays, idle = search.contributions(Configuration.of(settings))
     assert (pays.name, idle.name) == ("fileserver.threads", "cache_manager.daemons")
     assert abs(pays.gain - 0.15) < 3 * pays.error
     assert pays.gain > 3 * pays.error
@@ -170,7 +170,7 @@ def test_what_each_setting_brings_is_told_apart_from_what_does_nothing() -> None
 
 
 @pytest.mark.slow
-def test_hope_falls_with_the_gain_and_with_what_is_learnt() -> None:
+def test_hope_falls_with_the_gain_and_with_more_measurements() -> None:
     campaign = Campaign(planted)
     early = campaign.search.hope(0.05)
     search = campaign.run(12)
@@ -182,24 +182,24 @@ def test_hope_falls_with_the_gain_and_with_what_is_learnt() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_question_has_the_same_answer() -> None:
+def test_the_same_seed_gives_the_same_search() -> None:
     one, again, other = (Campaign(planted, seed=seed) for seed in (1, 1, 2))
     for campaign in (one, again, other):
         campaign.run(4)
-    assert one.tried == again.tried != other.tried
+    assert one.trials == again.trials != other.trials
     assert one.search.best() == again.search.best()
     assert one.search.hope(0.1) == again.search.hope(0.1)
 
 
 @pytest.mark.slow
-def test_what_does_not_run_is_avoided() -> None:
+def test_configurations_that_fail_are_avoided() -> None:
     def breaks(values: Mapping[str, object]) -> bool:
         threads = values.get("fileserver.threads")
         return isinstance(threads, int) and threads >= 120
 
     campaign = Campaign(planted, breaks=breaks)
     search = campaign.run(14)
-    failed = [t.failed for t in campaign.tried]
+    failed = [t.failed for t in campaign.trials]
     assert any(failed[:12])
     assert sum(failed[-10:]) <= 3
     best = search.best().configuration.as_dict()
@@ -211,40 +211,40 @@ def test_what_does_not_run_is_avoided() -> None:
 
 
 @pytest.mark.slow
-def test_arms_are_different_and_never_what_is_out() -> None:
+def test_arms_are_different_and_never_excluded_configurations() -> None:
     campaign = Campaign(planted)
     campaign.run(5)
-    gone = campaign.tried[0]
-    campaign.tried[0] = SearchTrial(gone.number, gone.configuration, out=True)
+    dropped = campaign.trials[0]
+    campaign.trials[0] = SearchTrial(dropped.number, dropped.configuration, out=True)
     for count in (1, 4, 8):
-        found = campaign.search.arms(count)
-        assert len(found) == len(set(found)) <= count
-        assert Configuration() not in found
-        assert gone.configuration not in found
+        arms = campaign.search.arms(count)
+        assert len(arms) == len(set(arms)) <= count
+        assert Configuration() not in arms
+        assert dropped.configuration not in arms
     assert campaign.search.arms(0) == []
 
 
 @pytest.mark.slow
-def test_no_more_new_ones_than_allowed() -> None:
+def test_no_more_new_arms_than_allowed() -> None:
     campaign = Campaign(planted)
     assert campaign.search.arms(4, new=0) == []
     campaign.run(4)
-    known = {t.configuration for t in campaign.tried}
+    earlier = {t.configuration for t in campaign.trials}
     for most in (0, 1, 2):
-        found = campaign.search.arms(6, new=most)
-        assert sum(c not in known for c in found) <= most
+        arms = campaign.search.arms(6, new=most)
+        assert sum(c not in earlier for c in arms) <= most
     assert campaign.search.arms(6, new=0)
 
 
 @pytest.mark.slow
-def test_what_looks_best_is_in_every_third_block() -> None:
+def test_the_best_configuration_is_in_every_third_block() -> None:
     search = Campaign(planted).run(9)
     assert search.arms(4)[0] == search.best().configuration
 
 
 def test_a_space_with_nothing_to_search_has_only_the_baseline() -> None:
     parts = tunables(SMALL_SERVER.narrow(only=()), SMALL_CLIENT.narrow(only=()))
-    found = Configuration.of({"cache_manager.blocks": 200_000})
-    search = Search(parts, found, [SearchTrial(0, found)], [], AIMS, "1")
+    baseline = Configuration.of({"cache_manager.blocks": 200_000})
+    search = Search(parts, baseline, [SearchTrial(0, baseline)], [], AIMS, "1")
     assert search.arms(4) == []
-    assert search.best().configuration == found
+    assert search.best().configuration == baseline

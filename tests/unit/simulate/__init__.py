@@ -1,1 +1,1 @@
-"""Tests of the client of a server."""
+"""Tests of simulated campaigns."""

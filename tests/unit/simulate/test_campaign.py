@@ -1,4 +1,4 @@
-"""Whole campaigns on surfaces: they are judged by the truth, and run again alike."""
+"""Complete campaigns on surfaces: scored against the truth, and reproducible."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 SHORT = Settings(budget_s=1500.0, pilot=0, sampler="random")
 
 
-def written(path: Path, *effects: dict[str, object], **simulated: object) -> Path:
+def write_surface(path: Path, *effects: dict[str, object], **simulated: object) -> Path:
     document = {
         "name": "made",
         "about": "made by a test",
@@ -44,7 +44,7 @@ FASTER = {"parameter": "fileserver.threads", "low": 20, "change": -0.3}
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return written(tmp_path / "made.yaml", FASTER)
+    return write_surface(tmp_path / "made.yaml", FASTER)
 
 
 @pytest.fixture
@@ -52,38 +52,38 @@ def surface(path: Path) -> Surface:
     return load_surface(str(path))
 
 
-def test_what_is_recommended_is_judged_by_the_truth(surface: Surface) -> None:
-    told: list[Standing] = []
-    found = run_campaign(surface, 1, SHORT, told.append)
-    assert found.answer == Answer.RECOMMENDED
-    assert found.score == pytest.approx(math.log(0.7))
-    assert (found.regret, found.false) == (0.0, False)
-    assert found.certified_h is not None
-    assert 0.0 < found.certified_h <= found.hours
-    assert found.certified[0] == found.curve[0]
-    assert found.certified[1].hours == found.certified_h
-    assert found.certified[-1].regret == 0.0
-    assert 0.0 < found.hours <= SHORT.budget_s / 3600.0 * 1.1
-    first, *_, last = found.curve
+def test_a_recommendation_is_scored_against_the_truth(surface: Surface) -> None:
+    standings: list[Standing] = []
+    result = run_campaign(surface, 1, SHORT, standings.append)
+    assert result.answer == Answer.RECOMMENDED
+    assert result.score == pytest.approx(math.log(0.7))
+    assert (result.regret, result.false) == (0.0, False)
+    assert result.certified_h is not None
+    assert 0.0 < result.certified_h <= result.hours
+    assert result.certified[0] == result.curve[0]
+    assert result.certified[1].hours == result.certified_h
+    assert result.certified[-1].regret == 0.0
+    assert 0.0 < result.hours <= SHORT.budget_s / 3600.0 * 1.1
+    first, *_, last = result.curve
     assert first.hours == 0.0
     assert first.regret == pytest.approx(-math.log(0.7))
     assert last.regret == 0.0
-    assert [point.hours for point in found.curve] == sorted(p.hours for p in found.curve)
-    assert told[-1].elapsed_s == pytest.approx(found.hours * 3600.0)
+    assert [point.hours for point in result.curve] == sorted(p.hours for p in result.curve)
+    assert standings[-1].elapsed_s == pytest.approx(result.hours * 3600.0)
 
 
-def test_the_same_campaign_is_run_again_alike(surface: Surface) -> None:
+def test_a_campaign_is_reproducible(surface: Surface) -> None:
     assert run_campaign(surface, 3, SHORT) == run_campaign(surface, 3, SHORT)
 
 
-def test_a_campaign_that_cannot_go_on_has_no_answer(tmp_path: Path) -> None:
+def test_a_campaign_that_cannot_continue_has_no_answer(tmp_path: Path) -> None:
     never = {"parameter": "fileserver.threads", "low": 0, "fails": "workload"}
     often = {"parameter": "cache_manager.daemons", "low": 0, "fails": "workload"}
-    surface = load_surface(str(written(tmp_path / "bad.yaml", FASTER, never, often)))
-    found = run_campaign(surface, 1, SHORT)
-    assert found.answer in (HALTED, Answer.NO_IMPROVEMENT)
-    assert found.configuration == surface.baseline
-    assert (found.certified_h, found.false, found.score) == (None, False, 0.0)
+    surface = load_surface(str(write_surface(tmp_path / "bad.yaml", FASTER, never, often)))
+    result = run_campaign(surface, 1, SHORT)
+    assert result.answer in (HALTED, Answer.NO_IMPROVEMENT)
+    assert result.configuration == surface.baseline
+    assert (result.certified_h, result.false, result.score) == (None, False, 0.0)
 
 
 def test_a_campaign_measures_the_world_of_its_surface(surface: Surface, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_settings_that_no_campaign_can_have(surface: Surface) -> None:
         run_campaign(surface, 1, replace(SHORT, pilot=2))
 
 
-def test_processes_of_their_own_find_the_same(surface: Surface, path: Path) -> None:
+def test_separate_processes_give_the_same_results(surface: Surface, path: Path) -> None:
     def key(result: Result) -> int:
         return result.seed
 
@@ -120,7 +120,7 @@ def test_the_regret_at_any_time_is_that_of_the_last_change() -> None:
     assert [regret_at(CURVE, at) for at in hours] == [0.2, 0.2, 0.04, 0.06, 0.01]
 
 
-def test_near_the_best_is_only_who_stays_there() -> None:
+def test_near_the_best_counts_only_if_it_stays_there() -> None:
     assert hours_until_near(CURVE) == 0.3
     assert hours_until_near(CURVE[:3]) is None
     assert hours_until_near((Point(0.0, 0.0),)) == 0.0
@@ -132,7 +132,7 @@ def test_the_median_of_times_that_may_never_come() -> None:
     assert middle([1.0, 2.0, None, None]) is None
 
 
-def test_a_summary_counts() -> None:
+def test_summary() -> None:
     def result(seed: int, **more: Any) -> Result:
         usual = Result(
             seed=seed,
@@ -152,7 +152,7 @@ def test_a_summary_counts() -> None:
         return replace(usual, **more)
 
     lost = result(2, regret=0.2, certified_h=None, curve=(Point(0.0, 0.2),))
-    found = summary([result(1), lost, result(3, false=True, certified_h=0.7, regret=0.1)])
-    assert (found.campaigns, found.recommended, found.false, found.near) == (3, 2, 1, 1)
-    assert found.regret == pytest.approx(0.1)
-    assert (found.certified_h, found.near_h) == (0.7, 0.3)
+    total = summary([result(1), lost, result(3, false=True, certified_h=0.7, regret=0.1)])
+    assert (total.campaigns, total.recommended, total.false, total.near) == (3, 2, 1, 1)
+    assert total.regret == pytest.approx(0.1)
+    assert (total.certified_h, total.near_h) == (0.7, 0.3)

@@ -1,4 +1,4 @@
-"""Surfaces: what their files may say, what is true of them, and what is measured on them."""
+"""Surfaces: their files, their ground truth, and measurements on them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ THREADS, CHUNKSIZE = "fileserver.threads", "cache_manager.chunksize"
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Any:
-    """Makes surfaces: of these effects, with whatever else a file may say."""
+def make_surface(tmp_path: Path) -> Any:
+    """A factory of surfaces with the given effects and other contents of a surface file."""
 
     def make(*effects: dict[str, object], floor: str = "25%", **simulated: object) -> Surface:
         document = {
@@ -52,55 +52,55 @@ def of(**values: Value) -> Configuration:
     return Configuration.of({name.replace("__", "."): value for name, value in values.items()})
 
 
-def test_truth_is_weighed_and_counted_from_what_was_found(made: Any) -> None:
+def test_truth_is_weighted_and_relative_to_the_configuration_as_found(make_surface: Any) -> None:
     effect = {"parameter": THREADS, "low": 32, "changes": {"metadata": -0.2, "large-write": 0.1}}
-    score, components = made(effect).truth(of(fileserver__threads=64))
+    score, components = make_surface(effect).truth(of(fileserver__threads=64))
     assert components["metadata"] == pytest.approx(math.log(0.8))
     assert components["large-write"] == pytest.approx(math.log(1.1))
     assert score == pytest.approx(0.10 * math.log(0.8) + 0.25 * math.log(1.1))
-    found = made(effect, found={THREADS: 64})
-    assert found.truth(of(fileserver__threads=100)).score == 0.0
-    assert found.truth(Configuration()).score == pytest.approx(-score)
+    tuned = make_surface(effect, found={THREADS: 64})
+    assert tuned.truth(of(fileserver__threads=100)).score == 0.0
+    assert tuned.truth(Configuration()).score == pytest.approx(-score)
 
 
-def test_the_best_keeps_the_floor_of_every_component(made: Any) -> None:
+def test_the_best_keeps_the_floor_of_every_component(make_surface: Any) -> None:
     trade = {
         "parameter": CHUNKSIZE,
         "shape": "linear",
         "at": 24,
         "changes": {"large-read-cold": -0.4, "small-read-cold": 0.9},
     }
-    best, score = made(trade).best()
+    best, score = make_surface(trade).best()
     # log 1.9 in 6 steps; 2 steps lose 24%, 3 lose 38%.
     assert best == of(cache_manager__chunksize=20)
     assert score == pytest.approx((0.25 * math.log(0.6) + 0.1 * math.log(1.9)) / 3)
-    assert made(trade).best(0.5)[0] == of(cache_manager__chunksize=21)
-    assert made(trade, floor="5%").best() == (Configuration(), 0.0)
+    assert make_surface(trade).best(0.5)[0] == of(cache_manager__chunksize=21)
+    assert make_surface(trade, floor="5%").best() == (Configuration(), 0.0)
 
 
-def test_the_best_is_found_behind_two_steps_that_gain_nothing_alone(made: Any) -> None:
+def test_the_best_is_found_although_neither_of_its_changes_gains_alone(make_surface: Any) -> None:
     pair = {"parameter": THREADS, "low": 100, "high": 101, "change": 0.02}
     both = pair | {"change": -0.2, "when": [{"parameter": "cache_manager.daemons", "value": 11}]}
-    best, score = made(pair, both).best()
+    best, score = make_surface(pair, both).best()
     assert best.as_dict()[THREADS] in (100, 101)
     assert best.as_dict()["cache_manager.daemons"] == 11
     assert score == pytest.approx(math.log(1.02) + math.log(0.8))
 
 
-def test_the_best_moves_what_bounds_it_and_never_fails(made: Any) -> None:
-    # There are no more descriptions than chunks, of which fewer are the default.
+def test_the_best_moves_parameters_that_bound_it_and_never_fails(make_surface: Any) -> None:
+    # There cannot be more dcache entries than chunks, and the default number of chunks is smaller.
     many = {"parameter": "cache_manager.dcache", "low": 30_000, "change": -0.1}
-    surface = made(many)
+    surface = make_surface(many)
     best, score = surface.best()
     assert score == pytest.approx(math.log(0.9))
     assert surface.feasible(best)
     small = {"parameter": CHUNKSIZE, "high": 15, "fails": "workload"}
     files = {"parameter": "cache_manager.files", "low": 20_000, "fails": "start"}
-    assert made(many, small, files).best() == (Configuration(), 0.0)
+    assert make_surface(many, small, files).best() == (Configuration(), 0.0)
 
 
-def test_what_is_not_feasible(made: Any) -> None:
-    surface = made(
+def test_infeasible_configurations(make_surface: Any) -> None:
+    surface = make_surface(
         {"parameter": THREADS, "low": 100, "fails": "start"},
         {"parameter": CHUNKSIZE, "low": 22, "fails": "workload"},
     )
@@ -111,8 +111,10 @@ def test_what_is_not_feasible(made: Any) -> None:
     assert not surface.feasible(of(cache_manager__memcache=True, cache_manager__files=9000))
 
 
-def test_a_sampled_block_costs_restarts_of_what_changes_and_runs(made: Any) -> None:
-    surface = made(
+def test_a_sampled_block_costs_its_runs_and_the_restarts_of_changed_parts(
+    make_surface: Any,
+) -> None:
+    surface = make_surface(
         {"parameter": THREADS, "low": 100, "fails": "start"},
         {"parameter": CHUNKSIZE, "low": 22, "fails": "workload"},
         noise=0.0,
@@ -135,8 +137,8 @@ def test_a_sampled_block_costs_restarts_of_what_changes_and_runs(made: Any) -> N
     assert sampler.cost_s == pytest.approx(15 + 5 * 7)
 
 
-def test_a_block_is_sampled_again_alike_and_noise_can_be_replaced(made: Any) -> None:
-    surface = made(noise=0.1, others={"mean": 0.3, "sd": 0.2, "effect": 0.3})
+def test_a_sampled_block_is_reproducible_and_noise_can_be_replaced(make_surface: Any) -> None:
+    surface = make_surface(noise=0.1, others={"mean": 0.3, "sd": 0.2, "effect": 0.3})
     arms = [surface.baseline, of(fileserver__threads=20)]
     one, again = surface.sampler(3), surface.sampler(3)
     again.block(1, arms)
@@ -144,12 +146,12 @@ def test_a_block_is_sampled_again_alike_and_noise_can_be_replaced(made: Any) -> 
     assert [run.seconds for run in again.block(2, arms)] == expected
     assert [run.seconds for run in surface.sampler(4).block(2, arms)] != expected
     assert {"host.busy_s", "host.steal_s", "engine_cpu_s"} <= one.block(2, arms)[0].counted.keys()
-    quiet = made(noise=0.1).sampler(3, noise=0.0).block(1, arms)
+    quiet = make_surface(noise=0.1).sampler(3, noise=0.0).block(1, arms)
     assert {s for run in quiet for s in run.seconds.values()} == {1.0}
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("change", "message"),
     [
         ({"about": ""}, "about: "),
         ({"sort": 1}, "sort: unknown key"),
@@ -179,13 +181,13 @@ def test_a_block_is_sampled_again_alike_and_noise_can_be_replaced(made: Any) -> 
         ({"workload": "mixed-us"}, "mixed-us"),
     ],
 )
-def test_a_surface_file_that_is_wrong_is_told_in_one_line(
-    tmp_path: Path, changed: dict[str, object], said: str
+def test_a_bad_surface_file_is_reported_in_one_line(
+    tmp_path: Path, change: dict[str, object], message: str
 ) -> None:
     path = tmp_path / "wrong.yaml"
     good = {"name": "a", "about": "b", "spaces": SPACES, "simulated": {}}
-    path.write_text(yaml.safe_dump(good | changed))
-    with pytest.raises(SpecError, match=re.escape(said)) as problem:
+    path.write_text(yaml.safe_dump(good | change))
+    with pytest.raises(SpecError, match=re.escape(message)) as problem:
         load_surface(str(path))
     assert str(problem.value).startswith(f"{path}: ")
     assert "\n" not in str(problem.value)
@@ -199,7 +201,7 @@ def test_a_surface_is_named_or_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", surface_names())
-def test_the_surfaces_of_the_repository_hold_what_they_promise(name: str) -> None:
+def test_the_surfaces_of_the_repository_are_as_described(name: str) -> None:
     surface = load_surface(name)
     assert surface.name == name
     best, score = surface.best()
@@ -210,7 +212,7 @@ def test_the_surfaces_of_the_repository_hold_what_they_promise(name: str) -> Non
         assert (best, score) == (Configuration(), 0.0)
     else:
         assert score < -0.05
-    # An arm of which both parts are restarted takes about 8.5 s.
+    # An arm with restarts of both parts takes about 8.5 s.
     (run,) = surface.sampler(1, noise=0.0).block(
         1, [of(fileserver__callbacks=90_000, cache_manager__stat=4000)]
     )
@@ -218,12 +220,12 @@ def test_the_surfaces_of_the_repository_hold_what_they_promise(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["trade-off", "two-trade-offs"])
-def test_a_trade_off_gains_more_where_the_floor_is_broken(name: str) -> None:
+def test_a_trade_off_gains_more_if_the_floor_is_broken(name: str) -> None:
     surface = load_surface(name)
     free, score = surface.best(9.0)
     assert score < surface.best()[1] - 0.02
     assert not surface.truth(free).keeps(surface.floor)
 
 
-def test_there_are_at_least_a_dozen() -> None:
+def test_there_are_at_least_a_dozen_surfaces() -> None:
     assert len(surface_names()) >= 12

@@ -1,6 +1,6 @@
-"""Who can propose configurations, one a file; each is a function from a seed to an Optuna sampler.
+"""Samplers, one per file; each is a function from a seed to an Optuna sampler.
 
-``grid`` proposes by itself. ``model`` is the other way round: fstune's own search
-(``tuner.propose.search``) as an Optuna sampler, for studies of others. Campaigns ask the search
-itself.
+There are two exceptions: ``grid`` does not use Optuna, and ``model`` goes the other way, providing
+fstune's own search (``tuner.propose.search``) as an Optuna sampler for use in other studies.
+Campaigns use the search directly.
 """

@@ -1,6 +1,6 @@
-"""CMA-ES (Hansen 2001): a search distribution that adapts itself.
+"""CMA-ES (Hansen 2001): a search distribution that adapts to the results.
 
-What is not a number is drawn at random.
+Non-numeric parameters are drawn at random.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _STARTUP = 8
 
 
 def sampler(seed: int) -> optuna.samplers.BaseSampler:
-    """The sampler of this seed."""
+    """Create a sampler with this seed."""
     return optuna.samplers.CmaEsSampler(
         seed=seed, n_startup_trials=_STARTUP, warn_independent_sampling=False
     )

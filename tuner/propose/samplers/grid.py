@@ -1,4 +1,4 @@
-"""Every combination of a few values of each parameter, in an order that the seed shuffles."""
+"""Every combination of a few values of each parameter, in an order shuffled by the seed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tuner.propose.proposer import Observation, Proposal
 
 #: Values of a parameter with a range, evenly spaced on its own scale.
 _LEVELS = 4
-#: Combinations looked at for one proposal: neighbours may be the same once they are valid.
+#: Combinations tried per proposal; neighbours may become identical when they are made valid.
 _MOST_TRIES = 200
 
 
 class GridProposer:
-    """Proposes the combinations one after another. It keeps nothing: where it is follows from what
-    is known.
+    """Proposes the combinations one after another. It is stateless: its position follows from the
+    observations.
     """
 
     def __init__(self, tunables: Mapping[str, Tunable], seed: int) -> None:
@@ -60,7 +60,7 @@ class GridProposer:
 
 
 def _levels(parameter: Parameter) -> list[Value | None]:
-    """Not set, then a few values."""
+    """Return None for "not set", then a few values."""
     if parameter.kind is Kind.BOOLEAN:
         return [None, True]
     if parameter.kind is Kind.CATEGORICAL:
@@ -78,7 +78,7 @@ def _levels(parameter: Parameter) -> list[Value | None]:
 
 
 def _coprime(chance: random.Random, size: int) -> int:
-    """A step that visits every place of a ring of this size."""
+    """Return a step that visits every position of a ring of this size."""
     step = chance.randrange(1, size) if size > 1 else 1
     while math.gcd(step, size) != 1:
         step += 1

@@ -1,7 +1,7 @@
-"""The model of effects behind Optuna's interface: for studies of others.
+"""The model of effects as an Optuna sampler, for use in other studies.
 
-A campaign with ``sampler: model`` asks the same ``Search`` itself, since it knows more than a study
-does: blocks, components and their floors.
+A campaign with ``sampler: model`` uses the same ``Search`` directly, since it has information that
+a study lacks: blocks, components and their floors.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tuner.propose.search import Search
 from tuner.propose.search_trials import Arm, SearchTrial
 from tuner.propose.trials import AskTrial, Replay, ask, distributions, replay
 
-#: Trials that are decided on alike, as if they were one block: what looks best is among them.
+#: Number of trials treated as one block, which includes the configuration that looks best.
 _ROUND = 5
-#: Spread that values without a logarithm are scaled to: about the log times that the model expects.
+#: Spread that non-logarithmic values are scaled to: about that of log times, as the model expects.
 _SPREAD = 0.1
 _NORMAL = 1.4826
 
@@ -38,18 +38,18 @@ _NORMAL = 1.4826
 class ModelSampler(optuna.samplers.BaseSampler):
     """Proposes configurations of search spaces by the model of effects.
 
-    The objective asks for its configuration by ``suggest``. Its value is a time, a rate or another
+    The objective gets its configuration from ``suggest``. Its value is a time, a rate or another
     number above 0, of which the model takes the logarithm; with ``logarithmic=False`` any number.
-    The first trial of a study is the baseline. Of all trials,
+    The first trial of a study is the baseline. Trials count as follows:
 
-    - complete ones are measurements, also where a configuration is measured more than once;
-    - a pruned one counts by its last report: as far from the middle of the complete ones as it was
-      from what they reported at that step; it is not proposed again;
-    - what failed does not run, and what is like it probably does not either;
-    - those of which this sampler cannot tell the configuration are left out.
+    - complete ones are measurements, including repeated ones of the same configuration;
+    - a pruned one counts by its last report: its distance from the median of the complete ones is
+      its distance from their median report at that step; it is not proposed again;
+    - a failed one marks its configuration as not running, and similar ones as likely to fail;
+    - those whose configuration this sampler cannot determine are ignored.
 
-    Parameters that the objective asks for besides are drawn at random. For studies with one
-    objective.
+    Other parameters that the objective asks for are drawn at random. Only for single-objective
+    studies.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ModelSampler(optuna.samplers.BaseSampler):
         delta: float = 0.02,
         logarithmic: bool = True,
     ) -> None:
-        """``facts``: what the hosts allow, by name; those not given are what the spaces assume.
+        """``facts``: the hosts' limits, by name; missing ones default to the spaces' assumptions.
         ``found``: the baseline, by qualified names (``fileserver.threads``). ``delta``:
         smallest difference worth acting on. Raises ValueError for no space, or two of one part.
         """
@@ -85,28 +85,29 @@ class ModelSampler(optuna.samplers.BaseSampler):
         self._configurations: dict[tuple[tuple[str, Any], ...], Configuration | None] = {}
 
     def suggest(self, trial: optuna.Trial) -> Configuration:
-        """The configuration that a trial is to measure, which is always valid; its parameters are
-        those of the trial from then on.
+        """Return the configuration that a trial is to measure, always a valid one. Its parameters
+        become those of the trial.
         """
         return ask(AskTrial(trial), self._tunables)
 
     def best(self, study: optuna.Study) -> Outlook:
-        """What looks best by all trials of a study, measured or not; the baseline where nothing
-        does. A model's belief, no test. Raises ValueError as proposing does.
+        """Return the configuration that looks best by all trials of a study, measured or not; the
+        baseline if nothing looks better. This is a model estimate, not a test. Raises ValueError as
+        ``sample_relative`` does.
         """
         return self._search(study, len(study.trials)).best()
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """See BaseSampler: every question that may be asked."""
+        """See BaseSampler; returns every question that may be asked."""
         self._raise_error_if_multi_objective(study)
         return dict(self._questions)
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """See BaseSampler: answers to the questions that the next configuration needs.
+        """See BaseSampler; returns answers to the questions that the next configuration needs.
 
         Raises ValueError for a value that has no logarithm.
         """
@@ -123,11 +124,11 @@ class ModelSampler(optuna.samplers.BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """See BaseSampler: at random."""
+        """See BaseSampler; draws at random."""
         return self._others.sample_independent(study, trial, param_name, param_distribution)
 
     def reseed_rng(self) -> None:
-        """See BaseSampler. Proposals need none: each trial has a seed of its own."""
+        """See BaseSampler. Proposals are not affected: each trial has its own seed."""
         self._others.reseed_rng()
 
     def _next(self, study: optuna.Study, number: int) -> Configuration:
@@ -160,7 +161,7 @@ class ModelSampler(optuna.samplers.BaseSampler):
         )
 
     def _results(self, study: optuna.Study) -> dict[Configuration, _Result]:
-        """The result of each configuration that was measured."""
+        """Return the result of each configuration that was measured."""
         trials = study.get_trials(deepcopy=False)
         values = self._values(study.direction, trials)
         by_configuration: defaultdict[Configuration, list[FrozenTrial]] = defaultdict(list)
@@ -177,8 +178,8 @@ class ModelSampler(optuna.samplers.BaseSampler):
         }
 
     def _values(self, direction: StudyDirection, trials: Sequence[FrozenTrial]) -> dict[int, float]:
-        """What each trial is measured as, by its number, less is better: logarithms, or numbers on
-        a scale of such.
+        """Return each trial's value by number, less is better: logarithms, or numbers scaled to a
+        similar spread.
         """
         sign = -1.0 if direction is StudyDirection.MAXIMIZE else 1.0
         complete = [t for t in trials if t.state is TrialState.COMPLETE]
@@ -214,7 +215,7 @@ class ModelSampler(optuna.samplers.BaseSampler):
         return math.log(value)
 
     def _configuration(self, trial: FrozenTrial) -> Configuration | None:
-        """The configuration of a trial, None where its parameters do not say."""
+        """Return the configuration of a trial; None if its parameters do not determine it."""
         key = tuple(sorted((n, v) for n, v in trial.params.items() if n in self._questions))
         if key not in self._configurations:
             again = Replay(dict(key))
@@ -225,8 +226,8 @@ class ModelSampler(optuna.samplers.BaseSampler):
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """The result of a configuration. ``values``: of its measurements; ``failed``, ``pruned``: in
-    every trial.
+    """The result of a configuration. ``values``: of its measurements; ``failed``: in every trial;
+    ``pruned``: every trial was pruned or failed.
     """
 
     values: tuple[float, ...] = ()
@@ -239,7 +240,7 @@ def _all(trials: Sequence[FrozenTrial], *states: TrialState) -> bool:
 
 
 def _scale(values: Sequence[float]) -> float:
-    """What brings the spread of values to the one that the model expects."""
+    """Return the factor that scales the spread of values to the one that the model expects."""
     if not values:
         return 1.0
     middle = median(values)

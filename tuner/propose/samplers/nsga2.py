@@ -1,4 +1,4 @@
-"""A genetic algorithm, NSGA-II (Deb et al. 2002): the way that was wished for in 2013."""
+"""NSGA-II (Deb et al. 2002): a genetic algorithm, the approach that was asked for in 2013."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _POPULATION = 20
 
 
 def sampler(seed: int) -> optuna.samplers.BaseSampler:
-    """The sampler of this seed."""
+    """Create a sampler with this seed."""
     return optuna.samplers.NSGAIISampler(seed=seed, population_size=_POPULATION)

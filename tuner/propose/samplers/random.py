@@ -6,5 +6,5 @@ import optuna
 
 
 def sampler(seed: int) -> optuna.samplers.BaseSampler:
-    """The sampler of this seed."""
+    """Create a sampler with this seed."""
     return optuna.samplers.RandomSampler(seed=seed)

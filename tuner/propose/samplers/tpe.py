@@ -1,4 +1,4 @@
-"""Tree-structured Parzen estimator (Bergstra et al. 2011): models the good and the bad ones."""
+"""Tree-structured Parzen estimator (Bergstra et al. 2011): models good and bad configurations."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _STARTUP = 8
 
 
 def sampler(seed: int) -> optuna.samplers.BaseSampler:
-    """The sampler of this seed."""
+    """Create a sampler with this seed."""
     return optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
