@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tests.acceptance.lab import Lab, Stored, wait_for
+from tests.acceptance.lab import Lab, Records, wait_for
 from tuner.model import Event
 from tuner.states import BlockState, CampaignState
 
@@ -25,15 +25,15 @@ def campaign(lab: Lab, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
             # It may have come to its end by itself just before.
-            ended = {130: CampaignState.PAUSED, 0: CampaignState.FINISHED}
+            expected = {130: CampaignState.PAUSED, 0: CampaignState.FINISHED}
             status = process.wait(150.0)
-            assert lab.stored().campaign.state is ended.get(status), lab.said
+            assert lab.load().campaign.state is expected.get(status), lab.output
 
 
 def says(lab: Lab, process: subprocess.Popen[str], words: str) -> None:
     """Wait until a campaign has printed this."""
-    wait_for(lambda: words in lab.said or process.poll() is not None, words)
-    assert words in lab.said, lab.said
+    wait_for(lambda: words in lab.output or process.poll() is not None, words)
+    assert words in lab.output, lab.output
 
 
 def says_void(lab: Lab, process: subprocess.Popen[str]) -> int:
@@ -41,15 +41,15 @@ def says_void(lab: Lab, process: subprocess.Popen[str]) -> int:
     under way when somebody began to meddle, if that had its end just then.
     """
     says(lab, process, " void")
-    return next(b.number for b in lab.stored().blocks if b.state is BlockState.VOID)
+    return next(b.number for b in lab.load().blocks if b.state is BlockState.VOID)
 
 
-def ended(lab: Lab, process: subprocess.Popen[str]) -> Stored:
+def wait_for_end(lab: Lab, process: subprocess.Popen[str]) -> Records:
     """Wait for the end of a campaign whose hosts fail it."""
-    assert process.wait(250.0) == 6, lab.said
-    stored = lab.stored()
-    assert stored.campaign.state is CampaignState.FAILED
-    return stored
+    assert process.wait(250.0) == 6, lab.output
+    records = lab.load()
+    assert records.campaign.state is CampaignState.FAILED
+    return records
 
 
 def the(events: Sequence[Event]) -> Event:
@@ -57,8 +57,8 @@ def the(events: Sequence[Event]) -> Event:
     return event
 
 
-def goes_on(lab: Lab, before: Stored) -> None:
+def goes_on(lab: Lab, before: Records) -> None:
     """A campaign that has ended is taken up again, with all that was measured."""
     with campaign(lab, "resume") as process:
         says(lab, process, "baseline: writing")
-    assert before.measured.items() <= lab.stored().measured.items()
+    assert before.measured.items() <= lab.load().measured.items()

@@ -69,7 +69,7 @@ class Place:
     def environment(self) -> dict[str, str]:
         return os.environ | {"FSTUNE_STATE_DIR": str(self.state), "LC_ALL": "C.UTF-8"}
 
-    def stored(self) -> tuple[Campaign, list[Trial], list[Block], list[Event]]:
+    def load(self) -> tuple[Campaign, list[Trial], list[Block], list[Event]]:
         with Store.open(self.state) as store:
             campaign = store.campaign("last")
             return (
@@ -82,18 +82,18 @@ class Place:
     def left_behind(self) -> list[str]:
         """What of the cell is still on this machine: directories, mounts, processes."""
         cells = self.state / "cells"
-        found = [str(path) for path in cells.glob("*")] if cells.is_dir() else []
+        remaining = [str(path) for path in cells.glob("*")] if cells.is_dir() else []
         own = str(self.state)
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-        found += [line for line in mounts if own in line]
+        remaining += [line for line in mounts if own in line]
         for status in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = status.read_bytes().decode(errors="replace")
             except OSError:
                 continue
             if own in words and status.parent.name != str(os.getpid()):
-                found.append(f"process {status.parent.name}: {words[:200]!r}")
-        return found
+                remaining.append(f"process {status.parent.name}: {words[:200]!r}")
+        return remaining
 
 
 def write_campaign(place: Place, first: Sequence[dict[str, int]]) -> None:

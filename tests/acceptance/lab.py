@@ -45,7 +45,7 @@ def make_key(path: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Stored:
+class Records:
     """What a campaign left in its database."""
 
     campaign: Campaign
@@ -67,7 +67,7 @@ class Lab:
 
     cell: Cell
     directory: Path
-    found: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    original: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def server(self) -> Node:
@@ -172,12 +172,12 @@ class Lab:
 
     @contextmanager
     def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """The console script under way; standard output and error are one file, ``said``."""
-        with (self.directory / "said").open("w") as said:
+        """The console script under way; standard output and error go to one file, ``output``."""
+        with (self.directory / "output").open("w") as file:
             process = subprocess.Popen(
                 self.command(*arguments),
                 env=self.environment,
-                stdout=said,
+                stdout=file,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 text=True,
@@ -189,49 +189,49 @@ class Lab:
             process.wait()
 
     @property
-    def said(self) -> str:
-        return (self.directory / "said").read_text()
+    def output(self) -> str:
+        return (self.directory / "output").read_text()
 
-    def stored(self) -> Stored:
+    def load(self) -> Records:
         with Store.open(self.state) as store:
             campaign = store.campaigns()[0]  # also one that was refused before its first block
             one = campaign.id
-            return Stored(campaign, store.trials(one), store.blocks(one), store.events(one))
+            return Records(campaign, store.trials(one), store.blocks(one), store.events(one))
 
     # What is in effect on the hosts
 
     def programs(self) -> dict[str, tuple[str, ...]]:
         """The command lines of fileserver and cache managers, by node."""
-        found = {"server": command_line(self.server, "dafileserver")}
+        lines = {"server": command_line(self.server, "dafileserver")}
         for node in self.clients:
-            found[node.name] = command_line(node, "afsd.fuse")
-        return found
+            lines[node.name] = command_line(node, "afsd.fuse")
+        return lines
 
     def left(self, files: bool = True, runs: bool = True) -> list[str]:
         """What a campaign left on the hosts that must not be there; ``files``: in the volume too,
         where those of a run that nobody could clean up stay until the campaign is resumed;
         ``runs``: processes too.
         """
-        found = [] if (now := self.programs()) == self.found else [f"other programs: {now}"]
+        remaining = [] if (now := self.programs()) == self.original else [f"other programs: {now}"]
         for node in (self.server, *self.clients):
             for what in ("lease", "lease.expired"):
                 if node.run(["test", "-e", f"{RESTORE}/{what}"]).status == 0:
-                    found.append(f"{what} on {node.name}")
+                    remaining.append(f"{what} on {node.name}")
             journals = node.run(["ls", "-A", f"{RESTORE}/restore"]).stdout.decode().split()
             parts = {name for name in journals if name in ("fileserver", "cache_manager")}
-            found += [f"journal {part} on {node.name}" for part in sorted(parts)]
+            remaining += [f"journal {part} on {node.name}" for part in sorted(parts)]
             if runs:
-                found += [f"{node.name}: {words}" for words in processes(node) if _ours(words)]
+                remaining += [f"{node.name}: {words}" for words in processes(node) if _ours(words)]
         for node in self.clients:
             listed = node.run(["timeout", "20", "ls", "-A", VOLUME_PATH])
             if listed.status != 0:
-                found.append(f"{VOLUME_PATH} is not served on {node.name}")
-            found += [
+                remaining.append(f"{VOLUME_PATH} is not served on {node.name}")
+            remaining += [
                 f"{name} in the volume"
                 for name in listed.stdout.decode().split()
                 if files and name.startswith("fstune-")
             ]
-        return found
+        return remaining
 
     def put_back(self, files: bool = True, runs: bool = True) -> None:
         """Wait until nothing is left: watches and killed runs take a moment to end."""
@@ -258,9 +258,9 @@ class Lab:
         node.run(["umount", "--lazy", "/afs"])
         node.check(["find", "/run", "-mindepth", "1", "-delete"])
         boot = node.shared / "boot_id"
-        known = boot.exists()
+        is_mounted = boot.exists()
         boot.write_text(f"start {time.monotonic_ns()}\n")
-        if not known:
+        if not is_mounted:
             node.check(["mount", "--bind", f"/fstune/{boot.name}", _BOOT_ID])
         if node == self.server:
             node.check(["bosserver"])
@@ -354,8 +354,8 @@ class Lab:
 def processes(node: Node) -> list[list[str]]:
     """The command lines of all processes of a node."""
     script = 'for f in /proc/[0-9]*/cmdline; do tr "\\0" "\\t" < "$f"; echo; done 2> /dev/null'
-    said = node.run(["sh", "-c", script]).stdout.decode(errors="replace")
-    return [line.rstrip("\t").split("\t") for line in said.splitlines() if line]
+    text = node.run(["sh", "-c", script]).stdout.decode(errors="replace")
+    return [line.rstrip("\t").split("\t") for line in text.splitlines() if line]
 
 
 def command_line(node: Node, program: str) -> tuple[str, ...]:
@@ -368,15 +368,17 @@ def command_line(node: Node, program: str) -> tuple[str, ...]:
 
 def engine_runs(node: Node) -> bool:
     """Whether a run is under way, seen from this machine: that takes no time to speak of."""
-    return _seen(node, lambda words: "run" in words and any("workloads.pyz" in w for w in words))
+    return _any_process(
+        node, lambda words: "run" in words and any("workloads.pyz" in word for word in words)
+    )
 
 
 def runs_with(node: Node, program: str, *options: str) -> bool:
     """Whether a program runs with these options, seen from this machine."""
-    return _seen(node, lambda words: words[0].endswith(program) and {*options} <= {*words})
+    return _any_process(node, lambda words: words[0].endswith(program) and {*options} <= {*words})
 
 
-def _seen(node: Node, wanted: Callable[[list[str]], bool]) -> bool:
+def _any_process(node: Node, predicate: Callable[[list[str]], bool]) -> bool:
     own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -384,14 +386,14 @@ def _seen(node: Node, wanted: Callable[[list[str]], bool]) -> bool:
             inside = os.readlink(process / "ns" / "pid") == own
         except OSError:
             continue  # it has ended meanwhile
-        if inside and wanted(words):
+        if inside and predicate(words):
             return True
     return False
 
 
 def _ours(words: list[str]) -> bool:
-    named = ("workloads.pyz", "watch.sh", "end_runs.py")
-    return any(word.endswith(named) for word in words)
+    suffixes = ("workloads.pyz", "watch.sh", "end_runs.py")
+    return any(word.endswith(suffixes) for word in words)
 
 
 @dataclass
@@ -426,5 +428,5 @@ def bring_up(cells: Cells, directory: Path) -> Lab:
     ]
     (directory / "known_hosts").write_text("".join(f"{line}\n" for line in keys))
     lab.workload()
-    lab.found.update(lab.programs())
+    lab.original.update(lab.programs())
     return lab

@@ -37,7 +37,7 @@ def test_the_comparison_on_a_private_cell(place: Place) -> None:
     place.campaign_file.write_text(yaml.safe_dump(document))
     run = place.fstune("run", str(place.campaign_file))
     assert run.returncode == 0, run.stdout + run.stderr
-    campaign, trials, blocks, _ = place.stored()
+    campaign, trials, blocks, _ = place.load()
     assert campaign.state is CampaignState.FINISHED
     assert len(trials) == 1 + len(document["compare"])
     complete = [block for block in blocks if block.state is BlockState.COMPLETE]
@@ -76,13 +76,13 @@ def test_the_fileserver_and_its_clients_by_ssh(lab: Lab) -> None:
     (lab.directory / "campaign.yaml").write_text(yaml.safe_dump(campaign))
     run = lab.fstune("run", str(lab.directory / "campaign.yaml"))
     assert run.returncode == 0, run.stdout + run.stderr
-    stored = lab.stored()
-    assert stored.campaign.state is CampaignState.FINISHED
+    records = lab.load()
+    assert records.campaign.state is CampaignState.FINISHED
     # How many blocks there are depends on what the first one says.
-    assert {(1, 0), (1, 1)} <= stored.measured.keys()
+    assert {(1, 0), (1, 1)} <= records.measured.keys()
     assert all(
         measurement.clients.keys() == set(addresses[1:])
-        for block in stored.blocks
+        for block in records.blocks
         for measurement in block.measurements
     )
-    assert {run.name for block in stored.blocks for run in block.references} == {"local-disk"}
+    assert {run.name for block in records.blocks for run in block.references} == {"local-disk"}

@@ -69,7 +69,7 @@ def postgresql(root: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def kept(request: pytest.FixtureRequest, place: Place) -> outcomes.Place:
+def database(request: pytest.FixtureRequest, place: Place) -> outcomes.Place:
     """Return where the campaign is kept."""
     if request.param == "sqlite":
         return outcomes.Place(place.state)
@@ -119,19 +119,19 @@ def write_campaign(place: Place, root: Path) -> None:
     place.campaign_file.write_text(yaml.safe_dump(document, sort_keys=False))
 
 
-def await_machines(cell: Cell, found: Machines) -> None:
+def await_machines(cell: Cell, original: Machines) -> None:
     """Whatever was just asked, or has just crashed, may take a moment to be gone or back."""
     deadline = time.monotonic() + 30.0
-    while (now := Machines.of(cell)) != found:
+    while (now := Machines.of(cell)) != original:
         assert time.monotonic() < deadline, now
         time.sleep(0.1)
 
 
 def test_killed_at_any_moment_it_goes_on_and_puts_back_what_was_found(
-    forked: Forks, root: Path, place: Place, kept: outcomes.Place, cell: Cell
+    forked: Forks, root: Path, place: Place, database: outcomes.Place, cell: Cell
 ) -> None:
     write_campaign(place, root)
-    found = Machines.of(cell)
+    original = Machines.of(cell)
     draw = random.Random(20)
     lives: list[tuple[Point | None, float | None]] = [
         *((None, LONGEST_LIFE_S * draw.random()) for _ in range(KILLS - len(AT))),
@@ -144,14 +144,14 @@ def test_killed_at_any_moment_it_goes_on_and_puts_back_what_was_found(
     while lives:
         point, after_s = lives[0]
         longer_s = None if after_s is None else slowness * after_s
-        ended = forked.fstune(*command, *kept.options, point=point, after_s=longer_s)
+        finished = forked.fstune(*command, *database.options, point=point, after_s=longer_s)
         now = Machines.of(cell)
-        kills += not ended
-        differed += now != found
-        slowness = 1.0 if ended else slowness * (1.0 if now != found else LONGER)
-        if not ended or len(lives) == 1:
+        kills += not finished
+        differed += now != original
+        slowness = 1.0 if finished else slowness * (1.0 if now != original else LONGER)
+        if not finished or len(lives) == 1:
             lives.pop(0)
-        with kept.open() as store:
+        with database.open() as store:
             if not store.campaigns():
                 continue  # killed before it was begun
             assert problems(store) == []
@@ -161,7 +161,7 @@ def test_killed_at_any_moment_it_goes_on_and_puts_back_what_was_found(
         if campaign.state is CampaignState.FINISHED:
             outcomes.check_decisions(campaign, trials, blocks)
             assert all(m.effective == m.requested for m in before.values())
-            await_machines(cell, found)
+            await_machines(cell, original)
             command, before = ["run", str(place.campaign_file)], {}
     assert kills == KILLS
     assert differed >= KILLS // 3

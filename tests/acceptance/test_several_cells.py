@@ -46,8 +46,8 @@ def forked(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[For
 def at_once(place: Place, *commands: Sequence[str]) -> None:
     """Run commands, all at the same time, to their good end."""
     processes = [place.start(*command) for command in commands]
-    for process, said in [(process, process.communicate()[0]) for process in processes]:
-        assert process.returncode == 0, said
+    for process, output in [(process, process.communicate()[0]) for process in processes]:
+        assert process.returncode == 0, output
 
 
 def write_campaign(place: Place, names: Sequence[str], root: Path) -> None:
@@ -88,9 +88,9 @@ def where(blocks: Sequence[Block]) -> dict[int, str]:
 def times(events: Sequence[Event]) -> dict[int, tuple[datetime, datetime]]:
     """When each block was begun and when it ended, by its events."""
     began = {e.data["block"]: e.at for e in events if e.kind == "block-started"}
-    ended = {e.data["block"]: e.at for e in events if e.kind in ("block-complete", "block-void")}
-    assert began.keys() == ended.keys()
-    return {int(str(number)): (at, ended[number]) for number, at in began.items()}
+    ends = {e.data["block"]: e.at for e in events if e.kind in ("block-complete", "block-void")}
+    assert began.keys() == ends.keys()
+    return {int(str(number)): (at, ends[number]) for number, at in began.items()}
 
 
 def spans(blocks: Sequence[Block]) -> list[tuple[datetime, datetime]]:
@@ -126,8 +126,8 @@ def check_spread(
     on: dict[str, list[tuple[datetime, datetime]]] = defaultdict(list)
     for number, span in times(events).items():
         on[of[number]].append(span)
-    for spent in on.values():
-        assert all(one[1] <= next_one[0] for one, next_one in pairwise(sorted(spent)))
+    for intervals in on.values():
+        assert all(one[1] <= next_one[0] for one, next_one in pairwise(sorted(intervals)))
 
 
 def ran_at_once(blocks: Sequence[Block]) -> bool:
@@ -138,8 +138,8 @@ def ran_at_once(blocks: Sequence[Block]) -> bool:
             batches[block.batch].append(block)
     for batch in batches.values():
         if len(batch) == 2 and batch[0].testbed != batch[1].testbed:
-            (began, ended), (other_began, other_ended) = spans(batch)
-            if began < other_ended and other_began < ended:
+            (began, end), (other_began, other_ended) = spans(batch)
+            if began < other_ended and other_began < end:
                 return True
     return False
 
@@ -150,7 +150,7 @@ def test_cells_of_the_campaigns_own_are_both_used_and_gone_after_it(
     write_campaign(place, names, root)
     result = place.fstune("run", str(place.campaign_file))
     assert result.returncode == 0, result.stdout + result.stderr
-    campaign, trials, blocks, events = place.stored()
+    campaign, trials, blocks, events = place.load()
     assert campaign.state is CampaignState.FINISHED
     assert campaign.recommendation is not None
     check_spread(blocks, trials, events, names)
@@ -161,9 +161,9 @@ def test_cells_of_the_campaigns_own_are_both_used_and_gone_after_it(
     ]
     closed = {event.message for event in events if event.kind == "testbed-closed"}
     assert closed == {f"cell {name}: private cell {name} taken down" for name in names}
-    shown = "".join(place.fstune("show").stdout.split())  # a long path is broken somewhere
+    page = "".join(place.fstune("show").stdout.split())  # a long path is broken somewhere
     of_each = Counter(b.testbed for b in blocks if b.state is BlockState.COMPLETE)
-    assert all("".join(f"{name}: {n} blocks".split()) in shown for name, n in of_each.items())
+    assert all("".join(f"{name}: {n} blocks".split()) in page for name, n in of_each.items())
     assert place.left_behind() == []
 
 
@@ -173,10 +173,10 @@ def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
     write_campaign(place, names, root)
     at_once(place, *(("cell", "up", "--name", name) for name in names))
     cells = [cell for name in names if (cell := Cells(place.state).load(name)) is not None]
-    found = [Machines.of(cell) for cell in cells]
-    kept = ("--state-dir", str(place.state))
-    assert not forked.fstune("run", str(place.campaign_file), *kept, point=KILL, passes=PASSES)
-    campaign, _, blocks, _ = place.stored()
+    originals = [Machines.of(cell) for cell in cells]
+    options = ("--state-dir", str(place.state))
+    assert not forked.fstune("run", str(place.campaign_file), *options, point=KILL, passes=PASSES)
+    campaign, _, blocks, _ = place.load()
     assert campaign.state is CampaignState.RUNNING
     cut_off = {block.number for block in blocks if block.state is BlockState.RUNNING}
     assert cut_off
@@ -184,8 +184,8 @@ def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
     before = measured(blocks)
     assert before
 
-    assert forked.fstune("resume", *kept), forked.said
-    campaign, trials, blocks, events = place.stored()
+    assert forked.fstune("resume", *options), forked.said
+    campaign, trials, blocks, events = place.load()
     assert campaign.state is CampaignState.FINISHED
     assert campaign.recommendation is not None
     assert before.items() <= measured(blocks).items()
@@ -194,11 +194,11 @@ def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
     with Store.open(place.state) as store:
         assert problems(store) == []
 
-    assert [Machines.of(cell) for cell in cells] == found
+    assert [Machines.of(cell) for cell in cells] == originals
     for name, cell in zip(names, cells, strict=True):
         assert journals(cell) == []
         # Of both servers' last two starts one was with other options than those found.
         log = ["sh", "-c", "cat /var/log/openafs/FileLog*"]
-        said = place.fstune("cell", "exec", "--name", name, "server", *log).stdout
-        starts = [line.split() for line in said.splitlines() if "File server starting (" in line]
+        output = place.fstune("cell", "exec", "--name", name, "server", *log).stdout
+        starts = [line.split() for line in output.splitlines() if "File server starting (" in line]
         assert any("-p" in words for words in starts)

@@ -34,12 +34,12 @@ def texts(repository_files: tuple[Path, ...]) -> dict[Path, str]:
 @pytest.mark.parametrize(("banned", "better"), RULES, ids=[rule[0] for rule in RULES])
 def test_what_was_given_up_is_not_written(banned: str, better: str, texts: dict[Path, str]) -> None:
     assert len(texts) > 200
-    found = {
+    occurrences = {
         str(name): [text[max(0, hit.start() - 30) : hit.end() + 30] for hit in hits]
         for name, text in texts.items()
         if (hits := list(re.finditer(banned, text, re.IGNORECASE)))
     }
-    assert found == {}, f"write: {better}"
+    assert occurrences == {}, f"write: {better}"
 
 
 @pytest.mark.parametrize(

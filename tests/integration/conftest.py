@@ -50,10 +50,10 @@ class Trace:
 
     def left(self) -> list[str]:
         """What is still there. A new cell may be given the numbers of namespaces that are gone."""
-        found = self.running()
+        remaining = self.running()
         pids = [pid for pid in every_process() if not self._is_of_another(pid)]
         spaces = {link for pid in pids for link in namespaces(pid)}
-        return found + sorted(spaces & self.namespaces)
+        return remaining + sorted(spaces & self.namespaces)
 
     def _is_of_another(self, pid: int) -> bool:
         """Whether a process is of a cell that another process of the tests has brought up."""
@@ -66,7 +66,7 @@ class Trace:
     def running(self) -> list[str]:
         return [f"process {pid}" for pid, start in self.processes if started(pid) == start]
 
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """Whether nothing is left; the parent of a process that ended may take a moment to reap."""
         deadline = time.monotonic() + 60.0
         while self.left():

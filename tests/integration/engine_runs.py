@@ -84,12 +84,12 @@ class Runner:
 def engine_processes(node: Node) -> list[int]:
     """The engine's processes in a node, as this host numbers them: the parent first."""
     own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
-    found = []
+    pids = []
     for pid in sorted(every_process()):
         try:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             if ARCHIVE.encode() in words and os.readlink(f"/proc/{pid}/ns/pid") == own:
-                found.append(pid)
+                pids.append(pid)
         except OSError:
             continue  # it has ended meanwhile
-    return found
+    return pids

@@ -65,10 +65,10 @@ def test_the_session_with_curl(service: Service, root: Path, tmp_path: Path) -> 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    best, answer, begun, rest = done.stdout.strip().split("\n", 3)
+    best, answer, created, rest = done.stdout.strip().split("\n", 3)
     assert json.loads(best)[0]["recommendation"]["campaign_name"] == "earlier"
     assert json.loads(answer)["campaign_name"] == "earlier"
-    assert json.loads(begun)["name"] == "from afar"
+    assert json.loads(created)["name"] == "from afar"
     # "last" is the newest that has measured: by then the earlier one, or the new one.
     assert "event: over" in rest
     paused = json.loads(rest.splitlines()[-1])

@@ -68,7 +68,7 @@ def certificate(directory: Path) -> tuple[Path, Path]:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
     names = [x509.DNSName(NAME), x509.IPAddress(IPv4Address("127.0.0.1"))]
     now = datetime.now(UTC)
-    made = (
+    signed_certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -80,7 +80,7 @@ def certificate(directory: Path) -> tuple[Path, Path]:
         .sign(key, hashes.SHA256())
     )
     chain, secret = directory / "chain.pem", directory / "key.pem"
-    chain.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    chain.write_bytes(signed_certificate.public_bytes(serialization.Encoding.PEM))
     secret.write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM,
@@ -147,29 +147,29 @@ def test_behind_the_proxy_of_the_example(
         timeout=60,
     )
     # The certificate is for the name; the connection goes to the loopback.
-    named = {"sni_hostname": NAME}
+    sni = {"sni_hostname": NAME}
     deadline = time.monotonic() + 60.0
     while True:
         try:
-            answer = client.get("/healthz", extensions=named)
+            answer = client.get("/healthz", extensions=sni)
             break
         except httpx2.TransportError:
             assert time.monotonic() < deadline, "the proxy does not answer"
             time.sleep(0.05)
     assert answer.json() == {"status": "ok"}
     assert answer.headers["strict-transport-security"]
-    assert client.get("/v1/campaigns", extensions=named).status_code == 401
+    assert client.get("/v1/campaigns", extensions=sni).status_code == 401
     login = client.post(
         "/login",
         content=f"token={token}",
         headers={"Origin": f"https://{NAME}:{port}", "Accept": "text/html"},
-        extensions=named,
+        extensions=sni,
     )
     assert login.status_code == 303
     assert "Secure" in login.headers["set-cookie"]
     bearer = {"Authorization": f"Bearer {token}"}
     path = f"/v1/campaigns/{campaign}/events/stream"
-    with client.stream("GET", path, headers=bearer, extensions=named) as stream:
+    with client.stream("GET", path, headers=bearer, extensions=sni) as stream:
         lines = stream.iter_lines()
         assert any(line.startswith("data: ") and "campaign-created" in line for line in lines)
         # What happens from now on comes at once, not when a buffer is full.

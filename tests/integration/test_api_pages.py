@@ -140,8 +140,11 @@ def picture(page: Page, tmp_path: Path, name: str) -> None:
 
 def barriers(page: Page) -> list[str]:
     """What axe-core finds that keeps somebody from reading or using a page."""
-    found = Axe().run(page).response["violations"]
-    return [f"{v['id']} ({v['impact']}): {[n['html'][:200] for n in v['nodes']]}" for v in found]
+    violations = Axe().run(page).response["violations"]
+    return [
+        f"{one['id']} ({one['impact']}): {[n['html'][:200] for n in one['nodes']]}"
+        for one in violations
+    ]
 
 
 def log_in(service: Service, page: Page) -> None:
@@ -228,11 +231,11 @@ def test_a_running_campaign_is_steered_and_seen_again_after_the_service_was_away
         # The service ends and comes back; the campaign goes on, and the page catches up.
         campaign = store.campaign("last").id
         service.stop(signal.SIGKILL)
-        seen = store.events(campaign)[-1].number
+        last_number = store.events(campaign)[-1].number
         expect(page.locator("#connection")).to_contain_text("connection lost")
         picture(page, tmp_path, "disconnected")
         assert barriers(page) == []
-        wait_for(lambda: store.events(campaign)[-1].number > seen, "another event")
+        wait_for(lambda: store.events(campaign)[-1].number > last_number, "another event")
         service.start()
         expect(page.locator("#connection")).to_have_text("live")
         page.locator("#cancelling summary").click()
@@ -350,9 +353,9 @@ def test_a_report_is_read_from_a_file_without_a_network(
     )
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
-    asked: list[str] = []
+    requests: list[str] = []
     complaints: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    page.on("request", lambda request: requests.append(request.url))
     page.on("console", lambda message: complaints.append(message.text))
     page.goto(file.as_uri())
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("Recommended|No improve"))
@@ -369,7 +372,7 @@ def test_a_report_is_read_from_a_file_without_a_network(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert barriers(page) == []
     picture(page, tmp_path, f"report-{scheme}-{width}")
-    assert [url for url in asked if url != file.as_uri()] == []
+    assert [url for url in requests if url != file.as_uri()] == []
     assert complaints == []
     context.close()
 
@@ -381,12 +384,12 @@ def test_everything_can_be_reached_by_keyboard(watched: Watched, finished: Servi
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
-    wanted = page.locator("main a, main button, main summary").count()
+    expected = page.locator("main a, main button, main summary").count()
     reached = set()
     for _ in range(60):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.outerHTML.slice(0, 200)"))
-    assert sum(html.startswith(("<a", "<button", "<summary")) for html in reached) >= wanted
+    assert sum(html.startswith(("<a", "<button", "<summary")) for html in reached) >= expected
 
 
 def test_options_are_copied(context: BrowserContext, watched: Watched, finished: Service) -> None:

@@ -137,17 +137,17 @@ def remote(tmp_path: Path) -> Iterator[Remote]:
 
 def numbers(stream: str) -> list[int]:
     """The identifiers of the events of a stream that have arrived whole."""
-    told = stream.rpartition("\n\n")[0]
-    return [int(line[4:]) for line in told.splitlines() if line.startswith("id: ")]
+    complete = stream.rpartition("\n\n")[0]
+    return [int(line[4:]) for line in complete.splitlines() if line.startswith("id: ")]
 
 
 def test_clients_miss_nothing_when_the_service_is_killed(remote: Remote) -> None:
-    file, said = remote.away / "campaign.yaml", remote.away / "said"
+    file, errors_file = remote.away / "campaign.yaml", remote.away / "said"
     before, after = remote.away / "before", remote.away / "after"
     file.write_text(json.dumps(LONG))
-    watching = remote.start("run", str(file), "--log", "json", complaints=said)
-    wait_for(lambda: "\n" in said.read_text(), "the campaign's name")
-    first = said.read_text().partition("\n")[0]
+    watching = remote.start("run", str(file), "--log", "json", complaints=errors_file)
+    wait_for(lambda: "\n" in errors_file.read_text(), "the campaign's name")
+    first = errors_file.read_text().partition("\n")[0]
     assert "runs at" in first
     (campaign,) = [word for word in first.split() if word[:2] == "20"]
     path = f"/v1/campaigns/{campaign}/events/stream"
@@ -160,17 +160,17 @@ def test_clients_miss_nothing_when_the_service_is_killed(remote: Remote) -> None
         assert store.campaign(campaign).state is CampaignState.RUNNING
         away = newest(store, campaign)
         wait_for(lambda: newest(store, campaign) > away, "events while the service is away")
-        wait_for(lambda: "trying again" in said.read_text(), "word of the lost connection")
+        wait_for(lambda: "trying again" in errors_file.read_text(), "word of the lost connection")
         remote.service.start()
         last = numbers(before.read_text())[-1]
         again = remote.curl(path, after, "-H", f"Last-Event-ID: {last}")
-        wait_for(lambda: "connected again" in said.read_text(), "the connection")
+        wait_for(lambda: "connected again" in errors_file.read_text(), "the connection")
         remote.fstune("cancel", campaign)
         rest, _ = watching.communicate(timeout=100)
         again.wait(100)
         events = [event.number for event in store.events(campaign)]
         assert store.campaign(campaign).state is CampaignState.CANCELLED
-    complaints = said.read_text()
+    complaints = errors_file.read_text()
     assert watching.returncode == 130, complaints
     assert events == list(range(1, len(events) + 1))
     # Whoever watches by curl comes again with the last number; the command does by itself.
@@ -193,12 +193,14 @@ def test_a_campaign_is_steered_from_afar(remote: Remote) -> None:
         assert watching.stdout is not None
         assert any("block 1 complete" in line for line in watching.stdout)
         there = ("--state-dir", str(remote.service.directory))
-        told, known = (AGE.sub("", remote.fstune("status", *at)).split() for at in ((), there))
-        assert told == known
+        remote_words, local_words = (
+            AGE.sub("", remote.fstune("status", *at)).split() for at in ((), there)
+        )
+        assert remote_words == local_words
         with Store.open(remote.service.directory) as store:
             (lease,) = store.leases()
-        assert str(lease.holder.pid) in told
-        assert told[-1] == "runs"
+        assert str(lease.holder.pid) in remote_words
+        assert remote_words[-1] == "runs"
         # It may come to its safe point while the command looks.
         paused = remote.fstune("pause", "last")
         assert "will pause at the next safe point" in paused or "is paused" in paused
@@ -217,10 +219,10 @@ def test_a_campaign_is_steered_from_afar(remote: Remote) -> None:
     cancelled = remote.fstune("cancel", "last")
     assert "will cancel" in cancelled or "is cancelled" in cancelled
     with remote.running("watch") as watching:
-        said, complaint = watching.communicate(timeout=100)
+        output, complaint = watching.communicate(timeout=100)
     assert watching.returncode == 130
     assert complaint == "fstune: cancelled\n"
-    assert "asked to pause from one, over HTTP" in said
+    assert "asked to pause from one, over HTTP" in output
     assert not (remote.away / "nothing").exists()
 
 
@@ -242,8 +244,8 @@ def test_what_is_read_from_afar_is_what_is_read_there(remote: Remote) -> None:
     ):
         assert remote.fstune(*words) == remote.fstune(*words, *there), words
     file = remote.away / "campaign.jsonl.gz"
-    written = remote.fstune("export", "last", str(file))
-    assert written.endswith(f" {file.stat().st_size} bytes written to {file}\n")
+    output = remote.fstune("export", "last", str(file))
+    assert output.endswith(f" {file.stat().st_size} bytes written to {file}\n")
     with pytest.raises(ConflictError, match="exists; name a new file"):
         remote.fstune("export", "last", str(file))
     elsewhere = ("--state-dir", str(remote.away / "elsewhere"))
@@ -260,8 +262,8 @@ def test_why_and_expiry_are_read_from_afar(remote: Remote) -> None:
     # A small effect in some noise takes blocks enough for a sentence.
     effect = {"parameter": "cache_manager.daemons", "change": -0.06}
     testbed = {"simulated": {"noise": 0.03, "effects": [effect]}}
-    asked = {"testbed": testbed, "seed": 5, "budget": {"wall_time": "40m"}}
-    file.write_text(json.dumps({**CAMPAIGN, **asked}))
+    changes = {"testbed": testbed, "seed": 5, "budget": {"wall_time": "40m"}}
+    file.write_text(json.dumps({**CAMPAIGN, **changes}))
     remote.fstune("run", str(file))
     with Store.open(remote.service.directory) as store:
         campaign = store.campaign("last")
@@ -273,12 +275,12 @@ def test_why_and_expiry_are_read_from_afar(remote: Remote) -> None:
         ready = NewEvent(at, "testbed-ready", "ready", {"identity": "dafs 2"})
         store.add_event(later, ready)
     for words in (("show", campaign.id), ("recommend", campaign.id), ("list",)):
-        told = remote.fstune(*words)
-        assert told == remote.fstune(*words, *there), words
-        assert "expired: " in told
+        output = remote.fstune(*words)
+        assert output == remote.fstune(*words, *there), words
+        assert "expired: " in output
         if words[0] != "list":
             sentence = "Calls that waited for a thread: 500 with the baseline, 10 with it"
-            assert sentence in " ".join(told.split())
+            assert sentence in " ".join(output.split())
     assert '"expired": "expired: campaign' in remote.fstune("list", "--json")
 
 
@@ -302,11 +304,11 @@ def test_a_comparison_that_is_run_from_afar_ends_with_its_table(remote: Remote) 
     }
     file = remote.away / "campaign.yaml"
     file.write_text(json.dumps(compared))
-    ended = remote.fstune("run", str(file))
+    output = remote.fstune("run", str(file))
     there = ("--state-dir", str(remote.service.directory))
     table = remote.fstune("show", *there).partition("Compared with the baseline")[2]
     assert "few" in table.partition("By component")[0]
-    assert table.partition("By component")[0] in ended
+    assert table.partition("By component")[0] in output
     for words in (("show",), ("show", "--json"), ("watch",)):
         assert remote.fstune(*words) == remote.fstune(*words, *there), words
 

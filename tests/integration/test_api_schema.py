@@ -66,15 +66,15 @@ class NotStarting:
     """Takes note of the campaigns that would be run: what runs do is no matter of the document."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.runs: list[str] = []
         self.applied: list[str] = []
         self.verified: list[str] = []
 
     def start(self, campaign: str, *, override_pilot: bool = False) -> None:
-        self.asked.append(campaign)
+        self.runs.append(campaign)
 
     def begin(self, campaign: Campaign) -> None:
-        self.asked.append(campaign.id)
+        self.runs.append(campaign.id)
 
     def start_application(self, command: str, application: Application) -> None:
         self.applied.append(f"{command} {application.id}")
@@ -96,7 +96,7 @@ class Running:
 
 
 @dataclass
-class Tried:
+class Outcome:
     """What came of all cases."""
 
     statuses: Counter[int] = field(default_factory=Counter)
@@ -136,17 +136,17 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     assert not thread.is_alive()
 
 
-def tried(running: Running, headers: str, examples: int) -> Tried:
+def exercise(running: Running, headers: str, examples: int) -> Outcome:
     """Make requests from the document and look at every answer."""
     text = CONFIGURATION.format(url=running.url, headers=headers, examples=examples)
     config = schemathesis.Config.from_str(text)
     schema = schemathesis.openapi.from_url(f"{running.url}/openapi.json", config=config)
-    found = Tried()
+    outcome = Outcome()
     for event in from_schema(schema).execute():
         if isinstance(event, events.NonFatalError):
-            said = f"{event.label}: {event.info}"
-            if not any(said.startswith(late) for late in LATE):
-                found.wrong.append(said)
+            message = f"{event.label}: {event.info}"
+            if not any(message.startswith(late) for late in LATE):
+                outcome.wrong.append(message)
         elif isinstance(event, events.FatalError):
             raise event.exception
         elif isinstance(event, events.ScenarioFinished):
@@ -155,16 +155,16 @@ def tried(running: Running, headers: str, examples: int) -> Tried:
                 if answer is None:
                     continue
                 operation = event.recorder.cases[case].value.operation
-                found.statuses[answer.status_code] += 1
+                outcome.statuses[answer.status_code] += 1
                 if answer.status_code < 400:
-                    found.open_to_all.add(operation.path)
+                    outcome.open_to_all.add(operation.path)
             for case, checks in event.recorder.checks.items():
                 label = event.recorder.cases[case].value.operation.label
                 for check in checks:
                     if check.failure_info is not None:
                         failure = check.failure_info.failure
-                        found.wrong.append(f"{label}: {failure.title}: {failure.message}")
-    return found
+                        outcome.wrong.append(f"{label}: {failure.title}: {failure.message}")
+    return outcome
 
 
 @pytest.mark.slow
@@ -173,13 +173,13 @@ def test_every_answer_is_one_that_the_document_tells_of(
     running: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     header = f'Authorization = "Bearer {running.token}"'
-    found = tried(running, header, examples=6)
-    assert found.wrong == []
-    assert found.statuses.total() >= 2000
+    outcome = exercise(running, header, examples=6)
+    assert outcome.wrong == []
+    assert outcome.statuses.total() >= 2000
     # Not all is refused: campaigns are begun, steered and read.
-    assert {200, 202, 404, 405, 409, 412, 422} <= set(found.statuses)
-    assert max(found.statuses) < 500
-    assert running.starter.asked
+    assert {200, 202, 404, 405, 409, 412, 422} <= set(outcome.statuses)
+    assert max(outcome.statuses) < 500
+    assert running.starter.runs
     assert running.starter.verified
     # Nor is it a defect when somebody stops listening to a stream.
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
@@ -188,11 +188,11 @@ def test_every_answer_is_one_that_the_document_tells_of(
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_without_a_token_nothing_is_told(running: Running) -> None:
-    before = list(running.starter.asked)
-    found = tried(running, "", examples=2)
-    assert found.wrong == []
+    before = list(running.starter.runs)
+    outcome = exercise(running, "", examples=2)
+    assert outcome.wrong == []
     # What cannot be read at all is refused before anybody asks who sent it.
-    assert set(found.statuses) <= {200, 400, 401, 405, 422}
-    assert found.statuses.total() >= 1000
-    assert found.open_to_all == PUBLIC
-    assert running.starter.asked == before
+    assert set(outcome.statuses) <= {200, 400, 401, 405, 422}
+    assert outcome.statuses.total() >= 1000
+    assert outcome.open_to_all == PUBLIC
+    assert running.starter.runs == before

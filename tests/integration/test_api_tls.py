@@ -58,13 +58,13 @@ def test_tls_of_its_own(encrypted: tuple[Service, Path], tmp_path: Path) -> None
     old = curl("--cacert", str(chain), "--tls-max", "1.1", f"{url}/healthz")
     assert old.returncode not in (0, NOT_TRUSTED)
 
-    def asked(**environment: str) -> BaseException | str:
-        told = dict(os.environ, FSTUNE_TOKEN=token, FSTUNE_SERVER=url, **environment)
-        done = CliRunner().invoke(command_line, ["list"], env=told)
+    def list_campaigns(**environment: str) -> BaseException | str:
+        variables = dict(os.environ, FSTUNE_TOKEN=token, FSTUNE_SERVER=url, **environment)
+        done = CliRunner().invoke(command_line, ["list"], env=variables)
         return done.exception if done.exception is not None else done.output
 
-    assert asked(SSL_CERT_FILE=str(chain)) == "No campaigns yet.\n"
-    refused = asked()
+    assert list_campaigns(SSL_CERT_FILE=str(chain)) == "No campaigns yet.\n"
+    refused = list_campaigns()
     assert isinstance(refused, ServerError)
     assert "its certificate is not trusted" in str(refused)
     assert "SSL_CERT_FILE" in str(refused)

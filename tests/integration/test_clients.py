@@ -65,14 +65,14 @@ def silent(text: str = "") -> None:
 def test_two_clients_with_two_processes_are_one_run(
     pair: Cell, caches: CacheManager, tmp_path: Path
 ) -> None:
-    made: list[list[str]] = []
+    directories: list[list[str]] = []
 
     def make_cold() -> None:
-        made.append(sorted(runs(pair)))
+        directories.append(sorted(runs(pair)))
         caches.make_cold()
 
     report = together(pair, tmp_path).run("two-1", 7, make_cold, silent)
-    assert made == [["fstune-two-1-1", "fstune-two-1-2"]]
+    assert directories == [["fstune-two-1-1", "fstune-two-1-2"]]
     assert set(report.clients) == {"client1", "client2"}
     assert set(report.components) == {"writing", "large", "reading", "deleting"}
     for name, merged in report.components.items():

@@ -53,9 +53,9 @@ def test_a_run_measures_every_component_and_leaves_nothing(
     cell: Cell, cache_manager: CacheManager, tmp_path: Path
 ) -> None:
     engine = install(cell, tmp_path)
-    said: list[str] = []
-    report = engine.run("it-1", 7, cache_manager.make_cold, said.append)
-    assert said == ["write", "read"]
+    stages: list[str] = []
+    report = engine.run("it-1", 7, cache_manager.make_cold, stages.append)
+    assert stages == ["write", "read"]
     assert set(report.components) == {"writing", "large", "reading", "deleting"}
     assert all(one.elapsed_s > 0 and one.operations > 0 for one in report.components.values())
     assert report.engine_sha256 == engine.sha256

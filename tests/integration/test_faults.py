@@ -106,8 +106,8 @@ def test_a_short_write_voids_the_run(pair: Cell, limit: int, kind: str, number: 
     runner = Runner.install(pair.clients[0], "short", spec("read"))
     answer = runner.run("write", "prlimit", f"--fsize={limit}")
     runner.clean()
-    found, operation, path, said = answer.error
-    assert (found, operation, said) == (kind, "create", number)
+    error_kind, operation, path, error_number = answer.error
+    assert (error_kind, operation, error_number) == (kind, "create", number)
     assert str(path).startswith(f"{runner.root}/few.d0000")
     assert runner.left() == []
 
@@ -158,8 +158,8 @@ def test_a_full_volume_voids_the_run(
         answer = runner.run("write")
     make_cold()
     runner.clean()
-    found, operation, path, said = answer.error
-    assert (found, operation, said) == (kind, "create", number)
+    error_kind, operation, path, error_number = answer.error
+    assert (error_kind, operation, error_number) == (kind, "create", number)
     assert str(path).startswith(f"{runner.root}/few.d0000")
     assert message in answer.document["error"]["message"]
     assert runner.left() == []
@@ -217,6 +217,6 @@ def endless(limit_s: float = 60.0) -> dict[str, Any]:
 
 def workers(node: Node) -> list[int]:
     """Both workers, when they are busy with the last phase: all files have been written then."""
-    written = node.run(["find", VOLUME_PATH, "-name", "f*", "-size", f"{SIZE}c"]).stdout
-    found = engine_processes(node)
-    return found[1:] if len(found) == 3 and len(written.split()) == 4 else []
+    files = node.run(["find", VOLUME_PATH, "-name", "f*", "-size", f"{SIZE}c"]).stdout
+    processes = engine_processes(node)
+    return processes[1:] if len(processes) == 3 and len(files.split()) == 4 else []

@@ -25,8 +25,8 @@ _MEMORY_BYTES = 1 << 30
 def configurations(fileserver: Fileserver) -> list[dict[str, Value]]:
     """Some, of every form that an option can have."""
     facts = {**fileserver.facts, "memory_bytes": _MEMORY_BYTES}
-    drawn = [draw(fileserver.space, Chance(seed, 0.6), facts) for seed in range(4)]
-    return [{"preset": "L", "vlru_disable": True, "threads": 100}, *drawn]
+    samples = [draw(fileserver.space, Chance(seed, 0.6), facts) for seed in range(4)]
+    return [{"preset": "L", "vlru_disable": True, "threads": 100}, *samples]
 
 
 def part(words: list[str]) -> Part:

@@ -36,8 +36,8 @@ def lab(cells: Cells, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
 
 @contextmanager
 def connected(lab: Lab, address: str) -> Iterator[SshConnector]:
-    known, key = lab.directory / "known_hosts", lab.directory / "user"
-    host = SshHost(address, ssh.OPERATOR, 22, key, False, known, sudo=True)
+    known_hosts, key = lab.directory / "known_hosts", lab.directory / "user"
+    host = SshHost(address, ssh.OPERATOR, 22, key, False, known_hosts, sudo=True)
 
     def opener(address: str, port: int, timeout_s: float) -> socket.socket:
         return ssh.connect_from(lab.desk, address, port, timeout_s)
@@ -83,10 +83,10 @@ def test_hostile_options_reach_a_client_program_as_data(lab: Lab) -> None:
         ):
             client.start(words)
         client.restore()
-    given = (node.shared / "given").read_text(errors="surrogateescape").split("\0")[:-1]
-    assert given == words
+    arguments = (node.shared / "given").read_text(errors="surrogateescape").split("\0")[:-1]
+    assert arguments == words
     assert not (node.shared / "met").exists()
-    assert lab.programs() == lab.found
+    assert lab.programs() == lab.original
 
 
 def test_a_conversation_that_is_given_up_ends_the_command(lab: Lab, server: SshConnector) -> None:

@@ -67,9 +67,9 @@ def package(scratch: Path) -> Path:
             )
             if done.returncode != 0:
                 complaints.append(f"apt-get {command[0]}: {done.stderr.strip()}")
-        found = sorted(scratch.glob("ministat_*.deb"))
-        if found:
-            return found[0]
+        packages = sorted(scratch.glob("ministat_*.deb"))
+        if packages:
+            return packages[0]
     raise RuntimeError("; ".join(complaints) or "apt-get downloaded nothing")
 
 
@@ -92,7 +92,7 @@ def write(folder: Path, samples: tuple[Sample, Sample]) -> None:
         (folder / sample.label).write_text(text, encoding="utf-8")
 
 
-def drawn(rng: np.random.Generator) -> tuple[Sample, Sample]:
+def random_samples(rng: np.random.Generator) -> tuple[Sample, Sample]:
     """Two samples of 3 to 80 values, rounded or not, alike or not."""
     level = float(np.exp(rng.uniform(-3.0, 8.0)))
     spread = level * rng.uniform(0.005, 0.3)
@@ -126,7 +126,7 @@ def test_agrees_on_random_pairs(ministat: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(20150715)
     proven = 0
     for _ in range(PAIRS):
-        samples = drawn(rng)
+        samples = random_samples(rng)
         write(tmp_path, samples)
         confidence = float(rng.choice(CONFIDENCES))
         separate = bool(rng.random() < 0.5)

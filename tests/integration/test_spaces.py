@@ -41,11 +41,11 @@ def everything(space: Space) -> Space:
 def options_of(help_text: str) -> list[tuple[str, Takes]]:
     """What a program's own usage text says that it takes, in its order."""
     usage = " ".join(help_text.partition("Where:")[0].split())
-    found = []
+    options = []
     for flag, value, more in _OPTION.findall(usage):
         takes = Takes.VALUE if value.startswith("<") else Takes.OPTIONAL
-        found.append((flag, Takes.NOTHING if not value else Takes.VALUES if more else takes))
-    return found
+        options.append((flag, Takes.NOTHING if not value else Takes.VALUES if more else takes))
+    return options
 
 
 @pytest.mark.parametrize(
@@ -82,17 +82,17 @@ def test_the_commands_are_those_of_the_real_program(cell: Cell) -> None:
 
 
 @dataclasses.dataclass
-class Seen:
+class Readings:
     """What the programs showed, in the order of the configurations."""
 
-    shown: list[Mapping[str, Value]]
+    answers: list[Mapping[str, Value]]
 
     def check(self, space: Space, values: Mapping[str, Value], facts: Mapping[str, int]) -> int:
         """Whether everything readable shows as it should; returns how much of it was clamped."""
         expected = space.effective(values, facts)
-        shown = self.shown[-1]
+        reading = self.answers[-1]
         for name, one in expected.items():
-            assert shown[one.key] == one.reading, f"{name} of {values}"
+            assert reading[one.key] == one.reading, f"{name} of {values}"
             assert one.clamped == (one.value != one.requested)
         readable = {p.name for p in space.parameters if p.read_back is not None}
         assert values.keys() & readable <= expected.keys()
@@ -100,22 +100,22 @@ class Seen:
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+def readings(monkeypatch: pytest.MonkeyPatch) -> Readings:
     """Listens at the place where what is shown meets what is expected."""
-    seen = Seen([])
+    readings = Readings([])
 
     def listen(
         space: Space,
         values: Mapping[str, Value],
         facts: Mapping[str, int],
-        shown: Mapping[str, Value],
+        reading: Mapping[str, Value],
     ) -> dict[str, Value]:
-        seen.shown.append(shown)
-        return part.verify_effective(space, values, facts, shown)
+        readings.answers.append(reading)
+        return part.verify_effective(space, values, facts, reading)
 
     for module in (fileserver_module, cache_manager_module):
         monkeypatch.setattr(module, "verify_effective", listen)
-    return seen
+    return readings
 
 
 def apply(target: part.Part, values: Mapping[str, Value]) -> Configuration:
@@ -127,20 +127,20 @@ def apply(target: part.Part, values: Mapping[str, Value]) -> Configuration:
 def sampled(space: Space, facts: Mapping[str, int]) -> list[dict[str, Value]]:
     """Configurations of what is searched by default and of everything, none twice."""
     small = {**facts, "memory_bytes": min(facts["memory_bytes"], MEMORY_BYTES)}
-    found: list[dict[str, Value]] = []
+    results: list[dict[str, Value]] = []
     for source, seed in ((space, 1), (everything(space), 2)):
-        ask, wanted = Chance(seed, 0.6), len(found) + EACH
-        while len(found) < wanted:
+        ask, target_count = Chance(seed, 0.6), len(results) + EACH
+        while len(results) < target_count:
             values = draw(source, ask, small)
-            if values and values not in found:
-                found.append(values)
-    return found
+            if values and values not in results:
+                results.append(values)
+    return results
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_sampled_configurations_are_in_effect_on_the_fileserver(
-    cell: Cell, fileserver: Fileserver, seen: Seen
+    cell: Cell, fileserver: Fileserver, readings: Readings
 ) -> None:
     space, facts = fileserver.space, fileserver.facts
     configurations = sampled(space, facts)
@@ -148,7 +148,7 @@ def test_sampled_configurations_are_in_effect_on_the_fileserver(
     for values in configurations:
         assert space.violations(values, facts) == []
         effective = apply(fileserver, values)
-        assert seen.check(space, values, facts) == 0
+        assert readings.check(space, values, facts) == 0
         assert effective.part("fileserver") == values
         assert running(cell, "dafileserver")[1:] == [*fileserver.rest, *space.render(values)]
     proposed = {name for values in configurations for name in values}
@@ -158,7 +158,7 @@ def test_sampled_configurations_are_in_effect_on_the_fileserver(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_sampled_configurations_are_in_effect_on_the_cache_manager(
-    cell: Cell, cache_manager: CacheManager, seen: Seen
+    cell: Cell, cache_manager: CacheManager, readings: Readings
 ) -> None:
     space, facts = cache_manager.space, cache_manager.facts
     configurations = sampled(space, facts)
@@ -166,14 +166,14 @@ def test_sampled_configurations_are_in_effect_on_the_cache_manager(
     for values in configurations:
         assert space.violations(values, facts) == []
         apply(cache_manager, values)
-        seen.check(space, values, facts)
+        readings.check(space, values, facts)
         options = [*cache_manager.rests[0], *space.render(values)]
         assert running(cell, "afsd.fuse")[1:] == options
     proposed = {name for values in configurations for name in values}
     assert proposed == space.by_name.keys()
 
 
-def test_clamps_are_told_apart_from_failures(fileserver: Fileserver, seen: Seen) -> None:
+def test_clamps_are_told_apart_from_failures(fileserver: Fileserver, readings: Readings) -> None:
     space, facts = fileserver.space, fileserver.facts
     values: dict[str, Value] = {
         "threads": 100,
@@ -182,7 +182,7 @@ def test_clamps_are_told_apart_from_failures(fileserver: Fileserver, seen: Seen)
         "udp_buffer": 2 * facts["net_core_rmem_max"],
     }
     effective = apply(fileserver, values).part("fileserver")
-    assert seen.check(space, values, facts) == 3
+    assert readings.check(space, values, facts) == 3
     assert effective == {
         "threads": 100,
         "small_vnodes": 201,
@@ -195,14 +195,14 @@ def test_clamps_are_told_apart_from_failures(fileserver: Fileserver, seen: Seen)
     "preset", load("openafs-fileserver-1.8").presets, ids=lambda preset: str(preset.name)
 )
 def test_published_options_run_on_the_fileserver(
-    cell: Cell, fileserver: Fileserver, seen: Seen, preset: Preset
+    cell: Cell, fileserver: Fileserver, readings: Readings, preset: Preset
 ) -> None:
     """As published, except that the log stays where it is looked for."""
     rest = tuple(word for word in preset.rest if word != "-syslog")
     server = dataclasses.replace(fileserver, rest=(*fileserver.rest, *rest))
     apply(server, preset.values)
     fileserver.running = server.running
-    seen.check(server.space, preset.values, server.facts)
+    readings.check(server.space, preset.values, server.facts)
     argv = running(cell, "dafileserver")
     assert server.space.parse(argv).values == preset.values
     published = server.space.parse(shlex.split(preset.options))
@@ -213,7 +213,7 @@ def test_published_options_run_on_the_fileserver(
     "preset", load("openafs-cache-manager-fuse-1.8").presets, ids=lambda preset: str(preset.name)
 )
 def test_published_options_run_on_the_cache_manager(
-    cell: Cell, cache_manager: CacheManager, seen: Seen, preset: Preset
+    cell: Cell, cache_manager: CacheManager, readings: Readings, preset: Preset
 ) -> None:
     """As published, where the cache is large enough for them."""
     rest = [word for word in preset.rest if word not in cache_manager.rests[0]]
@@ -223,7 +223,7 @@ def test_published_options_run_on_the_cache_manager(
         assert values == preset.values
     apply(manager, values)
     cache_manager.options_in_effect = manager.options_in_effect
-    seen.check(manager.space, values, manager.facts)
+    readings.check(manager.space, values, manager.facts)
     assert manager.space.parse(running(cell, "afsd.fuse")).values == values
 
 

@@ -113,9 +113,9 @@ def test_values_that_the_server_raises_or_the_kernel_lowers_are_told(
     unchanged: None, fileserver: Fileserver
 ) -> None:
     most = fileserver.facts["net_core_rmem_max"]
-    asked: dict[str, Value] = {"threads": 64, "large_vnodes": 100, "udp_buffer": 16 * most}
-    expected = asked | {"large_vnodes": 129, "udp_buffer": most}
-    assert effective(fileserver, asked) == expected
+    settings: dict[str, Value] = {"threads": 64, "large_vnodes": 100, "udp_buffer": 16 * most}
+    expected = settings | {"large_vnodes": 129, "udp_buffer": most}
+    assert effective(fileserver, settings) == expected
 
 
 def test_reading_back_finds_a_value_that_is_not_in_effect(
@@ -131,10 +131,10 @@ def test_a_buffer_that_the_kernel_lowers_without_the_space_s_knowledge_is_refuse
     unchanged: None, fileserver: Fileserver
 ) -> None:
     parameter = replace(fileserver.space["udp_buffer"], at_most=None)
-    known = dict(fileserver.space.by_name, udp_buffer=parameter)
-    order = tuple(known[p.name] for p in fileserver.space.order)
+    parameters = dict(fileserver.space.by_name, udp_buffer=parameter)
+    order = tuple(parameters[p.name] for p in fileserver.space.order)
     unaware = replace(
-        fileserver.space, by_name=known, order=order, parameters=tuple(known.values())
+        fileserver.space, by_name=parameters, order=order, parameters=tuple(parameters.values())
     )
     most = fileserver.facts["net_core_rmem_max"]
     believing = replace(fileserver, space=unaware)
@@ -228,7 +228,7 @@ def test_a_server_that_still_starts_is_asked_again(cell: Cell, fileserver: Files
 
 def test_a_run_that_was_cut_off_is_undone_by_the_next(unchanged: None, cell: Cell) -> None:
     first = attach_fileserver(cell)
-    found = dict(first.initial)
+    initial = dict(first.initial)
     first.apply({"threads": 20})
     journal = cell.server.shared / "restore" / "fileserver"
     for path in (journal, *journal.iterdir()):
@@ -237,12 +237,12 @@ def test_a_run_that_was_cut_off_is_undone_by_the_next(unchanged: None, cell: Cel
     first._bos("stop", "-wait")
     first._bos("delete")
     second = attach_fileserver(cell)
-    assert (second.original, dict(second.initial)) == (first.original, found)
+    assert (second.original, dict(second.initial)) == (first.original, initial)
     assert "fileserver on server restarted as found" in second.restore()
     assert not journal.exists()
     assert attach_fileserver(cell).running == first.original
     assert attach_fileserver(cell).restore().startswith("fileserver on server left as found")
-    second.read_back(found)
+    second.read_back(initial)
 
 
 def test_a_damaged_journal_is_never_guessed_at(cell: Cell) -> None:

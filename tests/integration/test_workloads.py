@@ -142,8 +142,8 @@ def test_a_stage_that_writes_ends_when_the_server_has_it_all(
 
 def await_files(cell: Cell, size: int, count: int) -> None:
     deadline = time.monotonic() + 60.0
-    while (stored := stored_files(cell, size)) != count:
-        assert time.monotonic() < deadline, stored
+    while (now := stored_files(cell, size)) != count:
+        assert time.monotonic() < deadline, now
         time.sleep(0.05)
 
 

@@ -36,11 +36,11 @@ def decoy(node: Node, command: Sequence[str], user: int = UID) -> Iterator[int]:
     """A process of a user that shows ``command`` as its own; newer than the true one. Gives its
     number within the node.
     """
-    shown = "".join(f"{word}\0" for word in command).encode()
+    arguments = "".join(f"{word}\0" for word in command).encode()
     script = node.shared / f"pretend-{time.monotonic_ns()}.py"
-    script.write_text(_PRETEND.format(uid=user, shown=shown.hex()))
+    script.write_text(_PRETEND.format(uid=user, shown=arguments.hex()))
     argv = ["python3", f"/fstune/{script.name}"]
-    argv.append("x" * max(1, len(shown) - sum(len(word) + 1 for word in argv) - 1))
+    argv.append("x" * max(1, len(arguments) - sum(len(word) + 1 for word in argv) - 1))
     before = called(node, command[0])
     process = subprocess.Popen(node.enter(argv), stdin=subprocess.DEVNULL)
     pid = None
@@ -65,13 +65,13 @@ def called(node: Node, program: str) -> set[int]:
 
 def of_root(node: Node, program: str) -> list[tuple[str, ...]]:
     """The arguments of every process of root that goes by a name, without its own name."""
-    found = []
+    commands = []
     for pid in sorted(called(node, program)):
         uids = node.run(["sh", "-c", f"grep ^Uid: /proc/{pid}/status"]).stdout.split()[1:]
         line = node.run(["cat", f"/proc/{pid}/cmdline"]).stdout.decode().split("\0")
         if uids == [b"0"] * 4:
-            found.append(tuple(line[1:-1]))
-    return found
+            commands.append(tuple(line[1:-1]))
+    return commands
 
 
 @contextmanager

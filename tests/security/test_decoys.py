@@ -38,7 +38,7 @@ def test_a_process_of_a_local_user_is_not_taken_for_the_cache_manager(
     node: Node, place: FusePlace
 ) -> None:
     """Nothing of what it shows is believed, and its program is never run as root."""
-    (found,) = of_root(node, "afsd.fuse")
+    (original,) = of_root(node, "afsd.fuse")
     with trap(node) as (program, proof), decoy(node, (program, *OPTIONS, "-blocks", "99999")):
         client = FuseClient.attach(NodeConnector(node), place)
         try:
@@ -46,7 +46,7 @@ def test_a_process_of_a_local_user_is_not_taken_for_the_cache_manager(
         finally:
             client.restore()
         assert not proof.exists()
-        assert client.options == found
+        assert client.options == original
         assert client.program == "/usr/sbin/afsd.fuse"
 
 
@@ -71,13 +71,13 @@ def test_a_decoy_alone_is_named_and_refused(node: Node, place: FusePlace) -> Non
 def test_a_decoy_does_not_pass_for_what_was_found_and_put_back(
     node: Node, place: FusePlace
 ) -> None:
-    (found,) = of_root(node, "afsd.fuse")
+    (original,) = of_root(node, "afsd.fuse")
     client = FuseClient.attach(NodeConnector(node), place)
     client.start((*OPTIONS, *BLOCKS))
     with decoy(node, client.command):
-        said = client.restore()
-        assert of_root(node, "afsd.fuse") == [found]
-    assert "mounted again as found" in said
+        message = client.restore()
+        assert of_root(node, "afsd.fuse") == [original]
+    assert "mounted again as found" in message
 
 
 def test_a_journal_stays_when_more_than_one_daemon_is_left(node: Node, place: FusePlace) -> None:
@@ -87,7 +87,7 @@ def test_a_journal_stays_when_more_than_one_daemon_is_left(node: Node, place: Fu
     journal = node.shared / "decoys" / "cache_manager"
     remount = journal / "fuse-remount.sh"
     sums = journal / "sums"
-    whole, known = remount.read_text(), sums.read_text()
+    whole, original_sums = remount.read_text(), sums.read_text()
     with decoy(node, ("/usr/sbin/afsd.fuse", *OPTIONS), user=0):
         # As if it were held by the kernel: the script cannot end it, and goes on all the same.
         remount.write_text("exit 0\n")
@@ -97,7 +97,7 @@ def test_a_journal_stays_when_more_than_one_daemon_is_left(node: Node, place: Fu
             client.restore()
         assert journal.exists()
     remount.write_text(whole)
-    sums.write_text(known)
+    sums.write_text(original_sums)
     client.restore()
     assert not journal.exists()
 

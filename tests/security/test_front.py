@@ -61,7 +61,7 @@ def test_a_service_that_may_not_raise_its_limit_takes_fewer(
 ) -> None:
     """As the unit of deploy/: its system calls are filtered."""
 
-    def refuse(*given: object) -> None:
+    def refuse(*arguments: object) -> None:
         raise PermissionError("not allowed")
 
     monkeypatch.setattr("api.front.resource.getrlimit", lambda which: (1024, 4096))

@@ -73,10 +73,10 @@ def test_an_identifier_that_got_in_reaches_no_path(tmp_path: Path) -> None:
 
 
 def nested() -> Any:
-    found: Any = []
+    document: Any = []
     for _ in range(300):
-        found = [found]
-    return found
+        document = [document]
+    return document
 
 
 #: What stands in a column of a table, where fstune never writes it.

@@ -58,13 +58,13 @@ def test_a_script_that_others_can_write_is_not_run(tmp_path: Path, how: str) -> 
     journal.mkdir(parents=True, mode=0o700)
     script = journal / "restore.sh"
     script.write_text(f"touch {proof}; echo done\n")
-    given = directory
+    target = directory
     match how:
         case "writable":
             directory.chmod(0o777)
         case "link":
-            given = tmp_path / "link"
-            given.symlink_to(directory)
+            target = tmp_path / "link"
+            target.symlink_to(directory)
         case "journal-writable":
             journal.chmod(0o770)
         case "script-writable":
@@ -74,7 +74,7 @@ def test_a_script_that_others_can_write_is_not_run(tmp_path: Path, how: str) -> 
             journal.rename(real)
             journal.symlink_to(real)
     with pytest.raises(TestbedError, match=r"own directory|not ours alone"):
-        restore_all(LocalConnector(), str(given))
+        restore_all(LocalConnector(), str(target))
     assert not proof.exists()
 
 

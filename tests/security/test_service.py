@@ -45,7 +45,7 @@ def test_a_request_that_died_is_done_by_the_next(
 ) -> None:
     """The service, or the machine, at any moment between the request and the run's first sign."""
 
-    def dies(*given: Any, **named: Any) -> Any:
+    def dies(*arguments: Any, **options: Any) -> Any:
         raise OSError("no process can be made")
 
     with monkeypatch.context() as patched:
@@ -65,19 +65,19 @@ def test_a_request_that_died_is_done_by_the_next(
 def test_a_request_that_comes_twice_begins_one_run(
     guarded: Guarded, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[str] = []
+    runs: list[str] = []
     real = subprocess.Popen
 
-    def count(*given: Any, **named: Any) -> Any:
-        begun.append("run")
-        return real(*given, **named)
+    def count(*arguments: Any, **options: Any) -> Any:
+        runs.append("run")
+        return real(*arguments, **options)
 
     monkeypatch.setattr("api.starting.subprocess.Popen", count)
     answers = [post("/v1/campaigns", SPEC, Idempotency_Key="one") for _ in range(3)]
     assert {answer.json()["id"] for answer in answers} == {answers[0].json()["id"]}
     ended(guarded, answers[0].json()["id"])
     assert post("/v1/campaigns", SPEC, Idempotency_Key="one").json()["state"] == "finished"
-    assert begun == ["run"]
+    assert runs == ["run"]
 
 
 def test_the_stream_of_a_revoked_token_ends(
@@ -91,14 +91,14 @@ def test_the_stream_of_a_revoked_token_ends(
         session, _ = access.create("one", Scope.READ, NOW, NOW + timedelta(1), token.id)
 
         async def watch() -> list[int]:
-            found = []
+            numbers = []
             feeds = Feeds(store, most=10)
             async for event in feeds.watch(campaign, 0, lambda: access.holds(session, NOW)):
                 assert isinstance(event, Event)
-                found.append(event.number)
+                numbers.append(event.number)
                 access.revoke(token.id, NOW)
                 store.add_event(campaign, NewEvent(NOW, "secret", "not for them"))
-            return found
+            return numbers
 
         assert asyncio.run(asyncio.wait_for(watch(), 30.0)) == [1]
 
@@ -139,9 +139,9 @@ def behind(directory: Path, trusted: str, client: str) -> TestClient:
     """The service as seen by a client at an address, with uvicorn's way of trusting proxies."""
     settings = ServiceSettings(auth=True, requests_per_s=0.001, burst=3)
     app = create_app(directory, settings)
-    asked: Any = ProxyHeadersMiddleware(cast("Any", app), trusted_hosts=trusted)
+    proxied_app: Any = ProxyHeadersMiddleware(cast("Any", app), trusted_hosts=trusted)
     return TestClient(
-        asked,
+        proxied_app,
         base_url="http://tuning.example.org",
         client=(client, 4000),
     )
@@ -172,10 +172,10 @@ def test_nobody_else_is_believed_whom_they_speak_for(tmp_path: Path) -> None:
         assert [login(client, token, f"192.0.2.{n}") for n in range(4)][-1] == 429
 
 
-@pytest.mark.parametrize("given", ["proxy.example.org", "10.0.0.0/8/8", "*", ""])
-def test_a_proxy_is_named_by_its_address(tmp_path: Path, given: str) -> None:
+@pytest.mark.parametrize("address", ["proxy.example.org", "10.0.0.0/8/8", "*", ""])
+def test_a_proxy_is_named_by_its_address(tmp_path: Path, address: str) -> None:
     with pytest.raises((SpecError, AssertionError), match="trusted-proxy"):
-        fstune(tmp_path, "serve", "--trusted-proxy", given)
+        fstune(tmp_path, "serve", "--trusted-proxy", address)
 
 
 @pytest.mark.parametrize("earlier", ["0004"], indirect=True)
@@ -204,13 +204,13 @@ def test_a_campaign_of_the_queue_is_put_there_once(
         starter = starting.Starter(store, guarded.directory, None)
         campaign = store.create_campaign("one", "{}", 1, NOW)
         store.move_campaign(campaign.id, CampaignState.RUNNING, "", records.event())
-        begun: list[str] = []
-        monkeypatch.setattr(starter, "start", begun.append)
+        started: list[str] = []
+        monkeypatch.setattr(starter, "start", started.append)
         starter.begin(store.campaign(campaign.id))
-        assert begun == []
+        assert started == []
         starter.begin(campaign)
         starter.begin(campaign)
-        assert begun == [campaign.id]
+        assert started == [campaign.id]
     assert state(guarded, campaign.id) == "running"
 
 

@@ -56,13 +56,13 @@ def connect(service: Service) -> socket.socket:
 
 
 def attack(service: Service, stack: ExitStack, number: int = MANY) -> list[socket.socket]:
-    found = []
+    connections = []
     for count in range(number):
         one = stack.enter_context(closing(connect(service)))
         if half := KINDS[count % len(KINDS)]:
             one.sendall(half)
-        found.append(one)
-    return found
+        connections.append(one)
+    return connections
 
 
 def ask(service: Service, token: str, context: ssl.SSLContext | None = None) -> float:

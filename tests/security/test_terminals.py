@@ -34,12 +34,12 @@ def test_an_error_rewrites_no_screen(
         raise TestbedError(f"fs9: bos: exit status 1: {ATTACK}\nfstune: all is well")
 
     monkeypatch.setattr(app, "app", fails)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as caught:
         app.main()
-    said = capsys.readouterr().err
-    assert ended.value.code == TestbedError.exit_code
-    assert harmful(said) == set()
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert caught.value.code == TestbedError.exit_code
+    assert harmful(message) == set()
+    assert message.count("\n") == 1
 
 
 def test_what_hosts_say_of_themselves_rewrites_no_screen() -> None:
@@ -64,7 +64,7 @@ def test_sentences_keep_their_lines_and_lose_the_rest(capsys: pytest.CaptureFixt
 
 def test_nothing_is_printed_but_through_the_one_door(root: Path) -> None:
     """In the command line's own room: ``rich`` gets what went through the report's ``clean``."""
-    found = []
+    calls = []
     for path in sorted((root / "tuner" / "cli").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in (
@@ -73,6 +73,6 @@ def test_nothing_is_printed_but_through_the_one_door(root: Path) -> None:
                 "sys.stdout.write",
                 "sys.stderr.write",
             ):
-                found.append(f"{path.name}:{node.lineno}")
-    assert [where for where in found if not where.startswith("say.py:")] == []
+                calls.append(f"{path.name}:{node.lineno}")
+    assert [where for where in calls if not where.startswith("say.py:")] == []
     assert sys.stdout is not None

@@ -47,9 +47,9 @@ def state(tmp_path: Path) -> Path:
 
 
 def test_a_campaign_that_is_refused_writes_nothing(state: Path) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as caught:
         main("encryption", "vm", state, fstune=REFUSES, to=state)
-    assert ended.value.code == 5
+    assert caught.value.code == 5
     assert (state / "encryption.csv").read_text() == "of an earlier campaign\n"
 
 

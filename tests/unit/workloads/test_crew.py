@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 @contextmanager
-def _held(own: Engine) -> Iterator[subprocess.Popen[str]]:
+def _blocked_worker(own: Engine) -> Iterator[subprocess.Popen[str]]:
     """Yield the second stage's process with one of its workers held in a read."""
     assert own.run("write").status == 0
     (own.root / "big.d00000/f0000000").unlink()
@@ -56,20 +56,20 @@ def _error(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def _children(pid: int) -> list[int]:
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = entry.read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
         if int(fields[1]) == pid:
-            found.append(int(entry.parent.name))
-    return found
+            pids.append(int(entry.parent.name))
+    return pids
 
 
 def test_a_killed_worker_voids_the_run(engine: Callable[..., Engine]) -> None:
     own = engine()
-    with _held(own) as process:
+    with _blocked_worker(own) as process:
         workers = _children(process.pid)
         assert len(workers) == 2
         os.kill(workers[0], signal.SIGKILL)
@@ -113,7 +113,7 @@ def test_a_signal_ends_the_workers_and_is_reported(
     engine: Callable[..., Engine], number: signal.Signals, send: Callable[[int, int], None]
 ) -> None:
     own = engine()
-    with _held(own) as process:
+    with _blocked_worker(own) as process:
         send(process.pid, number)
         error = _error(process)
     assert error["kind"] == "interrupted"

@@ -25,14 +25,14 @@ def documents(
     """Return what four clients measured, each with eight processes."""
     mapping["filesets"]["small"]["files"] = 80
     one = engine(processes=PROCESSES)
-    found = []
+    results = []
     for number in range(CLIENTS):
         directory = tmp_path / f"client{number}"
         directory.mkdir()
         answer = Engine(one.pyz, one.spec, directory).run("write", seed=number)
         assert answer.status == 0
-        found.append(answer.document)
-    return found
+        results.append(answer.document)
+    return results
 
 
 def test_four_clients_with_eight_processes_are_the_sum_of_their_parts(
@@ -47,11 +47,11 @@ def test_four_clients_with_eight_processes_are_the_sum_of_their_parts(
             assert component[key] == sum(part[key] for part in parts)
         assert component["elapsed_s"] == max(part["elapsed_s"] for part in parts)
         assert component["latency"]["max_s"] == max(part["latency"]["max_s"] for part in parts)
-        for operation, found in component["by_operation"].items():
+        for operation, result in component["by_operation"].items():
             own = [histogram(part["by_operation"][operation]["histogram"]) for part in parts]
-            total = histogram(found["histogram"])
+            total = histogram(result["histogram"])
             assert total.counts == sum((part.counts for part in own), Counter())
-            assert total.total == found["operations"] == sum(part.total for part in own)
+            assert total.total == result["operations"] == sum(part.total for part in own)
             assert total.sum_ns == sum(part.sum_ns for part in own)
     assert merged["components"]["write"]["by_operation"]["create"]["operations"] == 80 * CLIENTS
 

@@ -69,10 +69,10 @@ def test_all_changes_are_read_back_as_planned(
     # What the plan expects to be there is what there is, names and lengths.
     reads = plan_stage(parse(changed), 2, 7).phases[0].steps
     planned = {step.path: step.end for share in reads for step in share}
-    found = {
+    sizes = {
         str(path.relative_to(own.root)): path.stat().st_size for path in own.root.glob("small.*/f*")
     }
-    assert found == planned
+    assert sizes == planned
     after = own.run("after")
     assert (after.status, after.document["verified"]["files"]) == (0, 20)
     assert after.document["verified"]["bytes"] == sum(planned.values())

@@ -65,7 +65,7 @@ def test_lateness_is_latency(mapping: dict[str, Any], monkeypatch: pytest.Monkey
 def test_processes_take_turns(mapping: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     spec = parse(_paced(mapping, 1000.0))
     plan = plan_stage(spec, 1, 7)
-    now, begun = [0], []
+    now, starts = [0], []
     monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
 
     def sleep(seconds: float) -> None:
@@ -75,6 +75,6 @@ def test_processes_take_turns(mapping: dict[str, Any], monkeypatch: pytest.Monke
     for number in range(2):
         now[0] = 0
         worker = Worker(number, spec, 1, plan, Content(7, "run"), "/nowhere", 7, "run")
-        worker._acts = [(lambda index: begun.append(now[0]), 0)] * 3
+        worker._acts = [(lambda index: starts.append(now[0]), 0)] * 3
         worker._run_paced(1000.0)
-    assert [start // 1_000_000 for start in begun] == [0, 2, 4, 1, 3, 5]
+    assert [start // 1_000_000 for start in starts] == [0, 2, 4, 1, 3, 5]

@@ -83,9 +83,9 @@ def test_what_postmark_cannot_do_is_said(change: dict[str, Any], complaint: str)
 
 
 def test_skipping_is_drawing() -> None:
-    skipped, drawn = Twister(42), Twister(42)
+    skipped, stepwise = Twister(42), Twister(42)
     skipped.skip(100_000)
     for _ in range(100_000):
-        drawn.below(1 << 32)
-    assert [skipped.below(1000) for _ in range(9)] == [drawn.below(1000) for _ in range(9)]
-    assert [drawn.below(0), drawn.below(1 << 32)] == [0, skipped.below(1 << 32)]
+        stepwise.below(1 << 32)
+    assert [skipped.below(1000) for _ in range(9)] == [stepwise.below(1000) for _ in range(9)]
+    assert [stepwise.below(0), stepwise.below(1 << 32)] == [0, skipped.below(1 << 32)]

@@ -51,14 +51,14 @@ def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
         for index, inner in enumerate(value):
             yield from _problems(inner, schema.get("items", {}), f"{where}[{index}]")
     if isinstance(value, dict):
-        known = schema.get("properties", {})
+        properties = schema.get("properties", {})
         yield from (
             f"{where}.{key} is missing" for key in set(schema.get("required", ())) - set(value)
         )
         for key, inner in value.items():
             rest = schema.get("additionalProperties", True)
-            if key in known:
-                yield from _problems(inner, known[key], f"{where}.{key}")
+            if key in properties:
+                yield from _problems(inner, properties[key], f"{where}.{key}")
             elif rest is False:
                 yield f"{where}.{key} is unknown"
             elif isinstance(rest, dict):
