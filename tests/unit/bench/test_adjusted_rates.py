@@ -1,4 +1,4 @@
-"""The studies of adjusted differences and of lax floors in small, and their committed rows."""
+"""The studies of adjusted differences and lax floors at a small scale, and their committed rows."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_influences_are_those_of_the_finalist() -> None:
 
 
 def test_a_claim_is_the_judges() -> None:
-    """Look by look, on a path of every kind of answer."""
+    """Compare look by look, on paths with every kind of answer."""
     rng = np.random.default_rng(2)
     kind = world("half explained")
     adjustment = fit_adjustment(history(kind, rng), [1.0], finalist=1)
@@ -158,7 +158,7 @@ def test_committed_claims_keep_their_error(root: Path) -> None:
             limit = raw_alpha(0.025) if world(row.world).influenced else 0.025
             assert row.limit == limit
             assert row.shown <= limit + 3.0 * (limit * (1.0 - limit) / row.paths) ** 0.5, row
-            assert row.shown < 0.045, row  # what the judge's docstring says of the worst
+            assert row.shown < 0.045, row  # the worst case according to the judge's docstring
 
 
 def test_committed_claims_find_more_than_raw_ones(root: Path) -> None:

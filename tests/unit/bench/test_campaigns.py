@@ -1,4 +1,4 @@
-"""The study of whole campaigns in small, and whether its committed rows keep the promises."""
+"""The study of whole campaigns at a small scale, and the promises for its committed rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def setting(name: str) -> study.Setting:
     return next(s for s in study.SETTINGS if s.name == name)
 
 
-def test_a_gain_is_found_and_told_as_it_is(tmp_path: Path) -> None:
+def test_a_gain_is_found_and_reported_correctly(tmp_path: Path) -> None:
     result = study.campaign(setting("one is 5% faster"), 1)
     assert (result.found, result.false, result.answer) == (True, False, "recommended")
     assert result.truth == pytest.approx(1 / 1.05)

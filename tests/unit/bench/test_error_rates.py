@@ -1,4 +1,4 @@
-"""The error-rate study in small: its rules against the code they stand for, its committed rows."""
+"""The error-rate study: its rules against the code they model, a small run, its committed rows."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_what_the_noises_are_named_for() -> None:
 
 
 def test_pruning_is_the_races_rule() -> None:
-    """Whether the race drops a candidate that is delta faster, look by look."""
+    """Compare look by look whether the race drops a candidate that is delta faster."""
     rules = RaceRules(delta=0.02, max_blocks=BLOCKS, alpha_equivalent=1e-9)
     log_s = draw_paths("normal", 40)
     log_s[..., 1] += 0.02  # so that many are dropped
@@ -143,7 +143,7 @@ def test_signed_rank_levels_are_exact() -> None:
 
 
 def test_wilcoxon_is_optunas() -> None:
-    """Optuna itself, asked after each step of each path, the baseline being its best trial."""
+    """Compare with Optuna itself after each step of each path; the best trial is the baseline."""
     log_s = draw_paths("log-normal", 25)
     log_s[..., 1] += 0.02
     seconds = np.exp(log_s)
@@ -210,7 +210,7 @@ def test_a_pilot_ends_where_the_judge_ends_it() -> None:
     d = twins[..., 1] - twins[..., 0]
     for log_s, end in zip(np.exp(twins), pilot_ends(d), strict=True):
         run = [PilotBlock((b,), (a,), True, 60.0) for a, b in log_s.tolist()]
-        # What the guards of a pilot refuse by chance has no part in when it ends.
+        # Chance refusals by a pilot's guards do not affect when it ends.
         assessments = [assess_pilot(run[:n], rules) for n in range(3, PILOT_BLOCKS + 1)]
         same = [
             one.verdict.outcome is Outcome.EQUIVALENT and one.outcome is not PilotOutcome.UNDECIDED
@@ -219,7 +219,7 @@ def test_a_pilot_ends_where_the_judge_ends_it() -> None:
         assert end == (same.index(True) + 3 if True in same else PILOT_BLOCKS)
 
 
-def test_guards_see_as_much_of_the_pilot_as_was_run() -> None:
+def test_guards_see_only_the_part_of_the_pilot_that_was_run() -> None:
     campaigns = campaigns_of(noise("normal"), np.random.default_rng(1), 5, 2, 0.0)
     blocks = {p: int((~np.isnan(campaigns.before(3, p)[0])).sum()) for p in PILOTS}
     assert blocks == {"none": 0, "as run": campaigns.pilot_ends[3], "20 blocks": PILOT_BLOCKS}
@@ -338,7 +338,7 @@ def test_readme_shows_the_committed_figures(root: Path) -> None:
         )
         for r in committed(root, "guards.csv")
     ]
-    # The rate left has a digit less in the file, so it may round otherwise.
+    # The remaining rate has one digit less in the file, so it may round differently.
     readme_rows = {tuple(line.split(" | ")[:5]) for line in text.splitlines()}
     assert {
         tuple(line.split(" | ")[:5]) for line in study.guard_table(guards).splitlines()

@@ -1,4 +1,4 @@
-"""The race: what a run costs, what peers see, when they believe what, and how they are judged."""
+"""The race: the cost of a run, what peers see, their beliefs over time, and how they are judged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MANY = Configuration.of({THREADS: 64})
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A surface where many threads gain a lot, and too many do not start."""
+    """A surface where many threads gain a lot, and with too many the fileserver does not start."""
     document = {
         "name": "small",
         "about": "made by a test",
@@ -115,7 +115,7 @@ def test_the_hours_end_between_two_runs(surface: Surface) -> None:
         service.measure(surface.baseline)
 
 
-def test_who_believes_what_is_judged_by_the_truth(surface: Surface) -> None:
+def test_beliefs_are_judged_by_the_truth(surface: Surface) -> None:
     slower = Configuration.of({"cache_manager.memcache": True})
 
     def wavering(service: Service) -> None:
@@ -165,7 +165,7 @@ def test_levels_span_the_range() -> None:
     assert levels(Question("a", options=("x", "y"))) == ["x", "y"]
 
 
-def test_who_is_shown_to_be_worse_leaves_the_race() -> None:
+def test_candidates_shown_to_be_worse_leave_the_race() -> None:
     alive = [Configuration.of({THREADS: number}) for number in (10, 20, 30)]
     noise = np.random.default_rng(1).normal(0.0, 0.01, (3, 8))
     equal, apart = noise, noise + np.array([[0.0], [0.0], [0.2]])
@@ -237,7 +237,7 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert read_rows(tmp_path / "none.csv") == []
 
 
-def test_tables_mean_over_what_can_be_found_and_count_the_false() -> None:
+def test_tables_average_over_surfaces_with_a_gain_and_count_false_answers() -> None:
     rows = [
         row(),
         row(seed=2, regret=0.01, near_h=0.4, false=True),

@@ -1,4 +1,4 @@
-"""The commands about workloads: what they say, and that a failed run leaves nothing behind."""
+"""The workload commands: their output, and that a failed run leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The histogram: bounded error, and merging is the same as counting together."""
+"""The histogram has a bounded error, and merging two equals counting into one."""
 
 from __future__ import annotations
 

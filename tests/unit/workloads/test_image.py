@@ -1,4 +1,4 @@
-"""The image of a file against a plain array with one generation a byte."""
+"""The image of a file compared with a plain array of one generation per byte."""
 
 from __future__ import annotations
 

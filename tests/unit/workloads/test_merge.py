@@ -1,4 +1,4 @@
-"""Results of several clients put together: the merged histogram is the sum of the parts."""
+"""Results of several clients merged: the merged histogram is the sum of the parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLIENTS, PROCESSES = 4, 8
 def documents(
     engine: Callable[..., Engine], tmp_path: Path, mapping: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return what four clients measured, each with eight processes."""
+    """Return the results of four clients with eight processes each."""
     mapping["filesets"]["small"]["files"] = 80
     one = engine(processes=PROCESSES)
     results = []
@@ -72,13 +72,13 @@ def test_one_client_alone_stays_as_it_is(documents: list[dict[str, Any]]) -> Non
         ({"components": {}}, "not the same components"),
     ],
 )
-def test_only_what_belongs_together_is_put_together(
+def test_only_results_of_the_same_run_are_merged(
     documents: list[dict[str, Any]], change: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
         merge([*documents[:1], {**documents[1], **change}])
 
 
-def test_nothing_cannot_be_put_together() -> None:
+def test_no_results_cannot_be_merged() -> None:
     with pytest.raises(ValueError, match="nothing"):
         merge([])

@@ -1,4 +1,4 @@
-"""The same seed gives the same work, another seed other work of the same amount."""
+"""The same seed gives the same work, another seed different work of the same amount."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading in bounded memory: everything is compared, off the clock, however much there is."""
+"""Reading in bounded memory: all data is compared, off the clock, whatever its amount."""
 
 from __future__ import annotations
 

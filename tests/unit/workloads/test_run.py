@@ -1,4 +1,4 @@
-"""Whole runs from the zipapp: the document, the exit status, and what is left behind."""
+"""Whole runs of the zipapp: the document, the exit status, and what is left behind."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_progress_is_a_line_a_phase_on_standard_error(engine: Callable[..., Engi
         (("run", "{broken}", "--dir", "{dir}", "--run-id", "a", "--seed", "1"), "not JSON"),
     ],
 )
-def test_a_wrong_command_is_told_apart_from_a_failed_workload(
+def test_an_invalid_command_is_distinguished_from_a_failed_workload(
     engine: Callable[..., Engine],
     tmp_path: Path,
     mapping: dict[str, Any],
@@ -176,10 +176,10 @@ def test_a_run_without_a_name_gets_one(engine: Callable[..., Engine]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_run_without_a_name_removes_what_it_made_when_it_is_stopped(
+def test_a_run_without_a_name_removes_its_files_when_it_is_stopped(
     engine: Callable[..., Engine], mapping: dict[str, Any], number: int
 ) -> None:
-    # Paced so slowly that it cannot end by itself.
+    # Paced so slowly that it cannot finish during the test.
     stage = copy.deepcopy(mapping["stages"][0])
     stage["phases"][-1]["rate_per_s"] = 0.5
     own = engine(stages=[stage], weights={"stream": 0.5, "write": 0.5})
@@ -215,7 +215,7 @@ def test_a_wrong_option_says_what_is_right(
     assert message in answer.stderr
 
 
-def test_a_spec_that_is_no_plain_document_is_refused(engine: Callable[..., Engine]) -> None:
+def test_an_ambiguous_or_too_deep_spec_is_refused(engine: Callable[..., Engine]) -> None:
     own = engine()
     for text, message in (
         ('{"name": "a", "name": "b"}', "'name' is there twice"),

@@ -1,4 +1,4 @@
-"""The schema file describes what the engine really prints."""
+"""The schema file describes the engine's actual output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
-    """Yield what is wrong with the value, by the part of JSON Schema that the file uses."""
+    """Yield what is wrong with the value, by the subset of JSON Schema that the file uses."""
     if "$ref" in schema:
         yield from _problems(value, SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]], where)
     if "const" in schema and value is not schema["const"]:
@@ -67,7 +67,7 @@ def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
 
 @pytest.fixture
 def documents(engine: Callable[..., Engine]) -> dict[str, dict[str, Any]]:
-    """Return one document of each sort."""
+    """Return one document of each kind."""
     own = engine()
     return {
         "stage": (stage := own.run("write").document),

@@ -1,4 +1,4 @@
-"""A spec says what is wrong with it, where, and only what is right gets through."""
+"""Errors in a spec are reported with their location, and only valid specs are accepted."""
 
 from __future__ import annotations
 

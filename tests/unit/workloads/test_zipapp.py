@@ -1,4 +1,4 @@
-"""The zipapp: the same sources give the same bytes, and any python3 from 3.9 can read them."""
+"""The zipapp: the same sources give the same bytes, and any python3 from 3.9 on can run them."""
 
 from __future__ import annotations
 
