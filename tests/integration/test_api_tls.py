@@ -1,4 +1,4 @@
-"""The service with TLS of its own, asked by curl and by the command line."""
+"""The service with its own TLS, used by curl and by the command line."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.ports import free_port
 from tuner.cli.app import app as command_line
 from tuner.errors import ServerError
 
-#: Exit statuses of curl: what is there is not HTTP, or its certificate is not trusted.
+#: Exit statuses of curl: the server does not speak HTTP, or its certificate is not trusted.
 NO_HTTP, NOT_TRUSTED = (1, 52, 56), 60
 
 
 @pytest.fixture
 def encrypted(tmp_path: Path) -> Iterator[tuple[Service, Path]]:
-    """Return a service that asks for tokens and speaks TLS, and the certificate to trust."""
+    """Yield a service that requires tokens and speaks TLS, and the certificate to trust."""
     chain, secret = certificate(tmp_path)
     tls = ("--tls-cert", str(chain), "--tls-key", str(secret))
     service = Service(tmp_path, free_port(), ("--auth", *tls))

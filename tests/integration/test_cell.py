@@ -1,4 +1,4 @@
-"""The private cell: up, down, complete, side by side, and after everything that can cut it off."""
+"""The private cell: up, down, complete, side by side, and after every kind of interruption."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VOLUME = "/afs/.:mount/fstune.test:bench"
 
 
 def fingerprint(path: Path) -> str:
-    """The content and the dates of everything below a path of the host."""
+    """A hash over content and timestamps of everything below a path on the host."""
     digest = hashlib.sha256()
     for entry in sorted([path, *path.rglob("*")]) if path.exists() else []:
         about = entry.lstat()
@@ -64,7 +64,7 @@ def host_before() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def side(host_before: dict[str, str], cell: Cell, cells: Cells) -> Iterator[Cell]:
-    """A second cell beside the shared one, with a slow link; tests may break it."""
+    """A second cell in addition to the shared one, with a slow link; tests may break it."""
     cells.down("side")
     yield cells.up(CellSpec("side", clients=2, link="50mbit"))
     cells.down("side")
@@ -161,7 +161,7 @@ def test_without_root_it_says_so_in_one_line(root: Path, tmp_path: Path) -> None
         "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); "
         "sys.argv[1:] = ['cell', 'up']; main()"
     )
-    # What is imported later may lie where that user cannot read it.
+    # Import it first: that user may not be able to read modules imported later.
     argv = [command()[0], "-c", f"import tuner.cli.cell; from tuner.cli import main; {script}"]
     done = run_to_end(argv, tmp_path)
     assert done.returncode == 6
@@ -204,7 +204,7 @@ def test_two_cells_live_side_by_side(cell: Cell, side: Cell, fstune: Fstune) -> 
 RECEIVE = """
 import socket, time
 listener = socket.create_server(("10.77.0.1", 5001))
-# Little may have arrived before the clock is started, or while this process does not run.
+# Limits what can arrive before the clock starts or while this process is not running.
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
 print("listening", flush=True)
 connection = listener.accept()[0]
@@ -222,7 +222,7 @@ connection.sendall(bytes(8 << 20))
 
 
 def transfer_s(cell: Cell) -> float:
-    """How long 8 MiB take from client to server."""
+    """The time to transfer 8 MiB from client to server, in seconds."""
     receiver = subprocess.Popen(
         cell.server.enter(["python3", "-c", RECEIVE]), stdout=subprocess.PIPE, text=True
     )
@@ -236,7 +236,7 @@ def transfer_s(cell: Cell) -> float:
 def test_a_link_is_really_limited(cell: Cell, side: Cell) -> None:
     shaped = transfer_s(side)
     assert 8 * (8 << 20) / shaped < 75e6
-    # A cable that is only memory is hundreds of times faster, when the machine has time for it.
+    # An unlimited virtual link is hundreds of times faster when the machine is not busy.
     assert any(8 * transfer_s(cell) < shaped for _ in range(20))
 
 
@@ -257,7 +257,7 @@ def test_after_all_its_processes_were_killed_it_comes_up_and_goes_down(
     again = cells.up(CellSpec("side"))
     assert again.is_alive()
 
-    # And with a record that cannot be read, its processes running.
+    # Again with an unreadable record, while its processes are running.
     trace = Trace.of(again)
     record.write_text(record.read_text()[:-20])
     assert cells.down("side")
@@ -269,7 +269,7 @@ def test_after_all_its_processes_were_killed_it_comes_up_and_goes_down(
 
 
 def has_reached(directory: Path, moment: str) -> bool:
-    """Whether a cell that is being built has come as far as ``moment``."""
+    """Whether a cell that is being built has reached ``moment``."""
     if moment == "recorded":
         return (directory / "cell.json").exists()
     if moment == "second node":
@@ -303,7 +303,7 @@ def test_up_killed_at_any_moment_leaves_nothing_after_down(
         again = cells.up(CellSpec(name))
         assert trace is not None
         first = trace
-        if again != left:  # the first try had not come to its end before it was killed
+        if again != left:  # the first attempt was killed before it was complete
             wait_for(lambda: not first.running(), "the end of the first try's processes")
         loaded = cells.load(name)
         assert loaded is not None
@@ -335,7 +335,7 @@ def test_up_interrupted_leaves_nothing(state: Path, cells: Cells, cell: Cell) ->
     assert not directory.exists()
 
 
-def test_two_that_bring_up_one_cell_at_once_get_the_same(cells: Cells, state: Path) -> None:
+def test_two_processes_that_bring_up_one_cell_get_the_same(cells: Cells, state: Path) -> None:
     cells.down("twice")
     both = [
         subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Counters of a real cell: they move as the workload demands, and prove what was cold."""
+"""Counters of a real cell: they increase as the workload demands, and prove cold caches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tuner.services.openafs.fileserver import Fileserver
 pytestmark = pytest.mark.cell
 
 SMALL = load_workload(str(Path(__file__).parents[1] / "data" / "small-workload.yaml"))
-#: What its stages write, and read for the first time: 20 files of 4 KiB and one of 2 MiB.
+#: Bytes that its stages write, and read for the first time: 20 files of 4 KiB and one of 2 MiB.
 BYTES = 20 * 4096 + (2 << 20)
 #: Directories are fetched too.
 OVERHEAD_BYTES = 64 << 10
@@ -46,7 +46,7 @@ def watch_of(cell: Cell) -> Watch:
 def measured(
     cell: Cell, run_id: str, make_cold: Callable[[], None], seed: int = 7
 ) -> tuple[dict[str, float | str], Report, ArmWatch]:
-    """One run of the small workload and what was counted around it."""
+    """Run the small workload once and return its diagnostics, report and watch."""
     clients = [NodeConnector(node) for node in cell.clients]
     engine: Engine | Together = (
         Engine.install(clients[0], SHARED, VOLUME_PATH, SMALL)
@@ -105,7 +105,7 @@ def test_a_cold_stage_that_was_warm_is_refuted(cell: Cell, cache_manager: CacheM
     cache_manager.make_cold()
 
     def forgotten() -> None:
-        """Nothing is emptied."""
+        """Empty no cache."""
 
     with pytest.raises(WorkloadError, match=r"^reading did not read from a cold cache: stage read"):
         measured(cell, "diag-3", forgotten)
@@ -145,7 +145,7 @@ def test_reading_everything_takes_little_of_an_arm(
 
     monkeypatch.setattr(NodeConnector, "run", run)
     assert not watch.read().missing
-    # Few commands: an arm restarts programs, which is many of them.
+    # Few commands compared with the many that restarting programs takes for each arm.
     assert 0 < len(commands) <= 6
 
 

@@ -1,4 +1,4 @@
-"""A hold on a host: one at a time, and put back by the host itself when nobody is heard of."""
+"""A hold on a host is exclusive, and the host restores itself when its heartbeats stop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OURS, THEIRS = Owner("campaign-1", "here"), Owner("campaign-2", "there")
 
 @pytest.fixture
 def directory(cell: Cell) -> Iterator[str]:
-    """A directory of its own on the server's node; its watches end with it."""
+    """A separate directory on the server's node; its watches end with it."""
     path = f"/fstune/hold-{time.monotonic_ns()}"
     yield path
     host = NodeConnector(cell.server)
@@ -39,7 +39,7 @@ def directory(cell: Cell) -> Iterator[str]:
 
 
 def watches(cell: Cell, path: str) -> int:
-    """How many watches run in a directory."""
+    """The number of watches running in a directory."""
     count = 0
     for pid in cell.server.run(["pidof", "sh"]).stdout.decode().split():
         where = cell.server.run(["readlink", f"/proc/{pid}/cwd"]).stdout.decode().strip()
@@ -72,7 +72,7 @@ def test_the_same_campaign_takes_its_host_again(cell: Cell, directory: str) -> N
 
 
 def journal(cell: Cell, directory: str, script: str) -> Journal:
-    """A journal that is restored by a script of the test's."""
+    """A journal with a restore script of the test's own."""
     host = NodeConnector(cell.server)
     record = Journal(
         host, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
@@ -82,7 +82,7 @@ def journal(cell: Cell, directory: str, script: str) -> Journal:
     return record
 
 
-def test_a_host_that_hears_nothing_puts_itself_back(cell: Cell, directory: str) -> None:
+def test_a_host_without_heartbeats_restores_itself(cell: Cell, directory: str) -> None:
     hold = take(cell, directory)
     record = journal(cell, directory, 'echo restored | tee "${0%/*}/../../proof"\n')
     hold.connector.put(f"{directory}/lease/heartbeat", b"-100000\n")
@@ -141,8 +141,8 @@ def test_a_stale_lease_is_taken_over_after_its_host_was_put_back(
     assert second.give_back() is None
 
 
-def test_a_journal_that_was_cut_off_in_the_writing_is_none(cell: Cell, directory: str) -> None:
-    """Nothing had been changed yet, so there is nothing to put back."""
+def test_a_partly_written_journal_is_ignored(cell: Cell, directory: str) -> None:
+    """Nothing had been changed yet, so there is nothing to restore."""
     host = NodeConnector(cell.server)
     record = Journal(
         host, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
@@ -157,7 +157,7 @@ def test_a_journal_that_was_cut_off_in_the_writing_is_none(cell: Cell, directory
 
 @contextmanager
 def small_disk(cell: Cell, path: str) -> Iterator[Callable[[], None]]:
-    """A disk of its own for a directory; gives what fills it."""
+    """A separate disk for a directory; yields a function that fills it."""
 
     def fill() -> None:
         cell.server.run(["dd", "if=/dev/zero", f"of={path}/filler"])
@@ -172,7 +172,7 @@ def small_disk(cell: Cell, path: str) -> Iterator[Callable[[], None]]:
         cell.server.check(["umount", path])
 
 
-def test_a_host_whose_disk_takes_nothing_any_more_is_put_back(
+def test_a_host_whose_disk_is_full_is_restored(
     cell: Cell, directory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proof, lease = f"{directory}.proof", f"{directory}/lease"
@@ -184,7 +184,7 @@ def test_a_host_whose_disk_takes_nothing_any_more_is_put_back(
         with pytest.raises(TestbedError, match=r"heartbeat\.sh: exit status 1: .*No space left"):
             hold.change(["touch", f"{directory}.changed"])
         assert cell.server.run(["test", "-e", f"{directory}.changed"]).status == 1
-        # Nor can the lease be moved away, as on a disk that has become read-only.
+        # The lease cannot be moved away either, as on a disk that has become read-only.
         cell.server.check(["mount", "--bind", lease, lease])
         long_ago = ["sh", "-c", 'printf -- -99999 1<> "$1"', "sh", f"{lease}/heartbeat"]
         cell.server.check(long_ago)
@@ -195,9 +195,7 @@ def test_a_host_whose_disk_takes_nothing_any_more_is_put_back(
     cell.server.check(["rm", proof])
 
 
-def test_a_journal_for_which_there_is_no_room_keeps_anything_from_being_changed(
-    cell: Cell, directory: str
-) -> None:
+def test_without_room_for_a_journal_nothing_is_changed(cell: Cell, directory: str) -> None:
     with small_disk(cell, directory) as fill:
         hold = take(cell, directory)
         fill()
@@ -209,7 +207,7 @@ def test_a_journal_for_which_there_is_no_room_keeps_anything_from_being_changed(
         cell.server.check(["rm", f"{directory}/filler"])
         assert record.read("commands") is None
         assert restore_all(hold.connector, directory) == []
-        # A put-back takes the lease away, so that whoever goes on has to take it anew.
+        # Restoring a host takes the lease away, so it must be acquired again to continue.
         again = take(cell, directory)
         record = Journal(
             again, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
@@ -220,7 +218,7 @@ def test_a_journal_for_which_there_is_no_room_keeps_anything_from_being_changed(
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_the_journal_alone_puts_the_fileserver_back(cell: Cell, hangs: bool) -> None:
-    """As a watch or an administrator does: with nothing of ours but the files on the host."""
+    """As a watch or an administrator would, using only the files on the host."""
     server = attach_fileserver(cell)
     server.apply({"threads": 20})
     if hangs:

@@ -1,4 +1,4 @@
-"""Search spaces against the real programs: every option, sampled and published configurations."""
+"""Search spaces against the real programs: every option; sampled and published configurations."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tuner.services.target import Target
 
 pytestmark = pytest.mark.cell
 
-#: As many configurations are sampled of what is searched by default, and of everything.
+#: Number of configurations sampled from the default search, and again from all parameters.
 EACH = 12
-#: The largest configurations are kept to half of this.
+#: The largest configurations are limited to half of this.
 MEMORY_BYTES = 1 << 30
 RISKS = ("durability", "security", "availability")
 
@@ -39,7 +39,7 @@ def everything(space: Space) -> Space:
 
 
 def options_of(help_text: str) -> list[tuple[str, Takes]]:
-    """What a program's own usage text says that it takes, in its order."""
+    """The options in a program's own usage text, in its order."""
     usage = " ".join(help_text.partition("Where:")[0].split())
     options = []
     for flag, value, more in _OPTION.findall(usage):
@@ -58,7 +58,7 @@ def options_of(help_text: str) -> list[tuple[str, Takes]]:
     ],
 )
 def test_the_options_are_those_of_the_real_program(cell: Cell, name: str, program: str) -> None:
-    """Each option of -help is a parameter's, or left out with a reason; and the other way round."""
+    """Each option in -help belongs to a parameter or is left out with a reason, and vice versa."""
     space = load(name)
     done = cell.clients[0].run([program, "-help"])
     real = options_of((done.stdout + done.stderr).decode())
@@ -83,12 +83,12 @@ def test_the_commands_are_those_of_the_real_program(cell: Cell) -> None:
 
 @dataclasses.dataclass
 class Readings:
-    """What the programs showed, in the order of the configurations."""
+    """The values that programs reported, in the order of the configurations."""
 
     answers: list[Mapping[str, Value]]
 
     def check(self, space: Space, values: Mapping[str, Value], facts: Mapping[str, int]) -> int:
-        """Whether everything readable shows as it should; returns how much of it was clamped."""
+        """Check that everything readable has its expected value; return the number of clamps."""
         expected = space.effective(values, facts)
         reading = self.answers[-1]
         for name, one in expected.items():
@@ -101,7 +101,7 @@ class Readings:
 
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> Readings:
-    """Listens at the place where what is shown meets what is expected."""
+    """Record the values read back wherever they are compared with the expected ones."""
     readings = Readings([])
 
     def listen(
@@ -125,7 +125,7 @@ def apply(target: part.Part, values: Mapping[str, Value]) -> Configuration:
 
 
 def sampled(space: Space, facts: Mapping[str, int]) -> list[dict[str, Value]]:
-    """Configurations of what is searched by default and of everything, none twice."""
+    """Return distinct configurations of the default search and of all parameters."""
     small = {**facts, "memory_bytes": min(facts["memory_bytes"], MEMORY_BYTES)}
     results: list[dict[str, Value]] = []
     for source, seed in ((space, 1), (everything(space), 2)):
@@ -173,7 +173,7 @@ def test_sampled_configurations_are_in_effect_on_the_cache_manager(
     assert proposed == space.by_name.keys()
 
 
-def test_clamps_are_told_apart_from_failures(fileserver: Fileserver, readings: Readings) -> None:
+def test_clamps_are_distinguished_from_failures(fileserver: Fileserver, readings: Readings) -> None:
     space, facts = fileserver.space, fileserver.facts
     values: dict[str, Value] = {
         "threads": 100,
@@ -197,7 +197,7 @@ def test_clamps_are_told_apart_from_failures(fileserver: Fileserver, readings: R
 def test_published_options_run_on_the_fileserver(
     cell: Cell, fileserver: Fileserver, readings: Readings, preset: Preset
 ) -> None:
-    """As published, except that the log stays where it is looked for."""
+    """As published, except that the log stays in its usual place."""
     rest = tuple(word for word in preset.rest if word != "-syslog")
     server = dataclasses.replace(fileserver, rest=(*fileserver.rest, *rest))
     apply(server, preset.values)
@@ -215,7 +215,7 @@ def test_published_options_run_on_the_fileserver(
 def test_published_options_run_on_the_cache_manager(
     cell: Cell, cache_manager: CacheManager, readings: Readings, preset: Preset
 ) -> None:
-    """As published, where the cache is large enough for them."""
+    """As published, if the cache is large enough."""
     rest = [word for word in preset.rest if word not in cache_manager.rests[0]]
     manager = dataclasses.replace(cache_manager, rests=[(*cache_manager.rests[0], *rest)])
     values = manager.space.fit(preset.values, manager.facts)
@@ -230,7 +230,7 @@ def test_published_options_run_on_the_cache_manager(
 def test_volume_server_settings_are_in_effect(cell: Cell, fileserver: Fileserver) -> None:
     space = everything(load("openafs-volserver-1.8"))
     ask = Chance(3, 0.8)
-    apply(fileserver, {"threads": 20})  # from here on the host knows what to go back to
+    apply(fileserver, {"threads": 20})  # from here on the host has a journal to restore
     for _ in range(5):
         values = draw(space, ask, fileserver.facts)
         program = fileserver.original[1].split()[0]
@@ -252,7 +252,7 @@ def _serves_volumes(cell: Cell) -> bool:
 
 
 def running(cell: Cell, program: str) -> list[str]:
-    """The command line of a program of the cell as the kernel has it."""
+    """The command line of a program of the cell, according to the kernel."""
     node = cell.clients[0] if program == "afsd.fuse" else cell.server
     process = process_in(node, program)
     assert process is not None

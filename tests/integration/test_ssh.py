@@ -1,4 +1,4 @@
-"""Commands by SSH on real hosts: sshd in the nodes of a private cell, connections lost and cut."""
+"""Commands by SSH on real hosts: sshd in the nodes of a private cell, lost and cut connections."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from tuner.hosts.ssh import SshConnector
 pytestmark = pytest.mark.cell
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-#: A dead connection is given up after three times this.
+#: A dead connection is abandoned after three times this.
 KEEPALIVE_S = 3.0
-#: A command that is to be ended gets so long, the first of these in which it has begun.
+#: Timeouts of commands to be terminated; the first that lets the command start is used.
 LIMITS_S = (1.0, 8.0, 60.0)
-#: Prints its number into a file and then takes long; the file is there whole or not at all.
+#: Writes its process id to a file, atomically, and then takes long.
 LONG = ["sh", "-c", 'echo $$ > "$1.new"; mv "$1.new" "$1"; sleep "$2"; echo done', "sh"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Hosts:
-    """The nodes of a cell as hosts, and how they are reached from the first client."""
+    """The nodes of a cell as hosts, reached from the first client."""
 
     cell: Cell
     keys: Path
@@ -77,7 +77,7 @@ def make_key(path: Path, passphrase: str = "") -> Path:
 
 
 def fingerprint(line: str, scratch: Path) -> str:
-    """What ssh-keygen says of a public key."""
+    """The fingerprint of a public key according to ssh-keygen."""
     path = scratch / "asked.pub"
     path.write_text(f"{line}\n")
     command = ["ssh-keygen", "-l", "-f", str(path)]
@@ -109,7 +109,7 @@ def hosts(cells: Cells, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ho
 
 @pytest.fixture(autouse=True)
 def no_traces(hosts: Hosts) -> None:
-    """Commands show that they run by a file in /tmp: none may be left by an earlier test or try."""
+    """Remove the files in /tmp by which commands of earlier tests showed that they ran."""
     hosts.node.check(["find", "/tmp", "-mindepth", "1", "-delete"])
 
 
@@ -150,7 +150,7 @@ def test_commands_keep_input_outputs_and_status_apart(server: SshConnector) -> N
     assert server.run(["hostname"]).stdout == "server\n"
 
 
-def test_no_argument_meets_a_shell(server: SshConnector) -> None:
+def test_no_argument_is_interpreted_by_a_shell(server: SshConnector) -> None:
     words = ["", "a b", "it's", '"', "$(id)", "`id`", "$HOME", "a\nb", "-n", "--", "*", "\\", "é"]
     done = server.run(["printf", "%s|", *words])
     assert done.stdout.split("|")[:-1] == words
@@ -159,7 +159,7 @@ def test_no_argument_meets_a_shell(server: SshConnector) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ssh", "node"])
-def test_files_come_back_as_they_went(kind: str, hosts: Hosts, server: SshConnector) -> None:
+def test_files_are_transferred_unchanged(kind: str, hosts: Hosts, server: SshConnector) -> None:
     host: Connector = server if kind == "ssh" else NodeConnector(hosts.node)
     content = bytes(range(256)) * 5000
     host.put("/tmp/a 'b' $(c)", content, mode=0o640)
@@ -263,7 +263,7 @@ def test_a_port_where_nobody_listens(hosts: Hosts) -> None:
         connector.run(["true"])
 
 
-def test_what_may_pass_is_tried_again_and_what_does_not_is_not(hosts: Hosts) -> None:
+def test_only_temporary_failures_are_retried(hosts: Hosts) -> None:
     addresses: list[str] = []
 
     def late(address: str, port: int, timeout_s: float) -> socket.socket:
@@ -367,7 +367,7 @@ def test_a_plain_command_does_not_outlive_its_connection(hosts: Hosts) -> None:
         restart(hosts)
         with pytest.raises(TransportError):
             running.result(60.0)
-        # Nothing was asked of the host when the next one finds the connection dead.
+        # The next command finds the connection dead before it reaches the host.
         await_end(hosts.node, connector.run(["cat", "/tmp/plain"]).stdout.strip())
 
 
@@ -390,8 +390,9 @@ def test_a_command_that_is_interrupted_is_ended(
 
 
 class Striking:
-    """A lock of paramiko's that lets a stop signal strike whoever has just taken it, the ``at``-th
-    time. Whether it has, is ``struck``.
+    """A paramiko lock that sends a stop signal when the main thread takes it the ``at``-th time.
+
+    ``struck`` says whether it has.
     """
 
     def __init__(self, lock: Any, at: int) -> None:
@@ -416,14 +417,14 @@ class Striking:
 @pytest.mark.parametrize(
     ("keeps", "least"),
     [
-        (True, 3),  # a sign of life is asked for, then a command
-        (False, 5),  # a session is opened, a command asked for, sent and let go of
+        (True, 3),  # a sign of life is requested, then a command
+        (False, 5),  # a session is opened, a command is requested, sent and released
     ],
 )
 def test_a_stop_signal_leaves_a_connection_that_works(
     keeps: bool, least: int, server: SshConnector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever in paramiko it strikes: what is put back goes over the same connection."""
+    """Wherever it strikes in paramiko, restoring the host uses the same connection."""
     if not keeps:
         monkeypatch.setattr(link, "_MOST_IDLE", 0)
         server._link._close_idle()
@@ -448,7 +449,7 @@ def test_a_stop_signal_leaves_a_connection_that_works(
 
 
 def test_commands_share_what_runs_them(server: SshConnector) -> None:
-    """To start python3 anew for each is most of what a short command takes."""
+    """Starting python3 for each would be most of the time of a short command."""
     asks = ["sh", "-c", "cut -d ' ' -f 4 /proc/$PPID/stat"]
     assert len({server.run(asks).stdout for _ in range(5)}) == 1
     with pytest.raises(CommandTimeout):
@@ -463,8 +464,8 @@ def test_what_runs_commands_may_be_killed_between_them(hosts: Hosts) -> None:
         assert connector.run(["echo", "here"]).stdout == "here\n"
 
 
-def test_a_host_that_grants_one_session_has_it_when_it_is_needed(hosts: Hosts) -> None:
-    """No session is kept from one that has none to spare."""
+def test_the_only_session_of_a_host_is_available_when_it_is_needed(hosts: Hosts) -> None:
+    """No idle session is kept on a host that has none to spare."""
     options = ["-o", "MaxSessions=1", "-o", "Port=2222", "-o", "PidFile=/run/sshd-2222.pid"]
     hosts.node.check(["/usr/sbin/sshd", "-f", "/fstune/ssh/sshd_config", *options])
     host_key = (hosts.keys / "known_hosts").read_text().splitlines()[0].partition(" ")[2]
@@ -479,7 +480,7 @@ def test_a_host_that_grants_one_session_has_it_when_it_is_needed(hosts: Hosts) -
         hosts.node.check(["sh", "-c", "kill $(cat /run/sshd-2222.pid)"])
 
 
-def test_closing_wakes_who_waits(hosts: Hosts) -> None:
+def test_closing_wakes_waiting_threads(hosts: Hosts) -> None:
     with ThreadPoolExecutor(1) as pool, hosts.open() as connector:
         running = pool.submit(connector.run, [*LONG, "/tmp/closed", "100"])
         appears(hosts.node, "/tmp/closed")
@@ -519,7 +520,7 @@ def test_a_detached_command_ends_when_its_time_is_up(hosts: Hosts, server: SshCo
     assert server.run(["ls", "-A", "/var/tmp/fstune-0"]).stdout == ""
 
 
-def test_a_host_that_was_restarted_is_told(hosts: Hosts, server: SshConnector) -> None:
+def test_a_restart_of_the_host_is_reported(hosts: Hosts, server: SshConnector) -> None:
     with ThreadPoolExecutor(1) as pool:
         argv = [*LONG, "/tmp/rebooted", "100"]
         running = pool.submit(server.run_detached, argv, run_id="boot", timeout_s=200.0)
@@ -536,7 +537,7 @@ def test_a_host_that_was_restarted_is_told(hosts: Hosts, server: SshConnector) -
 
 @pytest.fixture
 def cut(hosts: Hosts) -> Iterator[Callable[[], None]]:
-    """Cuts the cable of the first client; it is mended afterwards."""
+    """Yield a function that cuts the first client's cable, which is reconnected afterwards."""
     port = ["ip", "link", "set", "port1"]
 
     def down() -> None:
@@ -581,7 +582,7 @@ def test_a_silently_dead_connection_behind_a_jump_host_is_noticed(hosts: Hosts) 
                 running.result(60.0)
         finally:
             hosts.node.check(["ip", "link", "set", "port1", "up"])
-    # It may have noticed by itself, and ended, before the link was mended.
+    # It may have noticed the loss and exited before the link was restored.
     first.run(["kill", "-KILL", first.check(["cat", "/tmp/behind"]).strip()])
 
 
@@ -597,6 +598,6 @@ def test_nothing_is_left_in_this_process(hosts: Hosts) -> None:
     wait_for(lambda: len(os.listdir("/proc/self/fd")) <= files, "the end of open files")
 
 
-def test_nobody_but_root_reaches_the_setuid_programs(hosts: Hosts) -> None:
+def test_only_root_reaches_the_setuid_programs(hosts: Hosts) -> None:
     tree = hosts.cell.server.directory.parents[2] / "packages" / "root-only"
     assert tree.stat().st_mode & 0o777 == 0o700
