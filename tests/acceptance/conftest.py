@@ -1,4 +1,4 @@
-"""A small campaign on a real cell, as a user would write it and run it; and hosts by SSH."""
+"""A small campaign on a real cell, as a user would write and run it; and hosts by SSH."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIRST = [
 
 @dataclass(frozen=True)
 class Place:
-    """A state directory of its own, with a campaign file for a cell of its own."""
+    """A separate state directory, with a campaign file for a separate cell."""
 
     directory: Path
     cell: str
@@ -43,7 +43,7 @@ class Place:
         return self.directory / "campaign.yaml"
 
     def fstune(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the console script to its end."""
+        """Run the console script to completion."""
         return subprocess.run(
             [FSTUNE, *arguments],
             env=self.environment,
@@ -80,7 +80,7 @@ class Place:
             )
 
     def left_behind(self) -> list[str]:
-        """What of the cell is still on this machine: directories, mounts, processes."""
+        """Return the remains of the cell on this machine: directories, mounts, processes."""
         cells = self.state / "cells"
         remaining = [str(path) for path in cells.glob("*")] if cells.is_dir() else []
         own = str(self.state)
@@ -121,8 +121,9 @@ def write_campaign(place: Place, first: Sequence[dict[str, int]]) -> None:
 
 @pytest.fixture
 def place(root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
-    """A place with the small campaign; its cell is taken down whatever the test did. It is in
-    memory, where no page cache can be dropped, unless the test is marked ``disk``.
+    """A place with the small campaign; its cell is taken down afterwards in any case.
+
+    It is in memory, where no page cache can be dropped, unless the test is marked ``disk``.
     """
     packages = root / "build" / "test-state" / "packages"
     packages.mkdir(parents=True, exist_ok=True)
@@ -153,7 +154,7 @@ def hosts(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labs
 
 @pytest.fixture
 def lab(hosts: Labs) -> Iterator[Lab]:
-    """The hosts, as they were found before and after."""
+    """The hosts, in their original state before and after."""
     lab = hosts.fit()
     lab.testbed()
     lab.workload()

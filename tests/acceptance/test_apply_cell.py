@@ -1,5 +1,6 @@
-"""A configuration applied, verified and rolled back on a private cell that is kept, by the command
-line.
+"""A configuration is applied, verified and rolled back on a private cell that stays up.
+
+All of it is done by the command line.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ RECOMMENDED: dict[str, Value] = INITIAL | {"fileserver.threads": 20, "cache_mana
 
 @dataclass
 class StandingCell:
-    """A cell that stays up, and what was found on it."""
+    """A cell that stays up, and the original command lines of its programs by node."""
 
     place: Place
     cell: Cell
@@ -54,7 +55,7 @@ class StandingCell:
             return Applications(store).all()[0]
 
     def journals(self) -> list[str]:
-        """What is open on the nodes."""
+        """Return the open journals on the nodes."""
         nodes = (self.cell.server, *self.cell.clients)
         listed = (node.run(["ls", "-A", "/fstune/restore"]).stdout.decode() for node in nodes)
         entries = [name for names in listed for name in names.split()]
@@ -92,7 +93,7 @@ def test_a_configuration_is_applied_verified_and_rolled_back(standing: StandingC
     new = standing.programs()
     assert new["server"] == (*standing.original["server"], "-p", "20")
     assert set(new["client1"]) - set(standing.original["client1"]) == {"-daemons", "5"}
-    # As it stays over a restart of the server.
+    # It also survives a restart of the server.
     config = standing.cell.server.check(["cat", "/etc/openafs/BosConfig"])
     assert " ".join(new["server"]) in config
     assert standing.journals() == []

@@ -1,5 +1,5 @@
-"""Faults while a configuration is applied on hosts by SSH: the old one is in force then, or the new
-one whole.
+"""Faults while a configuration is applied on hosts by SSH: afterwards the old one is in force, or
+all of the new one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def newest(lab: Lab) -> Application:
 
 @contextmanager
 def applying(lab: Lab) -> Iterator[subprocess.Popen[str]]:
-    """An application under way, both parts of which will change."""
+    """Run an application that changes both parts."""
     with lab.running("apply", recommended(lab), "--yes") as process:
         yield process
 
@@ -105,9 +105,7 @@ def test_hosts_whose_controller_is_killed_put_themselves_back(lab: Lab) -> None:
 
 @contextmanager
 def killed_at_commit(lab: Lab) -> Iterator[None]:
-    """An application that is killed when the server and one client know that it stays, and the
-    other client does not yet.
-    """
+    """Kill an application when the server and one client have committed it, but not the other."""
     node: Node = lab.clients[1]
     gate = node.shared / "gate-commit"
     met = gate.with_name(f"{gate.name}.met")
@@ -135,7 +133,7 @@ def killed_at_commit(lab: Lab) -> Iterator[None]:
     yield
 
 
-def test_a_decision_that_was_cut_off_is_finished(lab: Lab) -> None:
+def test_an_interrupted_commit_is_finished(lab: Lab) -> None:
     with killed_at_commit(lab):
         settled = lab.fstune("apply", newest(lab).id, "--yes")
         assert settled.returncode == 0, settled.stdout + settled.stderr
@@ -148,7 +146,7 @@ def test_a_decision_that_was_cut_off_is_finished(lab: Lab) -> None:
     lab.put_back()  # a watch takes a moment to end
 
 
-def test_a_decision_after_which_a_host_put_itself_back_is_undone_on_all(lab: Lab) -> None:
+def test_a_commit_after_which_a_host_restored_itself_is_undone_everywhere(lab: Lab) -> None:
     with killed_at_commit(lab):
         lab.hear_nothing()
         other = lab.clients[1].name

@@ -1,4 +1,4 @@
-"""Campaigns on a real cell: bad configurations, kill -9, Ctrl-C; and nothing is left behind."""
+"""Campaigns on a real cell: bad configurations, kill -9 and Ctrl-C leave nothing behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def measured(blocks: list[Block]) -> dict[tuple[int, int], object]:
 
 
 def wait_for(process: subprocess.Popen[str], words: str) -> str:
-    """Read a campaign's lines until one has these words; all that was read."""
+    """Read a campaign's lines until one contains these words; return everything read."""
     assert process.stdout is not None
     read = ""
     for line in process.stdout:
@@ -63,7 +63,7 @@ def test_bad_configurations_fail_with_their_reason_and_the_campaign_ends(place: 
 
 
 def test_restarts_are_in_the_servers_own_log(place: Place) -> None:
-    """On a cell that was up before: it stays up, and its FileLog tells of every restart."""
+    """A cell that was up before stays up, and its FileLog has every restart."""
     up = place.fstune("cell", "up", "--name", place.cell)
     assert up.returncode == 0, up.stderr
     write_campaign(place, FIRST[2:])
@@ -75,7 +75,7 @@ def test_restarts_are_in_the_servers_own_log(place: Place) -> None:
     log = ["sh", "-c", "cat /var/log/openafs/FileLog*"]
     output = place.fstune("cell", "exec", "--name", place.cell, "server", *log)
     starts = [line for line in output.stdout.splitlines() if "File server starting (" in line]
-    # The log of the start before is kept: of two configurations in turn, both are there.
+    # The log of the previous start is kept, so both of two alternating configurations are there.
     assert any("-p 20" in line for line in starts)
     assert any("-p" not in line.split() for line in starts)
     assert trials[1].flags["fileserver"] == ("-p", "20")

@@ -1,4 +1,4 @@
-"""The examples for real hosts, run: what they say is kept but for names, addresses and length."""
+"""Runs the examples for real hosts, unchanged except for names, addresses and length."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_fileserver_and_its_clients_by_ssh(lab: Lab) -> None:
     testbed = example("fileserver-testbed.yaml")
     addresses = [SERVER_ADDRESS, client_address(1), client_address(2)]
     for host, address in zip((testbed["server"], *testbed["clients"]), addresses, strict=True):
-        # Keys and known hosts are the user's usual ones in the example, and of the test here.
+        # The example uses the user's default key and known hosts; here they are the test's.
         host["reach"]["ssh"] |= {
             "address": address,
             "user": ssh.OPERATOR,
@@ -78,7 +78,7 @@ def test_the_fileserver_and_its_clients_by_ssh(lab: Lab) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     records = lab.load()
     assert records.campaign.state is CampaignState.FINISHED
-    # How many blocks there are depends on what the first one says.
+    # The number of blocks depends on the results of the first one.
     assert {(1, 0), (1, 1)} <= records.measured.keys()
     assert all(
         measurement.clients.keys() == set(addresses[1:])

@@ -1,4 +1,4 @@
-"""Campaigns on hosts by SSH whose connections fail: each time the hosts are put back."""
+"""Campaigns on hosts by SSH whose connections fail: each time the hosts are restored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tuner.states import CampaignState
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
-def test_a_campaign_by_ssh_ends_with_its_answer_and_all_put_back(lab: Lab) -> None:
+def test_a_campaign_by_ssh_ends_with_its_answer_and_everything_restored(lab: Lab) -> None:
     checked = lab.fstune("testbed", "check", str(lab.directory / "testbed.yaml"), "--dry-run")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "No problem found: a campaign can be run here." in checked.stdout
@@ -52,7 +52,7 @@ def test_a_campaign_by_ssh_ends_with_its_answer_and_all_put_back(lab: Lab) -> No
             assert measurement.clients.keys() == {"10.77.0.11", "10.77.0.12"}
             assert all(c.elapsed_s > 0.0 for c in measurement.components.values())
     assert len(records.of("restored")) == 2
-    # What the certificate holds for, of every host.
+    # The facts under which the certificate is valid, for every host.
     facts = str(records.of("testbed-ready")[0].data["hosts"])
     for host, path in (("10.77.0.1", "/vicepa"), *((f"10.77.0.{n}", "") for n in (11, 12))):
         assert f"{host} kernel = {platform.release()}" in facts
@@ -61,7 +61,7 @@ def test_a_campaign_by_ssh_ends_with_its_answer_and_all_put_back(lab: Lab) -> No
 
 
 def test_processes_of_a_local_user_on_a_client_change_nothing(lab: Lab) -> None:
-    """Of whoever calls theirs afsd.fuse: neither believed, nor run, nor taken for put back."""
+    """A user's process named afsd.fuse is neither believed nor run nor taken for a restored one."""
     node, other = lab.clients
     lab.campaign([{"cache_manager.daemons": 5}], blocks=3)
     with trap(node) as (program, proof), decoy(node, (program, *OPTIONS, "-daemons", "9")):
@@ -125,7 +125,7 @@ def test_a_host_key_that_changes_ends_the_campaign(lab: Lab) -> None:
     assert len(records.measured) >= 1
     lines = [line for line in known_hosts.splitlines() if not line.startswith("10.77.0.12 ")]
     (lab.directory / "known_hosts").write_text("\n".join([*lines, f"10.77.0.12 {public}", ""]))
-    lab.put_back()  # the host itself, after a while
+    lab.put_back()  # the host restores itself after a while
 
 
 def test_a_wrong_key_ends_the_campaign_before_anything_is_changed(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong on hosts by SSH while a campaign uses them: each time they are put back."""
+"""Faults on hosts by SSH while a campaign uses them: each time the hosts are restored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 def test_a_read_back_that_hangs_fails_its_arm(lab: Lab) -> None:
-    """The connection is fine and the fileserver runs, but what it was asked is not answered."""
+    """The connection is fine and the fileserver runs, but a query is not answered."""
     hangs_once = (
         "#!/bin/sh\n"
         "mkdir /fstune/hung 2> /dev/null && exec sleep 600\n"
@@ -107,7 +107,7 @@ def test_a_fileserver_that_hangs_at_its_start_fails_its_trial(lab: Lab) -> None:
 
 def test_a_client_mount_that_hangs_fails_its_trial(lab: Lab) -> None:
     lab.campaign([{"cache_manager.daemons": 4}])
-    # The program itself is named by its whole path; what starts it, within a time, is not.
+    # The program is called by its full path, but ``timeout``, which starts it, is not.
     hangs = (
         "#!/bin/sh\n"
         'case " $* " in *" -daemons "*) exec /usr/bin/timeout --foreground 20 sleep 600 ;; esac\n'

@@ -1,4 +1,4 @@
-"""Hosts by SSH that a campaign loses, or that lose their campaign: each time they are put back."""
+"""Hosts by SSH that a campaign loses, or that lose their campaign: each time they are restored."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_without_its_hosts_a_campaign_ends_and_goes_on_later(lab: Lab) -> None:
         says(lab, process, "block 1, ")
         with lab.cable_cut():
             records = wait_for_end(lab, process)
-            lab.put_back(files=False)  # the hosts themselves
+            lab.put_back(files=False)  # the hosts restore themselves
     assert the(records.of("campaign-failed")).data["failure"] == "transport"
     assert records.measured != {}
     assert "fstune resume" in lab.output
@@ -59,10 +59,8 @@ def test_without_its_hosts_a_campaign_ends_and_goes_on_later(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("which", ["server", "client"])
-def test_a_host_that_starts_anew_ends_the_campaign_which_goes_on_later(
-    lab: Lab, which: str
-) -> None:
-    """Nobody knows what else has changed with it."""
+def test_a_host_that_reboots_ends_the_campaign_which_can_be_resumed(lab: Lab, which: str) -> None:
+    """It is unknown what else has changed with the reboot."""
     lab.workload(linger_s=3)
     with campaign(lab) as process:
         says(lab, process, "block 1, ")
@@ -83,7 +81,7 @@ def test_putting_back_by_hand_ends_a_campaign_that_runs(lab: Lab) -> None:
         result = lab.fstune("testbed", "restore", str(lab.directory / "testbed.yaml"))
         assert result.returncode == 0, result.stdout + result.stderr
         records = wait_for_end(lab, process)
-        # A watch looks around every second, and then ends.
+        # A watch checks every second, and then ends.
         wait_for(lambda: lab.left(files=False) == [], "the end of the watches")
     assert "has put itself back" in records.campaign.reason
     again = lab.fstune("testbed", "restore", str(lab.directory / "testbed.yaml"))
@@ -98,10 +96,10 @@ def test_a_controller_that_was_asleep_changes_nothing_when_it_wakes_up(lab: Lab)
         wait_for(lambda: engine_runs(lab.clients[0]), "the next workload")
         process.send_signal(signal.SIGSTOP)
         lab.hear_nothing()
-        lab.put_back(files=False, runs=False)  # the hosts themselves, under a run
+        lab.put_back(files=False, runs=False)  # the hosts restore themselves during a run
         process.send_signal(signal.SIGCONT)
         records = wait_for_end(lab, process)
-        # A watch looks around every second, and then ends.
+        # A watch checks every second, and then ends.
         wait_for(lambda: lab.left(files=False) == [], "the end of the watches")
     assert "has put itself back" in lab.output
     goes_on(lab, records)

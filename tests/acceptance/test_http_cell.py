@@ -1,4 +1,4 @@
-"""A campaign on a real cell, begun, watched and read by curl alone."""
+"""A campaign on a real cell, started, watched and read with curl only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def campaign(cell: str) -> dict[str, object]:
-    """A campaign of what every server has: packaged spaces, and a packaged workload made small."""
+    """Return a campaign with packaged spaces and a small scale of a packaged workload."""
     return {
         "name": "over http",
         "testbed": {"cell": {"name": cell}},
@@ -60,7 +60,8 @@ def test_a_campaign_by_curl_alone(place: Place) -> None:
             file.write_text(json.dumps(campaign(place.cell)))
             created = json.loads(curl("--json", f"@{file}", url))
             assert created["testbed"] == "cell"
-            # One that ends badly or never has no end of its stream; its last words are told.
+            # If the campaign fails or hangs, the stream does not end; curl then times out, and its
+            # output is shown.
             stream = curl("--max-time", "240", f"{url}/{created['id']}/events/stream")
             answer = json.loads(curl(f"{url}/{created['id']}/recommendation"))
             measured = json.loads(curl(f"{url}/{created['id']}/measurements?limit=1000"))["items"]

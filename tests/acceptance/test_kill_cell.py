@@ -1,5 +1,5 @@
-"""A campaign on a real cell whose process is killed again and again: it ends, and what was found is
-back.
+"""A campaign on a real cell whose process is killed repeatedly: it finishes, and the cell is
+restored.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tuner.store import problems
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(900)]
 
 KILLS = 12
-#: A life that ends at a random moment is no longer than this, which is less than a campaign takes;
-#: on a machine where nothing was changed in it, the next ones are longer.
+#: The longest random lifetime of a process, which is less than a campaign takes; if nothing was
+#: changed in it because the machine is slow, the next lifetimes are longer.
 LONGEST_LIFE_S = 3.0
 LONGER = 1.5
-#: The last kills, in this order: the campaign's end is never far from there.
+#: The last kills, in this order; from there the campaign's end is never far.
 AT = (
     Point("set the fileserver", "after"),
     Point("empty the caches", "after"),
@@ -43,7 +43,7 @@ BOS_CONFIG = Path("etc/BosConfig")
 
 @dataclass(frozen=True)
 class Machines:
-    """What a cell runs, and what its fileserver is to run."""
+    """The programs that a cell runs, and its fileserver's configuration."""
 
     configuration: bytes
     commands: tuple[str, ...]
@@ -70,7 +70,7 @@ def postgresql(root: Path) -> Iterator[Server]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def database(request: pytest.FixtureRequest, place: Place) -> outcomes.Place:
-    """Return where the campaign is kept."""
+    """Return the database of the campaign."""
     if request.param == "sqlite":
         return outcomes.Place(place.state)
     server: Server = request.getfixturevalue("postgresql")
@@ -108,7 +108,7 @@ def write_campaign(place: Place, root: Path) -> None:
         "workload": "./workload.yaml",
         "pilot": {"blocks": 0},
         "search": {"arms": 2, "blocks_per_trial": 3, "max_trials": 2},
-        # What a kill cuts off costs too.
+        # Includes the cost of what kills cut off.
         "budget": {"wall_time": "20m", "measurements": 80},
         "certification": {"blocks": 3, "share": "20%"},
         "first": [
@@ -120,7 +120,7 @@ def write_campaign(place: Place, root: Path) -> None:
 
 
 def await_machines(cell: Cell, original: Machines) -> None:
-    """Whatever was just asked, or has just crashed, may take a moment to be gone or back."""
+    """Wait for the original state: processes may take a moment to end or to come back."""
     deadline = time.monotonic() + 30.0
     while (now := Machines.of(cell)) != original:
         assert time.monotonic() < deadline, now
@@ -153,7 +153,7 @@ def test_killed_at_any_moment_it_goes_on_and_puts_back_what_was_found(
             lives.pop(0)
         with database.open() as store:
             if not store.campaigns():
-                continue  # killed before it was begun
+                continue  # killed before it was created
             assert problems(store) == []
             campaign, trials, blocks = outcomes.stored(store)
         assert before.items() <= outcomes.measured(blocks).items()
