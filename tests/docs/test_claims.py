@@ -1,4 +1,4 @@
-"""What the documents claim that campaigns can do is what they can do."""
+"""Campaigns can do exactly what the documents claim."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _problem(spec: CampaignSpec, state: Path) -> str:
 
 @pytest.fixture(scope="module")
 def claimed() -> dict[str, set[str]]:
-    """Return the spaces that campaigns can change, each with the testbeds, as docs/ says."""
+    """Return the spaces that campaigns can change, each with its testbeds, according to docs/."""
     text = (ROOT / "docs" / "campaigns.md").read_text()
     section = text.split("\n## What can be tuned")[1]
     rows = re.findall(r"^\| `([\w.-]+)`[^|]*\|[^|]*\|([^|]*)\|$", section, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The examples are true: simulated ones are run, those for real hosts checked without hosts."""
+"""The examples work: simulated ones are run, those for real hosts are checked without hosts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_example_campaign_is_valid(
 ) -> None:
     looked_for: list[str] = []
 
-    # Where the check would connect to the hosts of a testbed file, which do not exist.
+    # Stands in for connecting to the hosts of a testbed file, which do not exist.
     def rehearse(way: HostsWay, section: str, wish: Wish, state_directory: Path) -> None:
         looked_for.append(section)
 

@@ -1,4 +1,4 @@
-"""The reference page of all parameters is the one that the spaces make."""
+"""The reference page of all parameters is the one generated from the spaces."""
 
 from __future__ import annotations
 

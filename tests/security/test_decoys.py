@@ -1,4 +1,4 @@
-"""Attack: a local user of a client calls a process of theirs afsd.fuse."""
+"""Attack: a local user of a client names one of their processes afsd.fuse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCKS = ("-blocks", "150000")
 
 @pytest.fixture
 def node(cell: Cell) -> Iterator[Node]:
-    """The client's node; its cache manager is as it was afterwards."""
+    """The client's node; checks afterwards that its cache manager is unchanged."""
     node = cell.clients[0]
     before = of_root(node, "afsd.fuse")
     yield node
@@ -37,7 +37,7 @@ def place(node: Node) -> Iterator[FusePlace]:
 def test_a_process_of_a_local_user_is_not_taken_for_the_cache_manager(
     node: Node, place: FusePlace
 ) -> None:
-    """Nothing of what it shows is believed, and its program is never run as root."""
+    """Nothing that it shows is believed, and its program is never run as root."""
     (original,) = of_root(node, "afsd.fuse")
     with trap(node) as (program, proof), decoy(node, (program, *OPTIONS, "-blocks", "99999")):
         client = FuseClient.attach(NodeConnector(node), place)
@@ -53,7 +53,7 @@ def test_a_process_of_a_local_user_is_not_taken_for_the_cache_manager(
 def test_a_decoy_alone_is_named_and_refused(node: Node, place: FusePlace) -> None:
     host = NodeConnector(node)
     client = FuseClient.attach(host, place)
-    client.start((*OPTIONS, *BLOCKS))  # so that there is a journal to come back by
+    client.start((*OPTIONS, *BLOCKS))  # so that there is a journal to restore from
     other = FusePlace(place.mount, place.cache, place.probe, f"{place.directory}/other")
     try:
         node.check(["umount", MOUNT_POINT])
@@ -68,9 +68,7 @@ def test_a_decoy_alone_is_named_and_refused(node: Node, place: FusePlace) -> Non
         client.restore()
 
 
-def test_a_decoy_does_not_pass_for_what_was_found_and_put_back(
-    node: Node, place: FusePlace
-) -> None:
+def test_a_decoy_is_not_taken_for_the_restored_cache_manager(node: Node, place: FusePlace) -> None:
     (original,) = of_root(node, "afsd.fuse")
     client = FuseClient.attach(NodeConnector(node), place)
     client.start((*OPTIONS, *BLOCKS))
@@ -81,7 +79,7 @@ def test_a_decoy_does_not_pass_for_what_was_found_and_put_back(
 
 
 def test_a_journal_stays_when_more_than_one_daemon_is_left(node: Node, place: FusePlace) -> None:
-    """One that does not end, and is root's: nobody can say which of them serves."""
+    """The second belongs to root and does not end, so it is unknown which of them serves."""
     client = FuseClient.attach(NodeConnector(node), place)
     client.start((*OPTIONS, *BLOCKS))
     journal = node.shared / "decoys" / "cache_manager"
@@ -89,7 +87,7 @@ def test_a_journal_stays_when_more_than_one_daemon_is_left(node: Node, place: Fu
     sums = journal / "sums"
     whole, original_sums = remount.read_text(), sums.read_text()
     with decoy(node, ("/usr/sbin/afsd.fuse", *OPTIONS), user=0):
-        # As if it were held by the kernel: the script cannot end it, and goes on all the same.
+        # As if it were stuck in the kernel: the script cannot end it, but continues.
         remount.write_text("exit 0\n")
         node.check(["sh", "-c", "cd /fstune/decoys/cache_manager && sed -i /fuse-remount/d sums &&"
                     " sha256sum fuse-remount.sh >> sums && sort -k 2 -o sums sums"])  # fmt: skip
@@ -102,8 +100,8 @@ def test_a_journal_stays_when_more_than_one_daemon_is_left(node: Node, place: Fu
     assert not journal.exists()
 
 
-def test_a_decoy_is_not_asked_in_the_cache_managers_place(node: Node, place: FusePlace) -> None:
-    """Nor does one keep a mount from being seen to have ended."""
+def test_a_decoy_is_not_queried_instead_of_the_cache_manager(node: Node, place: FusePlace) -> None:
+    """Nor does it hide that a mount has ended."""
     client = FuseClient.attach(NodeConnector(node), place)
     try:
         client.start((*OPTIONS, *BLOCKS))

@@ -1,7 +1,7 @@
-"""Every parser that reads what comes from outside, given what nobody would send: it answers, or
-says what is wrong by the one error that its callers know.
+"""Every parser of external input, given malformed input: it returns a result, or raises the one
+error that its callers expect.
 
-So many cases each: ``FSTUNE_FUZZ`` (60); 20,000 were run once, see docs/security.md.
+``FSTUNE_FUZZ`` is the number of cases for each (60); 20,000 were run once, see docs/security.md.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ pytestmark = pytest.mark.timeout(300 + CASES)
 many = settings(
     max_examples=CASES,
     database=None,
-    # How long one takes says something of the machine, and nothing of the parser.
+    # The time of one case depends on the machine rather than on the parser.
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 OPENAFS = ROOT / "tests" / "data" / "openafs"
 TEXTS = {path.stem: path.read_text() for path in sorted(OPENAFS.glob("*.txt"))}
-#: What breaks readers: nothing, numbers beyond all types, signs, controls, half characters.
+#: What breaks parsers: nothing, numbers beyond all types, signs, controls, half characters.
 BITS = (
     "", "0", "-1", "9" * 400, "1e400", "nan", "inf", "0x1", "\0", "\n", "\r\n", "\t", "\x1b[2J",
     "\u202e", "\ud800", "é", "٣", "'", '"', "\\", ":", "=", "[", "]", "{", "}", "null", "true",
@@ -80,7 +80,7 @@ edits = st.lists(
 
 
 def mangled(samples: Sequence[str]) -> st.SearchStrategy[str]:
-    """What a tool really prints, with some of it cut out and something else put in."""
+    """Real output of a tool, with parts cut out and other text inserted."""
 
     def change(text: str, changes: list[tuple[int, int, str]]) -> str:
         for place, length, new in changes:
@@ -92,7 +92,7 @@ def mangled(samples: Sequence[str]) -> st.SearchStrategy[str]:
 
 
 def check_message(problem: Exception) -> None:
-    """Whoever gets the error can read what is wrong."""
+    """Check that the error says what is wrong."""
     assert str(problem)
 
 
@@ -170,7 +170,7 @@ def test_what_probes_print(text: str) -> None:
 
 
 class Babble:
-    """A host that answers anything with anything."""
+    """A host that answers every command with arbitrary output."""
 
     host = "fs9"
 
@@ -334,7 +334,7 @@ def test_token_headers(store: Store) -> None:
 
 
 def test_archives(store: Store, tmp_path: Path) -> None:
-    """Of what is inside, and of the file as it is packed."""
+    """Both of the contents and of the compressed file."""
     with Store.open(tmp_path / "theirs") as theirs:
         whole = tmp_path / "whole.gz"
         export_campaign(theirs, filled(theirs), whole)

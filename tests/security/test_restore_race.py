@@ -1,6 +1,6 @@
-"""Attack: a host is put back by hand at any moment of a remount, however long that takes.
+"""Attack: a host is restored manually at any moment of a remount, however long that takes.
 
-The number of times is ``FSTUNE_RACES`` (8); 200 were run once, see docs/security.md.
+``FSTUNE_RACES`` is the number of repetitions (8); 200 were run once, see docs/security.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def node(cell: Cell) -> Iterator[Node]:
 
 
 class Tuner(threading.Thread):
-    """A campaign's part on one client: remounts it until it is refused."""
+    """The part of a campaign on one client, which remounts it until that is refused."""
 
     def __init__(self, node: Node, number: int) -> None:
         super().__init__(daemon=True)
@@ -78,7 +78,7 @@ def test_whenever_a_host_is_put_back_it_is_as_found(node: Node) -> None:
         wait_for(journal.exists, "the first change")
         time.sleep(moments.uniform(0.0, 1.2))
         messages = list(hosts.restore([NodeConnector(node)], DIRECTORY))
-        # At once, and still when the campaign has come to its end.
+        # Immediately, and still after the campaign has ended.
         assert daemons(node) == [original], (number, messages)
         tuner.join(100.0)
         assert not tuner.is_alive()
@@ -87,13 +87,13 @@ def test_whenever_a_host_is_put_back_it_is_as_found(node: Node) -> None:
         assert mounted(node)
         assert messages[0].startswith("cache_manager on client1 "), messages
         assert not journal.exists()
-        # Nothing is left that anybody could be put back by, and nothing is held.
+        # No journal and no lease is left.
         assert not list((node.shared / "race" / "restore").glob("*/restore.sh"))
         assert not (node.shared / "race" / "lease").exists()
 
 
-def test_a_put_back_waits_for_a_change_that_takes_long(node: Node) -> None:
-    """As one of the kernel's client, which may take minutes; restore used to wait two seconds."""
+def test_restoring_waits_for_a_change_that_takes_long(node: Node) -> None:
+    """A change of the kernel's client may take minutes; restore used to wait only two seconds."""
     owner = Owner("campaign-slow", "here")
     hold = Hold.take(NodeConnector(node), DIRECTORY, owner, 600.0)
     client = FuseClient.attach(hold, PLACE)
@@ -122,7 +122,7 @@ def test_a_put_back_waits_for_a_change_that_takes_long(node: Node) -> None:
     )
     restoring.start()
     wait_for(lambda: not (node.shared / "race" / "lease").exists(), "its lease to be taken")
-    time.sleep(3.0)  # longer than anybody used to wait
+    time.sleep(3.0)  # longer than restore used to wait
     assert messages == []
     (node.shared / "gate").unlink()
     restoring.join(100.0)

@@ -1,5 +1,5 @@
-"""Nothing is decided by the wording of a message: with every sentence replaced, campaigns that
-fail, stop and go on come to the same end.
+"""No decision depends on the wording of a message: with every sentence replaced, campaigns that
+fail, stop or resume end in the same way.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from tuner.campaign.stopping import stop_signals
 from tuner.errors import TunerError
 from tuner.store import Store
 
-#: Fields that hold sentences for people.
+#: Fields that contain sentences for people.
 SENTENCES = ("message", "reason", "about", "stopped")
 ROOT = Path(tuner.__file__).parents[1]
 
 
 def reworded(text: str) -> str:
-    """Another text for each text; none for none."""
+    """Return a different text for each text, and an empty one for an empty one."""
     return "".join(chr(97 + b % 26) for b in hashlib.sha256(text.encode()).digest()) if text else ""
 
 
 def records() -> list[type[Any]]:
-    """Every dataclass of the program that has a sentence among its fields."""
+    """Return every dataclass of the program that has a sentence among its fields."""
     modules = [
         import_module(info.name)
         for package in (tuner, api)
@@ -54,7 +54,7 @@ def records() -> list[type[Any]]:
 
 
 def with_other_words(cls: type[Any]) -> Callable[..., None]:
-    """Its ``__init__``, with each sentence replaced."""
+    """Return the class's ``__init__`` with each sentence replaced."""
     plain = cls.__init__
     names = [field.name for field in dataclasses.fields(cls) if field.init]
 
@@ -83,7 +83,7 @@ def other_words(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def outcome(directory: Path, of: CampaignSpec, stop_at: int | None) -> Mapping[str, object]:
-    """All that a campaign decided, without a sentence."""
+    """Run a campaign and return all its decisions, without any sentence."""
     with Store.open(directory) as store:
         campaign = Campaign(store, of, directory / "state")
         states = []
@@ -131,7 +131,7 @@ def test_other_words_change_no_decision(
     assert other == plain
 
 
-def test_the_words_are_other_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_words_are_really_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The patched records do reach what is stored."""
     of, _ = CASES["a trial does not start"]
     with other_words(monkeypatch), Store.open(tmp_path) as store:
@@ -143,7 +143,7 @@ def test_the_words_are_other_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert all(text.isalpha() and len(text) == 32 for text in texts)
 
 
-#: What others say, which has no kind: paramiko's errors, and sudo's refusal.
+#: Messages of others, which have no error code: paramiko's errors, and sudo's refusal.
 FOREIGN = {
     ("tuner/hosts/log_in.py", "No authentication methods available"),
     ("tuner/hosts/log_in.py", "transport shut down"),
@@ -151,8 +151,8 @@ FOREIGN = {
 }
 
 
-def test_no_code_looks_into_a_sentence() -> None:
-    """No ``"text" in str(problem)`` or ``reason.startswith("text")``, but where it is foreign."""
+def test_no_code_inspects_a_sentence() -> None:
+    """No ``"text" in str(problem)`` or ``reason.startswith("text")``, except for foreign text."""
     lookups = set()
     for file in sorted(p for top in ("tuner", "api", "deploy") for p in (ROOT / top).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -162,7 +162,7 @@ def test_no_code_looks_into_a_sentence() -> None:
 
 
 def looked_for(node: ast.AST) -> str | None:
-    """The text that this looks for in a sentence, if it does."""
+    """Return the text that a node looks for in a sentence, None if it does not."""
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn | ast.Eq):
         text, place = node.left, node.comparators[0]
     elif (

@@ -1,4 +1,4 @@
-"""Attack: a client of the service, with a token or without, and whoever is between."""
+"""Attack: a client of the service, with a token or without, or somebody in between."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ Post = Callable[..., Any]
 
 
 @pytest.mark.parametrize("where", ["before", "while"])
-def test_a_request_that_died_is_done_by_the_next(
+def test_an_interrupted_request_is_completed_by_the_next(
     guarded: Guarded, post: Post, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """The service, or the machine, at any moment between the request and the run's first sign."""
+    """The service or the machine dies at any moment between the request and the run's start."""
 
     def dies(*arguments: Any, **options: Any) -> Any:
         raise OSError("no process can be made")
@@ -62,7 +62,7 @@ def test_a_request_that_died_is_done_by_the_next(
     assert len(listed["items"]) == 1
 
 
-def test_a_request_that_comes_twice_begins_one_run(
+def test_a_repeated_request_starts_one_run(
     guarded: Guarded, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[str] = []
@@ -117,7 +117,7 @@ def test_the_stream_of_a_revoked_token_ends(
         {"seed": 10**400},
     ],
 )  # fmt: skip
-def test_numbers_that_nothing_can_hold_are_refused(
+def test_excessive_numbers_are_refused(
     guarded: Guarded, post: Post, change: dict[str, Any]
 ) -> None:
     answer = post("/v1/campaigns", SPEC | change)
@@ -127,8 +127,8 @@ def test_numbers_that_nothing_can_hold_are_refused(
     assert page.status_code == 200
 
 
-def test_event_data_that_got_in_nested_is_shown() -> None:
-    """As in a database to which an earlier release has let it."""
+def test_nested_event_data_in_the_database_is_shown() -> None:
+    """As in a database to which an earlier release has admitted it."""
     data: Any = {"a": {"b": [1, {"c": None}]}, "n": 1}
     document = EventDocument.of(Event(1, NOW, "news", "news", data))
     assert document.data == {"a": '{"b": [1, {"c": null}]}', "n": 1}
@@ -136,7 +136,7 @@ def test_event_data_that_got_in_nested_is_shown() -> None:
 
 
 def behind(directory: Path, trusted: str, client: str) -> TestClient:
-    """The service as seen by a client at an address, with uvicorn's way of trusting proxies."""
+    """Return a client at an address, with the service behind uvicorn's check of trusted proxies."""
     settings = ServiceSettings(auth=True, requests_per_s=0.001, burst=3)
     app = create_app(directory, settings)
     proxied_app: Any = ProxyHeadersMiddleware(cast("Any", app), trusted_hosts=trusted)
@@ -157,7 +157,7 @@ def login(client: TestClient, token: str, user: str) -> int:
     return answer.status_code
 
 
-def test_a_proxy_speaks_for_its_users_when_it_is_named(tmp_path: Path) -> None:
+def test_a_trusted_proxy_speaks_for_its_users(tmp_path: Path) -> None:
     token = fstune(tmp_path, "token", "create", "one").split()[0]
     with behind(tmp_path, "10.9.0.0/24", "10.9.0.7") as client:
         users = [f"192.0.2.{n}" for n in range(5)]
@@ -165,7 +165,7 @@ def test_a_proxy_speaks_for_its_users_when_it_is_named(tmp_path: Path) -> None:
         assert [login(client, token, users[0]) for _ in range(3)] == [303, 303, 429]
 
 
-def test_nobody_else_is_believed_whom_they_speak_for(tmp_path: Path) -> None:
+def test_forwarded_addresses_of_others_are_ignored(tmp_path: Path) -> None:
     token = fstune(tmp_path, "token", "create", "one").split()[0]
     with behind(tmp_path, "10.9.0.0/24", "10.9.1.7") as client:
         assert login(client, token, "192.0.2.1") == 403  # not the service's own page by HTTP
@@ -191,15 +191,13 @@ def test_tables_are_not_changed_under_a_running_campaign(earlier: Any) -> None:
     with pytest.raises(ConflictError, match=r"runs .process .* pause it"):
         upgrade(earlier.state_directory, earlier.address, is_gone)
     with pytest.raises(ConflictError, match=r"runs .process"):
-        upgrade(earlier.state_directory, earlier.address)  # nobody knows that it has ended
+        upgrade(earlier.state_directory, earlier.address)  # nothing is known about its end
     done = upgrade(earlier.state_directory, earlier.address, lambda holder: True)
     assert done.before != done.after
 
 
-def test_a_campaign_of_the_queue_is_put_there_once(
-    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever asks again finds it waiting."""
+def test_a_campaign_is_queued_once(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repeated request finds it waiting."""
     with Store.open(guarded.directory) as store:
         starter = starting.Starter(store, guarded.directory, None)
         campaign = store.create_campaign("one", "{}", 1, NOW)
@@ -214,7 +212,7 @@ def test_a_campaign_of_the_queue_is_put_there_once(
     assert state(guarded, campaign.id) == "running"
 
 
-def test_of_changes_that_come_at_once_for_one_tag_one_is_made(guarded: Guarded) -> None:
+def test_only_one_of_concurrent_changes_for_the_same_tag_is_made(guarded: Guarded) -> None:
     with Store.open(guarded.directory) as store:
         campaign = store.create_campaign("waiting", "{}", 1, NOW).id
     path = f"/v1/campaigns/{campaign}"

@@ -1,4 +1,4 @@
-"""Attack: a host, a server or a file writes to the terminal of whoever looks."""
+"""Attack: a host, a server or a file writes to the user's terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tuner.services.facts import HostFacts
 from tuner.services.kind import Finding
 from tuner.services.openafs.facts import ServerFacts
 
-#: Clears the screen, sets the title, asks the terminal to type, hides and turns text around.
+#: Clears the screen, sets the title, makes the terminal type, hides and reverses text.
 ATTACK = "\x1b[2J\x1b]0;root\x07\x9b31m\u202e\x08\r\x00ok"
 HARMLESS = set("\n\t")
 
@@ -42,7 +42,7 @@ def test_an_error_rewrites_no_screen(
     assert message.count("\n") == 1
 
 
-def test_what_hosts_say_of_themselves_rewrites_no_screen() -> None:
+def test_facts_from_hosts_rewrite_no_screen() -> None:
     facts = HostFacts(
         ATTACK, ATTACK, ATTACK, 1, 1, 1, 1, ATTACK, 0.0, 0.0, frozenset({ATTACK}), ((ATTACK, 1),)
     )
@@ -62,8 +62,8 @@ def test_sentences_keep_their_lines_and_lose_the_rest(capsys: pytest.CaptureFixt
     assert plain("a\nb\tc é 漢") == "a\nb\tc é 漢"
 
 
-def test_nothing_is_printed_but_through_the_one_door(root: Path) -> None:
-    """In the command line's own room: ``rich`` gets what went through the report's ``clean``."""
+def test_the_command_line_prints_only_through_say(root: Path) -> None:
+    """Checks ``tuner/cli``; ``rich`` gets only text that the report's ``clean`` has processed."""
     calls = []
     for path in sorted((root / "tuner" / "cli").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
