@@ -28,7 +28,7 @@ WEIGHT_FLOOR = 0.05
 
 @dataclass(frozen=True)
 class Stage:
-    """What one invocation runs, with so many ``processes``; ``cache`` is "as-is" or "cold"."""
+    """What one invocation runs, in ``processes`` processes; ``cache`` is "as-is" or "cold"."""
 
     name: str
     cache: str
