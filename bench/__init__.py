@@ -1,1 +1,1 @@
-"""Studies of what the project promises: each one command, its results committed beside it."""
+"""Studies of the project's claims: each is one command, with its results committed next to it."""

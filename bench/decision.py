@@ -1,6 +1,6 @@
 """Times one decision of the judge over a thousand trials in thirty blocks.
 
-Run ``python -m bench.decision [TRIALS] [BLOCKS]`` on a quiet machine; ``decision.txt`` beside this
+Run ``python -m bench.decision [TRIALS] [BLOCKS]`` on a quiet machine; ``decision.txt`` next to this
 file has the figures of one run.
 """
 
@@ -19,13 +19,13 @@ _RUNS = 15
 
 
 def main(trials: int, blocks: int) -> None:
-    """Print a line for each number of components: milliseconds, the median and the slowest."""
+    """Print a line for each number of components: median and maximum time in milliseconds."""
     print(f"{trials} trials, {blocks} blocks; Python {platform.python_version()}")
     rules = RaceRules(delta=0.02, max_blocks=100)
     print("components  median ms  slowest ms")
     for components in (1, 7):
         rng = np.random.default_rng(components)
-        # Alike but for noise, so that hardly anything is decided early.
+        # They differ by noise only, so that hardly anything is decided early.
         logs = rng.normal(0.0, 0.014, (trials + 1, blocks, components))
         table = RaceTable(
             tuple(range(trials + 1)),

@@ -1,7 +1,7 @@
-"""Draws configurations from every search space, checks each, and tells the time that drawing took.
+"""Draws configurations from every search space, checks each, and reports the time taken.
 
 Run ``python -m bench.space_sampling [NUMBER]`` (100,000 by default) on a quiet machine;
-``space_sampling.txt`` beside this file has the figures of one run.
+``space_sampling.txt`` next to this file has the figures of one run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from search_spaces import Chance, draw, load, names
 
 
 def main(number: int) -> None:
-    """Print a line for each space: seconds for drawing, for checking, and how many were invalid."""
+    """Print a line for each space: seconds for drawing and checking, distinct and invalid ones."""
     print(f"{number} configurations of each space; Python {platform.python_version()}")
     print(f"{'space':32}  draw s  check s  distinct  invalid")
     for name in names():

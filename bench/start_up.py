@@ -1,7 +1,7 @@
-"""Times commands from their start to their end, of this checkout and of another one in turns.
+"""Times whole commands, alternating between this checkout and another one.
 
 Run ``python -m bench.start_up OTHER [ROUNDS]`` on a quiet machine, where OTHER is a checkout of
-another version (``git worktree add /tmp/other COMMIT``); ``start_up.txt`` beside this file has the
+another version (``git worktree add /tmp/other COMMIT``); ``start_up.txt`` next to this file has the
 figures of one run. Both are run by this interpreter, so that their dependencies are the same.
 """
 
@@ -35,7 +35,7 @@ _COMMANDS = (
     "recommend",
 )
 
-#: Simulated and small, so that starting is most of it.
+#: Simulated and small, so that most of the time is start-up.
 _CAMPAIGN = """
 name: start-up
 testbed: {simulated: {noise: 0.004}}
@@ -48,8 +48,9 @@ budget: {wall_time: 10m}
 
 
 def main(other: Path, rounds: int) -> None:
-    """Print a line for each command, medians in milliseconds: what passed, and what it took of the
-    processor, which other work on the machine disturbs less. The ratio is of the latter.
+    """Print a line for each command: median wall and processor time in milliseconds.
+
+    The ratio is of processor times, which are less affected by other work on the machine.
     """
     print(f"{rounds} rounds; Python {platform.python_version()}")
     print(f"{'':33}  {'passed':>12}  {'processor':>12}")
@@ -60,7 +61,7 @@ def main(other: Path, rounds: int) -> None:
             place.mkdir()
             (place / "campaign.yaml").write_text(_CAMPAIGN)
         for command in _COMMANDS:
-            # The first round makes the database and the compiled files, and does not count.
+            # The first round creates the database and the compiled files, and is not counted.
             took_s = [
                 [_run(command, *where) for where in zip((other, _HERE), places, strict=True)]
                 for _ in range(rounds + 1)
@@ -74,7 +75,7 @@ def main(other: Path, rounds: int) -> None:
 
 
 def _run(command: str, checkout: Path, place: Path) -> tuple[float, float]:
-    """Seconds that a command took, and seconds of the processor."""
+    """Run a command; return its wall time and processor time, in seconds."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), "FSTUNE_STATE_DIR": str(place)}
     before, start = _processor_s(), time.perf_counter()
     result = subprocess.run(

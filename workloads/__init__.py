@@ -1,11 +1,12 @@
 """The workload engine: runs a declarative spec in a directory and prints one JSON result.
 
-Standard library only and Python 3.9 or newer, because the package is shipped to client hosts as
-one zipapp and run by whatever ``python3`` they have. It imports nothing else of this project.
+Uses only the standard library and runs on Python 3.9 or newer, because the package is shipped to
+client hosts as one zipapp and run by whatever ``python3`` they have. It imports nothing else from
+this project.
 
-The controller uses ``load`` (text of a packaged or given spec), ``parse`` (mapping to checked
-``Spec``), ``resolve`` (mapping to the mapping that is run: composed and scaled), ``merge`` (results
-of several clients) and ``workloads.zipapp.build``; a client host uses the command line in
+The controller uses ``load`` (read the text of a packaged spec or a file), ``parse`` (check a
+mapping and return a ``Spec``), ``resolve`` (compose and scale a mapping), ``merge`` (combine the
+results of several clients) and ``workloads.zipapp.build``; a client host uses the command line in
 ``__main__``.
 """
 

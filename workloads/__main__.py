@@ -1,16 +1,16 @@
-"""The command line: ``run`` one stage of a spec, ``clean`` up after a run that did not end well.
+"""The command line: ``run`` one stage of a spec, or ``clean`` up after a run that failed.
 
-One JSON document on standard output; progress, if asked for, on standard error. Exit status 0:
-done; 3: the workload failed (the document says how); 2: the command or the spec is wrong (one line
-on standard error, nothing on standard output).
+Prints one JSON document on standard output and, on request, progress on standard error. Exit status
+0: success; 3: the workload failed (the document says how); 2: the command or the spec is invalid
+(one line on standard error, nothing on standard output).
 
-``run --gate`` waits, so that several clients begin together: the engine says ``ready ...`` on
-standard error and goes on at a line on standard input.
+``run --gate`` waits, so that several clients start together: the engine prints ``ready ...`` on
+standard error and continues when it reads a line from standard input.
 
-SIGTERM, SIGINT and SIGHUP end the workers and are a failure of kind ``interrupted``. What a run
-that was given a name (``--run-id``) has made is then left for ``clean``, as after any failure: who
-interrupts may be doing so because the filesystem hangs. A run without a name of its own removes
-what it made, however it ends.
+SIGTERM, SIGINT and SIGHUP terminate the workers and count as a failure of kind ``interrupted``. As
+after any failure, the files of a run with a ``--run-id`` are then left for ``clean``: the run may
+have been interrupted because the filesystem hangs. A run without a ``--run-id`` removes its files
+however it ends.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from workloads.spec import Spec, parse
 
 _OK, _USAGE, _FAILED = 0, 2, 3
 _MAX_SEED = (1 << 64) - 1
-#: The moment at which clients begin together is at most this far ahead.
+#: How far in the future ``--start-at`` may be, in seconds.
 _MOST_AHEAD_S = 3600.0
 
 
 class _Interrupted(Exception):
-    """A signal asked the run to stop."""
+    """The run received a stop signal."""
 
 
 class _Usage(Exception):
-    """The command cannot be understood or done as it stands."""
+    """The command line or the spec file is invalid."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -154,7 +154,7 @@ def _choose_stage(spec: Spec, name: str | None) -> str:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Turn the signals that ask to stop into _Interrupted, once."""
+    """Raise _Interrupted at the first stop signal and ignore later ones."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         for other in STOP_SIGNALS:

@@ -1,4 +1,4 @@
-"""The operations on one file's rights and locks."""
+"""Operations on a file's permissions and locks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _OnPath:
 
 
 class Access(_OnPath):
-    """Ask whether a file may be read."""
+    """Check that a file may be read."""
 
     def perform(self, index: int) -> None:
         """access(2)."""
@@ -30,7 +30,7 @@ class Access(_OnPath):
 
 
 class Chmod(_OnPath):
-    """Change a file's mode bits, to and fro; the group's right to read is what changes."""
+    """Toggle the read permission for others in a file's mode."""
 
     def perform(self, index: int) -> None:
         """chmod(2)."""
@@ -38,7 +38,7 @@ class Chmod(_OnPath):
 
 
 class Flock(_OnPath):
-    """Take and release the exclusive lock of a file."""
+    """Acquire and release an exclusive lock on a file."""
 
     def perform(self, index: int) -> None:
         """open(2), flock(2) twice, close(2)."""

@@ -1,4 +1,4 @@
-"""Owns where packaged specs are and returns their text; reading YAML is left to the caller."""
+"""Finds packaged specs and returns their text; parsing the YAML is left to the caller."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from workloads.fields import SpecError
 
 _HERE = Path(__file__).parent
-#: Far more than anybody writes. A device that never ends, named by mistake, ends here.
+#: Far longer than any real spec; stops the reading of an endless device named by mistake.
 _MOST_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
 class SpecSource:
-    """A spec's file and its text (YAML, or JSON when the file is called ``*.json``)."""
+    """A spec's file and its text (YAML, or JSON if the file is named ``*.json``)."""
 
     path: Path
     text: str
@@ -27,9 +27,9 @@ def packaged() -> tuple[str, ...]:
 
 
 def load(name_or_path: str) -> SpecSource:
-    """Return the packaged spec of that name, else the file at that path.
+    """Return the packaged spec with that name, or otherwise the file at that path.
 
-    Raises SpecError when there is neither, or the file cannot be read.
+    Raises SpecError if there is neither or the file cannot be read.
     """
     path = _HERE / f"{name_or_path}.yaml" if name_or_path in packaged() else Path(name_or_path)
     try:

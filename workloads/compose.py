@@ -1,7 +1,8 @@
-"""Puts several workloads together into one, each with its weight; the result is a spec like others.
+"""Combines several workloads into one spec, each with a weight.
 
-``workloads`` in the place of stages lists what to run, one after the other, each with a ``weight``
-(they sum to 1) and perhaps a ``scale``. Names are prefixed with the workload's, weights multiplied.
+``workloads``, in place of ``stages``, lists what to run, one after the other, each with a
+``weight`` (the weights sum to 1) and optionally a ``scale``. Names are prefixed with the name of
+their workload, and weights are multiplied.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ _TOLERANCE = 1e-9
 
 
 def resolve(mapping: object, read: Callable[[str], object], by: float = 1.0) -> Mapping[str, Any]:
-    """Return the spec that ``mapping`` describes, itself or composed, at ``by`` times its size.
+    """Return the spec described by ``mapping``, composed if it lists workloads, scaled by ``by``.
 
-    ``read`` gives the mapping of a workload by name or path. Raises SpecError.
+    ``read`` returns the mapping of a workload, given its name or path. Raises SpecError.
     """
     fields = Fields(mapping, "")
     if fields.has("workloads"):

@@ -1,9 +1,9 @@
-"""What stands in the files: a header that names run, file and generation, then pool data.
+"""File contents: a header that identifies run, file and generation, followed by pool data.
 
-The pool is generated once, before any clock runs, and does not compress. A file starts somewhere
-in it, depending on seed, file and generation. The pool's length is a prime, so two blocks of a
-file that any power-of-two boundary could have swapped never hold the same data. A file set that is
-to compress has a pool in which the rest of every 4 KiB is zeros.
+The pool is generated once, before any clock starts, and is incompressible. Each file starts at an
+offset in it that depends on seed, file and generation. The pool's length is a prime, so two blocks
+of a file that could have been swapped at a power-of-two boundary never hold the same data. A
+compressible file set uses a pool in which the last part of every 4 KiB is zeros.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ class Content:
         self.make_pool(0)
 
     def make_pool(self, repeated_percent: int) -> memoryview:
-        """Return the pool of that compressibility; made when first asked for."""
+        """Return the pool with that compressibility, created on first use."""
         if repeated_percent not in self._pools:
             pool = bytearray(self._random)
             zeros = _BLOCK_BYTES * repeated_percent // 100
             for end in range(_BLOCK_BYTES, POOL_BYTES + 1, _BLOCK_BYTES):
                 pool[end - zeros : end] = bytes(zeros)
-            # Long enough that the largest record is one slice wherever it starts.
+            # Long enough for the largest record to be a single slice at any offset.
             long = (bytes(pool) * 3)[: POOL_BYTES + MAX_RECORD_BYTES]
             self._pools[repeated_percent] = memoryview(long)
         return self._pools[repeated_percent]
 
     def header(self, file_id: int, generation: int, size_bytes: int) -> bytes:
-        """Return the file's first bytes: the header, cut to the size of a smaller file."""
+        """Return the file's header, truncated if the file is smaller than it."""
         full = HEADER.pack(_MAGIC, self._run, file_id, generation, 0, size_bytes)
         return full[:size_bytes]
 
@@ -75,7 +75,7 @@ class Content:
     def records(self, image: Image, start: int, end: int, record_bytes: int) -> Iterator[Buffers]:
         """Yield bytes ``start`` to ``end`` in records; the last may be shorter."""
         if len(image.extents) == 1 and end - start > record_bytes:
-            # The way of nearly all data: what every record has in common is worked out once.
+            # The common case: compute what all records share only once.
             yield self.parts(image, start, start + record_bytes)
             start += record_bytes
             while start < HEADER.size:

@@ -1,8 +1,8 @@
-"""Worker processes: forked, controlled over pipes, watched, and always ended.
+"""Worker processes: forked, controlled over pipes, monitored and always terminated.
 
-Processes, not threads: one busy thread would add its time slice to every other's latency. Plain
-``fork`` and pipes, not a pool: a worker stuck in a system call on a dead filesystem cannot even be
-killed, and must not keep this process or the reader of its output waiting.
+Processes rather than threads: one busy thread would add its time slice to the latency of all
+others. Plain ``fork`` and pipes rather than a pool: a worker stuck in a system call on a dead
+filesystem cannot even be killed, and must not block this process or the reader of its output.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Request = tuple[str, int]
 Serve = Callable[[int, "Connection[Any, Any]"], None]
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""What may ask a run to stop."""
+"""Signals that stop a run."""
 
 _IDLE_PATIENCE_S = 0.1
 _PATIENCE_S = 2.0
@@ -32,10 +32,10 @@ _NAP_S = 0.002
 
 
 class Crew:
-    """``count`` workers, each running ``serve(number, connection)`` in a process of its own.
+    """``count`` workers, each running ``serve(number, connection)`` in its own process.
 
-    A context manager: leaving it ends every worker. ``deadline`` is a ``time.monotonic`` value;
-    ``where`` is the path that failures of the crew itself name.
+    A context manager that terminates every worker on exit. ``deadline`` is a ``time.monotonic``
+    value; ``where`` is the path reported in failures of the crew itself.
     """
 
     def __init__(self, count: int, serve: Serve, deadline: float, where: str) -> None:
@@ -48,7 +48,7 @@ class Crew:
         sys.stdout.flush()
         sys.stderr.flush()
         try:
-            # A handler that raised between the fork and the note of the PID would lose a worker.
+            # A handler that raised between the fork and recording the PID would lose a worker.
             with _hold_signals():
                 for number, (_, theirs) in enumerate(pipes):
                     pid = os.fork()
@@ -75,10 +75,10 @@ class Crew:
         self.end()
 
     def ask(self, request: Request, operation: str, count: int | None = None) -> Sequence[object]:
-        """Send the request to the first ``count`` workers (all by default), return their answers.
+        """Send the request to the first ``count`` workers (default: all); return their answers.
 
-        Raises WorkloadFailure when a worker answers with a Failure, dies, or the deadline passes;
-        ``operation`` is what the last two then name.
+        Raises WorkloadFailure if a worker answers with a Failure or dies, or the deadline passes;
+        in the latter two cases the failure names ``operation``.
         """
         connections = self._connections[:count]
         answers: dict[int, object] = {}
@@ -109,11 +109,11 @@ class Crew:
         return [answers[number] for number in range(len(connections))]
 
     def end(self) -> None:
-        """End every worker: by closing its pipe, then SIGTERM, then SIGKILL; then stop waiting."""
+        """Terminate every worker: close its pipe, then SIGTERM, then SIGKILL, then give up."""
         with _hold_signals():
             for connection in self._connections:
                 connection.close()
-            # An idle worker ends at once when its pipe closes; a busy one needs the signal.
+            # An idle worker exits at once when its pipe closes; a busy one needs the signal.
             self._reap(_IDLE_PATIENCE_S)
             for number in (signal.SIGTERM, signal.SIGKILL):
                 for pid in self._pids.values():
@@ -153,7 +153,7 @@ class Crew:
 
 @contextmanager
 def _hold_signals() -> Iterator[None]:
-    """Hold back the signals that ask to stop; they arrive afterwards."""
+    """Block the stop signals; they are delivered afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
@@ -167,23 +167,23 @@ def _become_worker(
     connection: Connection[Any, Any],
     others: list[Connection[Any, Any]],
 ) -> None:
-    """Run the worker and leave the process; never returns."""
+    """Run the worker and exit the process; never returns."""
     status = 1
     try:
-        # Ctrl-C and a hang-up reach the whole process group; ending the workers is the parent's
-        # business, and it does so with SIGTERM.
+        # Ctrl-C and a hang-up reach the whole process group, but terminating the workers is up to
+        # the parent, which uses SIGTERM.
         for stop in STOP_SIGNALS:
             signal.signal(stop, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        # Held open, another's end would hide that worker's death, and the standard streams would
-        # keep the reader of our output waiting for a worker that cannot be killed.
+        # If left open, another worker's pipe end would hide that worker's death, and the standard
+        # streams would keep the reader of our output waiting for a worker that cannot be killed.
         for other in others:
             other.close()
         null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(null, stream)
-        # A collection in the middle of a phase would be counted as the filesystem's latency.
+        # A garbage collection during a phase would be counted as filesystem latency.
         gc.disable()
         serve(number, connection)
         status = 0

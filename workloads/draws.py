@@ -1,4 +1,4 @@
-"""A stream of drawn numbers that depends on the seed and the labels alone, on every Python."""
+"""A stream of random numbers that depends only on seed and labels, whatever the Python version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Draws:
         self._words: array[int] = array("Q")
 
     def word(self) -> int:
-        """Return 64 bits."""
+        """Return the next 64-bit word."""
         if not self._words:
             key = self._key + self._counter.to_bytes(8, "little")
             self._words = array("Q", hashlib.shake_256(key).digest(8 * _BLOCK))
@@ -28,15 +28,15 @@ class Draws:
         return self._words.pop()
 
     def below(self, limit: int) -> int:
-        """Return a whole number of 0..limit-1 (limit above 0)."""
+        """Return an integer in 0..limit-1 (limit above 0)."""
         return (self.word() * limit) >> 64
 
     def unit(self) -> float:
-        """Return a number between 0 and 1, neither included."""
+        """Return a number between 0 and 1, both excluded."""
         return ((self.word() >> (64 - _MASK_BITS)) + 0.5) / (1 << _MASK_BITS)
 
     def one_of(self, weights: tuple[float, ...]) -> int:
-        """Return an index, each with the probability of its weight."""
+        """Return an index, drawn with probability proportional to its weight."""
         point = self.unit() * sum(weights)
         for index, weight in enumerate(weights):
             point -= weight

@@ -1,10 +1,10 @@
-"""Runs one stage of a spec: workers, barriers, clocks; raises on the first thing that is wrong.
+"""Runs one stage of a spec: workers, barriers, clocks. Raises at the first failure.
 
-A component's time is, summed over its phases, the wall time from the release of the barrier before
-the phase to the end of the last worker, on the monotonic clock. Workers prepare before it and check
-after it, all of them together; a worker that must check in between stops its clock meanwhile. The
-wall time of a phase that is paced would say nothing: there it is the time that a process spends
-waiting for its operations, counted from their intended starts, in the mean over processes.
+A phase's time is the wall time, on the monotonic clock, from the release of the barrier before it
+until the last worker finishes; a component's time is the sum over its phases. All workers prepare
+before and check after that interval; a worker that must check within it pauses its clock meanwhile.
+The wall time of a paced phase would be meaningless, so its time is instead the time a process
+spends waiting for its operations, counted from their intended starts, averaged over processes.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from workloads.worker import PhaseTime, Tallies, Worker
 class Manner:
     """How to run a stage: where it reports progress, and what it waits for.
 
-    ``progress`` gets a line a phase. ``start`` is passed once, before the first phase; ``barrier``
-    before every phase.
+    ``progress`` is called with one line per phase. The ``start`` gate is passed once, before the
+    first phase; the ``barrier`` gate before every phase.
     """
 
     progress: Callable[[str], None] = lambda line: None
@@ -47,11 +47,11 @@ def run_stage(
     seed: int,
     manner: Manner | None = None,
 ) -> StageResult:
-    """Run one stage in ``directory/fstune-<run_id>`` and return what was measured.
+    """Run one stage in ``directory/fstune-<run_id>`` and return its results.
 
-    The first stage makes the run directory, the last removes it; after a failure it stays until
-    ``rundir.remove``. Raises WorkloadFailure when the run is void, KeyError when there is no such
-    stage, ValueError when the run id is not one.
+    The first stage creates the run directory, the last removes it; after a failure it remains until
+    ``rundir.remove``. Raises WorkloadFailure if the run is void, KeyError if there is no such
+    stage, ValueError if the run id is invalid.
     """
     manner = manner or Manner()
     deadline = time.monotonic() + spec.wall_clock_limit_s
@@ -60,7 +60,7 @@ def run_stage(
     root = rundir.path_of(directory, run_id)
     plan = plan_stage(spec, index, seed)
 
-    # Made before the workers are forked, so that they share it.
+    # Created before the workers are forked, so that they share it.
     content = Content(seed, run_id)
     for fileset in spec.filesets:
         content.make_pool(fileset.repeated_percent)

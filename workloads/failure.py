@@ -1,4 +1,4 @@
-"""The record of a failed workload, the same in a worker, on the pipe and in the JSON."""
+"""The record of a failed workload, the same in workers, on pipes and in the JSON document."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Failure:
 
     ``kind``: os-error, short-read, short-write, mismatch (data, size, names or existence not as
     planned), worker-died, wall-clock-limit, interrupted, no-space (too little before the start),
-    run-directory (absent, present or not ours), start-gate (not let go in time), engine-error (a
-    fault of the engine itself).
-    ``errno`` is the system's number, None where there is none.
+    run-directory (absent, present or not ours), start-gate (not released in time), engine-error (a
+    fault in the engine itself).
+    ``errno`` is the system's error number, None if there is none.
     """
 
     kind: str

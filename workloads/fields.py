@@ -1,6 +1,6 @@
-"""Reads typed fields out of a mapping and names the key path in every complaint.
+"""Reads typed fields from a mapping and names the key path in every error.
 
-Knows nothing of what the fields mean; ``spec`` and ``sizes`` do.
+Does not know what the fields mean; that is up to ``spec``, ``sizes`` and others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _NAME_LIMIT = 40
 
 
 class SpecError(ValueError):
-    """A spec that cannot be run. ``key`` is the path of the offending key, "" for the whole."""
+    """An invalid spec. ``key`` is the path of the offending key, "" for the spec as a whole."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(f"{key}: {problem}" if key else problem)
@@ -36,7 +36,7 @@ def check_name(key: str, value: object) -> str:
 
 
 class Fields:
-    """One mapping of a spec, read key by key; ``refuse_unknown`` finds those that were not."""
+    """One mapping of a spec, read key by key; ``refuse_unknown`` rejects keys never read."""
 
     def __init__(self, value: object, key: str) -> None:
         if not isinstance(value, Mapping):
@@ -58,13 +58,13 @@ class Fields:
         return name in self._values
 
     def value(self, name: str) -> object:
-        """Return the field as it is; SpecError when it is missing."""
+        """Return the field's raw value; raises SpecError when it is missing."""
         if not self.has(name):
             raise SpecError(self.path(name), "is missing")
         return self._values[name]
 
     def text(self, name: str) -> str:
-        """Return a non-empty text."""
+        """Return a non-empty string."""
         value = self.value(name)
         if not isinstance(value, str):
             raise SpecError(self.path(name), f"must be a text, not {_kind(value)}")
@@ -77,7 +77,7 @@ class Fields:
         return check_name(self.path(name), self.value(name))
 
     def choice(self, name: str, choices: tuple[str, ...], default: str | None = None) -> str:
-        """Return one of ``choices``; ``default`` when the field is absent and may be."""
+        """Return one of ``choices``, or ``default`` if there is one and the field is absent."""
         if default is not None and not self.has(name):
             return default
         value = self.value(name)
@@ -88,7 +88,7 @@ class Fields:
         return value
 
     def integer(self, name: str, low: int, high: int, default: int | None = None) -> int:
-        """Return a whole number within low..high, both included."""
+        """Return an integer in low..high, both included."""
         if default is not None and not self.has(name):
             return default
         value = self.value(name)
@@ -99,7 +99,7 @@ class Fields:
         return value
 
     def number(self, name: str, low: float, high: float, default: float | None = None) -> float:
-        """Return a finite number within low..high, both included."""
+        """Return a finite number in low..high, both included."""
         if default is not None and not self.has(name):
             return default
         value = self.value(name)
@@ -110,7 +110,7 @@ class Fields:
         return float(value)
 
     def flag(self, name: str) -> bool:
-        """Return yes or no; no when the field is absent."""
+        """Return a boolean, False if the field is absent."""
         if not self.has(name):
             return False
         value = self.value(name)
@@ -135,7 +135,7 @@ class Fields:
         return [(check_name(inner.path(key), key), item) for key, item in inner._values.items()]
 
     def refuse_unknown(self) -> None:
-        """SpecError when the mapping has a key that was never read."""
+        """Raise SpecError when the mapping has a key that was never read."""
         for name in self._values:
             if name not in self._names:
                 names = ", ".join(sorted(self._names))

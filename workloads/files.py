@@ -1,7 +1,7 @@
-"""The file plan: which files a set has, in which directory, of which size, derived from the seed.
+"""The file plan: the files of a set, their directories and sizes, derived from the seed.
 
-Nothing here draws from ``random``: its sequences may differ between Python versions, and a client
-host's Python need not be the controller's.
+Does not use ``random``: its sequences may differ between Python versions, and a client host may
+run a different Python than the controller.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workloads.filesets import FileSet
 from workloads.sizes import spread
 
 SET_STRIDE = 1 << 32
-"""File ids of one set to the next; a set's extra files count on from its planned ones."""
+"""Distance between the file ids of successive sets; extra files follow a set's planned ones."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,20 @@ class PlannedFile:
 
 
 def derive(seed: int, *labels: object) -> bytes:
-    """Return 32 bytes that depend on the seed and the labels alone."""
+    """Return 32 bytes that depend only on the seed and the labels."""
     text = "\0".join(str(label) for label in (seed, *labels))
     return hashlib.sha256(text.encode()).digest()
 
 
 def permutation(count: int, seed: int, *labels: object) -> list[int]:
-    """Return 0..count-1 in an order that depends on the seed and the labels alone."""
+    """Return 0..count-1 in an order that depends only on the seed and the labels."""
     stream = hashlib.shake_256(derive(seed, "permutation", *labels)).digest(8 * count)
     keys = array("Q", stream)
     return sorted(range(count), key=lambda index: (keys[index], index))
 
 
 def plan_files(fileset: FileSet, seed: int) -> tuple[PlannedFile, ...]:
-    """Return the set's files by number; the sizes are the same for every seed but for order."""
+    """Return the set's files by number; the seed only changes the order of the sizes."""
     sizes = spread(fileset.sizes, fileset.files)
     order = permutation(fileset.files, seed, "sizes", fileset.name)
     return tuple(
@@ -64,9 +64,9 @@ def directory_name(fileset: FileSet, directory: int) -> str:
 
 
 def parent(fileset: FileSet, directory: int) -> int | None:
-    """Return the directory that holds this one in a tree of ``fanout`` children, None at the top.
+    """Return the parent directory in a tree with ``fanout`` children each, None at the top.
 
-    A parent always has a lower number. Without a fanout all directories are beside each other.
+    A parent always has a lower number. Without a fanout all directories are siblings.
     """
     if not fileset.fanout or directory == 0 or directory >= fileset.directories:
         return None
@@ -80,5 +80,5 @@ def file_name(file_id: int, renames: int) -> str:
 
 
 def absent_name(file_id: int) -> str:
-    """Return a name beside the file's that no phase ever creates."""
+    """Return a name in the file's directory that no phase ever creates."""
     return f"n{file_id % SET_STRIDE:07d}"

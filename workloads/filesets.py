@@ -1,4 +1,4 @@
-"""File sets: how many files, of which sizes, in which directories; and how specs describe them."""
+"""File sets (the number, sizes and directories of files) and how specs describe them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ MAX_FILES = 1_000_000
 MAX_STEPS = 2_000_000
 MAX_RECORD_BYTES = 4 << 20
 SCALING = ("files", "size", "fixed")
-"""What a scaled workload has less of: files, bytes in each, or nothing."""
+"""What scaling a workload changes: the number of files, their sizes, or nothing."""
 
 _MAX_REPEATED_PERCENT = 90
 
 
 @dataclass(frozen=True)
 class PostmarkRules:
-    """What postmark draws: ``transactions``, chances out of ten, and its own generator's seed."""
+    """Postmark's settings: ``transactions``, chances out of ten and the seed of its generator."""
 
     transactions: int
     read_bias: int
@@ -28,10 +28,11 @@ class PostmarkRules:
 
 @dataclass(frozen=True)
 class FileSet:
-    """Files of one size distribution, dealt evenly over directories; ``index`` as in the spec.
+    """Files of one size distribution, spread evenly over directories.
 
-    ``fanout`` children a directory make a tree, 0 leaves all side by side. ``repeated_percent`` of
-    the data compresses away.
+    ``index`` is the set's position in the spec. With a ``fanout`` the directories form a tree with
+    that many children each; with 0 they are siblings. ``repeated_percent`` of the data is
+    compressible.
     """
 
     name: str
@@ -46,7 +47,7 @@ class FileSet:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes in all its files together, whatever the seed."""
+        """The total size of its files, the same for every seed."""
         return sum(spread(self.sizes, self.files))
 
 

@@ -1,6 +1,6 @@
-"""What holds a stage back until it is let go, so that several clients begin together.
+"""Gates hold a stage back until it is released, so that several clients start together.
 
-Either a controller sends a line on standard input, or all begin at one moment of the wall clock.
+A gate opens when the controller sends a line on standard input, or at a given wall-clock time.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Callable
 from workloads.failure import Failure, WorkloadFailure
 
 Gate = Callable[[str, float], None]
-"""Called with what is about to begin and the deadline (``time.monotonic``); returns when it may.
+"""Called with the name of what is about to start and the deadline (``time.monotonic``).
 
-Raises WorkloadFailure of kind ``start-gate``.
+Returns when it may start; raises WorkloadFailure of kind ``start-gate``.
 """
 
 _NAP_S = 0.5
 
 
 def open_gate(what: str, deadline: float) -> None:
-    """Hold nothing back."""
+    """Return at once."""
 
 
 def wait_for_line(what: str, deadline: float) -> None:
@@ -33,7 +33,7 @@ def wait_for_line(what: str, deadline: float) -> None:
         left_s = deadline - time.monotonic()
         if left_s <= 0 or not select.select([0], [], [], left_s)[0]:
             raise _failure(what, "nobody said so within the spec's wall_clock_limit_s")
-        # Byte by byte: what comes after the line is for the next gate.
+        # Read byte by byte: anything after the line belongs to the next gate.
         byte = os.read(0, 1)
         if not byte:
             raise _failure(what, "standard input ended")
@@ -42,7 +42,7 @@ def wait_for_line(what: str, deadline: float) -> None:
 
 
 def at(epoch_s: float) -> Gate:
-    """Return a gate that opens at a moment (seconds since 1970, this host's clock)."""
+    """Return a gate that opens at a given time (seconds since 1970, by this host's clock)."""
 
     def wait(what: str, deadline: float) -> None:
         if epoch_s < time.time():

@@ -1,7 +1,8 @@
 """A log-linear latency histogram: bounded relative error, cheap to merge.
 
-Values below 128 ns have a bucket each; above, every power of two is cut into 64 equal buckets, so
-a bucket is at most 1/64 of its value wide (the scheme of HdrHistogram, G. Tene).
+Values below 128 ns have one bucket each; above that, every power of two is split into 64 equal
+buckets, so the width of a bucket is at most 1/64 of its value (the scheme of HdrHistogram,
+G. Tene).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def bucket_of(value_ns: int) -> int:
 
 
 def bounds_of(bucket: int) -> tuple[int, int]:
-    """Return the least and the greatest duration of a bucket, in nanoseconds."""
+    """Return the smallest and the largest duration of a bucket, in nanoseconds."""
     shift = max(0, bucket // _LINEAR - 1)
     low = (bucket - shift * _LINEAR) << shift
     return low, low + (1 << shift) - 1
@@ -30,7 +31,7 @@ def bounds_of(bucket: int) -> tuple[int, int]:
 
 @dataclass
 class Histogram:
-    """How many operations took how long; ``max_ns`` and ``sum_ns`` are exact."""
+    """Counts of operation durations; ``max_ns`` and ``sum_ns`` are exact."""
 
     counts: Counter[int] = field(default_factory=Counter)
     max_ns: int = 0
@@ -38,7 +39,7 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """How many durations were added."""
+        """The number of durations added."""
         return sum(self.counts.values())
 
     def add(self, durations_ns: Iterable[int]) -> None:
@@ -49,7 +50,7 @@ class Histogram:
             self.max_ns = max(self.max_ns, duration)
 
     def merge(self, other: Histogram) -> None:
-        """Add all that the other counted; the result is as if both had been one."""
+        """Add the counts of the other histogram, as if its durations had been added here."""
         self.counts.update(other.counts)
         self.sum_ns += other.sum_ns
         self.max_ns = max(self.max_ns, other.max_ns)
@@ -57,8 +58,8 @@ class Histogram:
     def quantile_ns(self, share: float) -> float:
         """Return the duration that ``share`` of the operations did not exceed, in nanoseconds.
 
-        It is the middle of the bucket of the ceil(share n)-th smallest duration, never above the
-        maximum. Raises ValueError when nothing was counted.
+        This is the midpoint of the bucket of the ceil(share n)-th smallest duration, capped at the
+        maximum. Raises ValueError when the histogram is empty.
         """
         if not self.counts:
             raise ValueError("a quantile of an empty histogram")

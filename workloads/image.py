@@ -1,7 +1,7 @@
-"""What a file must hold, as extents: which bytes were written last by which generation.
+"""The expected contents of a file as extents: which generation last wrote which bytes.
 
-Every write of a file has a generation of its own, so old data where new was written is noticed.
-An image says what is where; ``content`` turns it into bytes.
+Every write to a file has its own generation, so stale data is detected. An image only describes
+the contents; ``content`` turns it into bytes.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Extent:
-    """Bytes ``start`` to ``end`` as generation ``generation`` left them.
+    """Bytes ``start`` to ``end`` as written by generation ``generation``.
 
-    ``labelled_bytes`` is the file size named in the header that the generation wrote at the
-    beginning of the file, 0 where it wrote no header.
+    ``labelled_bytes`` is the file size given in the header that the generation wrote at the
+    beginning of the file, 0 if it wrote no header.
     """
 
     start: int
@@ -25,7 +25,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Image:
-    """One file's contents; ``repeated_percent`` of them is compressible filling."""
+    """One file's contents, of which ``repeated_percent`` is compressible filler."""
 
     file_id: int = 0
     extents: tuple[Extent, ...] = ()
@@ -42,12 +42,12 @@ class Image:
         return max((extent.generation for extent in self.extents), default=0)
 
     def whole(self, size_bytes: int, generation: int) -> Image:
-        """Return the image after the whole file was written, header first."""
+        """Return the image after writing the whole file, header first."""
         extent = Extent(0, size_bytes, generation, size_bytes)
         return replace(self, extents=(extent,) if size_bytes else ())
 
     def write(self, start: int, end: int, generation: int) -> Image:
-        """Return the image after ``start``..``end`` was written; it may not leave a gap."""
+        """Return the image after writing ``start``..``end``; ValueError if that leaves a gap."""
         if start > self.size_bytes:
             raise ValueError(f"a gap from {self.size_bytes} to {start}")
         if start == end:
@@ -57,11 +57,11 @@ class Image:
         return replace(self, extents=(*before, new, *after))
 
     def cut(self, size_bytes: int) -> Image:
-        """Return the image after the file was truncated to at most its length."""
+        """Return the image after truncating the file to at most its length."""
         return replace(self, extents=self.between(0, size_bytes))
 
     def between(self, start: int, end: int) -> tuple[Extent, ...]:
-        """Return the extents, cut to ``start``..``end``."""
+        """Return the extents, clipped to ``start``..``end``."""
         if start >= end or not self.extents:
             return ()
         first, last = self._holding(start), self._holding(end - 1)
@@ -73,11 +73,11 @@ class Image:
         return tuple(extents)
 
     def part(self, start: int, end: int) -> Image:
-        """Return an image that knows ``start``..``end`` alone."""
+        """Return an image restricted to ``start``..``end``."""
         return replace(self, extents=self.between(start, end))
 
     def _holding(self, at: int) -> int:
-        """Return the index of the extent that holds byte ``at``, or that of the end."""
+        """Return the index of the extent containing byte ``at``, or the number of extents."""
         low, high = 0, len(self.extents)
         while low < high:
             middle = (low + high) // 2
@@ -89,4 +89,4 @@ class Image:
 
 
 EMPTY = Image()
-"""No file's image, or that of an empty one."""
+"""The image of an empty file, or of none."""

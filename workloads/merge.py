@@ -1,4 +1,4 @@
-"""Puts together what several clients measured that ran the same stage at the same time."""
+"""Merges the results of several clients that ran the same stage at the same time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SAME = ("engine", "spec", "stage")
 
 
 def merge(documents: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return one document for the documents of a stage, one from each client.
+    """Merge the documents of one stage, one from each client, into a single document.
 
     Operations, bytes, histograms and processor seconds are summed; a component's times are those
-    of the slowest client, since all started together. Raises ValueError when there is none, one is
-    a failure, or they are not of one stage, spec and engine; KeyError or TypeError when one is no
-    document at all.
+    of the slowest client, since all started together. Raises ValueError when there are no
+    documents, one is a failure, or they differ in stage, spec, engine or components; KeyError or
+    TypeError when one is malformed.
     """
     if not documents:
         raise ValueError("nothing to put together")
@@ -48,7 +48,7 @@ def merge(documents: Sequence[Mapping[str, object]]) -> dict[str, object]:
 
 
 def histogram(document: Mapping[str, object]) -> Histogram:
-    """Return the histogram that stands in a document; the inverse of what wrote it."""
+    """Return the histogram stored in a document; the inverse of writing it."""
     counts = {int(key): int(_number(count)) for key, count in _mapping(document["counts"]).items()}
     return Histogram(
         Counter(counts), int(_number(document["max_ns"])), int(_number(document["sum_ns"]))

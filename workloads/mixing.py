@@ -1,7 +1,7 @@
-"""Plans a mix: which operation comes next, on which file, where and how long.
+"""Plans a mix: the sequence of operations, each with its file, offset and length.
 
-Each process has directories of its own and draws from a stream of its own, so that nothing depends
-on who is faster. Where a process has no file left, it makes one in the place of what was drawn.
+Each process has its own directories and its own random stream, so that nothing depends on which
+process is faster. A process that has no files left creates one instead of the operation drawn.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from workloads.steps import Step
 def plan_mix(
     population: Population, mix: Mix, processes: int, seed: int, labels: tuple[object, ...]
 ) -> tuple[tuple[Step, ...], ...]:
-    """Return the steps of every process, and leave the population as they leave it."""
-    # All shares are dealt before any step is planned: what one process makes is not another's.
+    """Return the steps of every process, and update the population to the state they leave."""
+    # Divide the files before planning any step: what one process creates belongs to it alone.
     mixers = [
         _Mixer(population, mix, processes, process, Draws(seed, *labels, process))
         for process in range(processes)
@@ -36,7 +36,7 @@ class _Mixer:
         self._count = len(range(process, mix.operations, processes))
         own = [number for number in population.directories if number % processes == process]
         self._directories = own
-        # A list with swap-removal: drawing and removing are both in constant time.
+        # A list with swap-removal: drawing and removing both take constant time.
         self._files = [
             file for file in population.files.values() if file.directory % processes == process
         ]

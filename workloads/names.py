@@ -1,4 +1,4 @@
-"""The operations on names and directories: nothing here touches file data."""
+"""Operations on names and directories; none of them touches file data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Plain:
 
 
 class Mkdir(_Plain):
-    """Make one directory."""
+    """Create one directory."""
 
     def perform(self, index: int) -> None:
         """mkdir(2)."""
@@ -44,7 +44,7 @@ class Unlink(_Plain):
 
 
 class Rename(_Plain):
-    """Give one file another name in its directory."""
+    """Rename one file within its directory."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -56,7 +56,7 @@ class Rename(_Plain):
 
 
 class Link(_Plain):
-    """Give one file a second name in its directory, and take it away again."""
+    """Hard-link one file within its directory, and remove the link again."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -69,7 +69,7 @@ class Link(_Plain):
 
 
 class NegativeStat(_Plain):
-    """Ask for a name that does not exist."""
+    """Stat a name that does not exist."""
 
     def perform(self, index: int) -> None:
         """stat(2), which must fail with ENOENT."""
@@ -81,7 +81,7 @@ class NegativeStat(_Plain):
 
 
 class Stat:
-    """Ask for one file's attributes; it must be a regular file of the planned size."""
+    """Stat one file, which must be a regular file of the planned size."""
 
     def __init__(self, job: Job) -> None:
         self._paths = job.paths()
@@ -104,7 +104,7 @@ class Stat:
 
 
 class List:
-    """Read one directory; it must hold exactly the planned names."""
+    """List one directory, which must contain exactly the planned names."""
 
     def __init__(self, job: Job) -> None:
         self._paths = job.paths()
@@ -134,7 +134,7 @@ class List:
 
 
 class Walk(List):
-    """Read one directory and ask for the attributes of all that is in it."""
+    """List one directory and stat everything in it."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)

@@ -1,4 +1,4 @@
-"""The one table of operations: each word, and the class that does it."""
+"""The table of operations: the name of each in specs, and the class that implements it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phases: one operation, or a mix of them, over one file set; and how a spec describes them."""
+"""Phases (one operation, or a mix of them, over one file set) and how specs describe them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MIXABLE = (
     *("read", "next-read", "random-read", "read-modify-write", "rewrite", "append", "next-write"),
     *("random-write", "truncate", "fsync", "create", "create-empty", "unlink", "mkdir"),
 )
-"""What a mix may be made of."""
+"""Operations that a mix may contain."""
 
 SUBJECTS = ("any", "same", "first")
-"""Which of a process's files a step of a cycle is about: a drawn one, that of the step before, or
-always the first.
+"""The file that a step of a cycle uses, among those of its process: a random one, that of the
+previous step, or always the first.
 """
 
 _MAX_RATE = 1e6
@@ -27,7 +27,7 @@ _MAX_RATE = 1e6
 
 @dataclass(frozen=True)
 class CycleStep:
-    """One operation of a cycle; ``file`` is one of SUBJECTS, ``sync`` asks for fsync(2)."""
+    """One operation of a cycle; ``file`` is one of SUBJECTS, ``sync`` requests fsync(2)."""
 
     operation: str
     file: str
@@ -36,10 +36,11 @@ class CycleStep:
 
 @dataclass(frozen=True)
 class Mix:
-    """Drawn operations: ``choose`` by weight, or ``cycle`` in turn; one of the two is empty.
+    """A mix of operations: drawn from ``choose`` by weight, or taken from ``cycle`` in turn.
 
-    ``operations`` counts over all processes. ``reads`` and ``writes`` are the lengths of transfers;
-    of all writes ``commit_percent`` are followed by fsync(2).
+    One of the two is empty. ``operations`` is the total over all processes. ``reads`` and
+    ``writes`` are the distributions of transfer lengths; with ``choose``, ``commit_percent`` of the
+    writes are followed by fsync(2).
     """
 
     operations: int
@@ -52,11 +53,12 @@ class Mix:
 
 @dataclass(frozen=True)
 class Phase:
-    """What all processes do at once, between two barriers.
+    """What all processes do concurrently, between two barriers.
 
-    ``component`` is None where untimed; ``warm_up`` tells a warm-up from a set-up. ``order`` is
-    "sequential" or "shuffled" (from the seed). ``rate_per_s`` paces the operations of all processes
-    together; 0 lets each begin when the one before has ended. ``mix`` is there for a mix alone.
+    ``component`` is None if the phase is untimed; ``warm_up`` distinguishes a warm-up from set-up.
+    ``order`` is "sequential" or "shuffled" (by the seed). ``rate_per_s`` is the total rate of
+    operations over all processes; 0 starts each operation when the previous one has finished.
+    ``mix`` is set only for a mix.
     """
 
     operation: str

@@ -40,12 +40,12 @@ class StagePlan:
 
     @cached_property
     def operations_sha256(self) -> str:
-        """A digest of all operations: depends on spec, stage and seed alone."""
+        """A digest of all operations, which depends only on spec, stage and seed."""
         return _digest(self.phases)
 
 
 def plan_stage(spec: Spec, stage_index: int, seed: int) -> StagePlan:
-    """Return the stage's operations, with the earlier stages taken as done."""
+    """Return the stage's operations, assuming that the earlier stages have run."""
     planner = _Planner(spec, seed)
     planned: list[PhasePlan] = []
     for number, stage in enumerate(spec.stages[: stage_index + 1]):
@@ -57,7 +57,7 @@ def plan_stage(spec: Spec, stage_index: int, seed: int) -> StagePlan:
 
 
 class _Planner:
-    """All file sets of a spec, as they stand after the phases planned so far."""
+    """The state of all file sets of a spec after the phases planned so far."""
 
     def __init__(self, spec: Spec, seed: int) -> None:
         self._seed = seed
@@ -87,10 +87,10 @@ class _Planner:
     def _deal(
         self, phase: Phase, population: Population, processes: int, labels: tuple[object, ...]
     ) -> Shares:
-        """Deal directories or files to the processes in turn; each share ``passes`` times."""
+        """Deal directories or files to the processes in turn, each share ``passes`` times."""
         draws = Draws(self._seed, "ranges", *labels)
         acts = _acts(phase.operation, population, draws)
-        # In a tree a directory cannot be made before, or removed after, the one above it.
+        # In a tree a directory cannot be created before, or removed after, its parent.
         if phase.fileset.fanout and phase.operation in ("mkdir", "rmdir"):
             return (tuple(act() for act in acts), *(() for _ in range(processes - 1)))
         shares = []
@@ -108,7 +108,7 @@ class _Planner:
 
 
 def _acts(operation: str, people: Population, draws: Draws) -> list[Callable[[], Step]]:
-    """One act for each directory or file that the operation is about, in order."""
+    """Return one callable for each directory or file that the operation applies to, in order."""
     if operation == "mkdir":
         return [_bind(people.mkdir, number) for number in range(people.fileset.directories)]
     if operation == "rmdir":

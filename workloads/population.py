@@ -1,7 +1,7 @@
-"""The files of one set as they stand at some point of the plan.
+"""The state of one file set at some point of the plan.
 
-Every change is planned here: a method makes the step and takes its effect as done, so whatever
-comes later, in this stage or another, knows names, lengths and contents.
+Every change is planned here: a method returns the step and applies its effect at once, so that
+later steps, in this stage or another, know the names, lengths and contents.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workloads.steps import Step
 
 @dataclass
 class LiveFile:
-    """One existing file; ``cursor`` is where the next sequential transfer begins."""
+    """One existing file; ``cursor`` is the offset of the next sequential transfer."""
 
     file_id: int
     directory: int
@@ -35,7 +35,7 @@ class LiveFile:
 
 
 class Population:
-    """One file set, changing. ``files`` are by file id, ``directories`` by number."""
+    """One file set as it changes. ``files`` is keyed by file id, ``directories`` by number."""
 
     def __init__(self, fileset: FileSet, seed: int) -> None:
         self.fileset = fileset
@@ -53,7 +53,7 @@ class Population:
         return f"{self.directories[file.directory]}/{file_name(file.file_id, file.renames)}"
 
     def mkdir(self, number: int | None = None) -> Step:
-        """Make directory ``number``; one that was not planned when None."""
+        """Create directory ``number``, or one beyond the planned ones if it is None."""
         if number is None:
             number = self._next_directory
             self._next_directory += 1
@@ -72,7 +72,7 @@ class Population:
         return Step("rmdir", path)
 
     def create(self, planned: PlannedFile, operation: str = "create", sync: bool = False) -> Step:
-        """Make and write one file."""
+        """Create and write one file."""
         percent = self.fileset.repeated_percent
         image = Image(planned.file_id, (), percent).whole(
             planned.size_bytes, self._generation(planned.file_id)
@@ -84,7 +84,7 @@ class Population:
         return self._moving(operation, path, image, 0, planned.size_bytes, sync=sync)
 
     def extra(self, directory: int, size_bytes: int) -> PlannedFile:
-        """Return a file that the set was not planned with."""
+        """Return a file beyond the planned ones."""
         file_id = self.fileset.index * SET_STRIDE + self._next_file
         self._next_file += 1
         return PlannedFile(file_id, directory, size_bytes)
@@ -98,7 +98,7 @@ class Population:
         return Step("unlink", path)
 
     def rename(self, file: LiveFile) -> Step:
-        """Give a file another name in its directory."""
+        """Rename a file within its directory."""
         path = self.path(file)
         del self._members[file.directory][path.rpartition("/")[2]]
         file.renames += 1
@@ -112,11 +112,11 @@ class Population:
         return Step("link", path, target=f"{path}.link")
 
     def look(self, operation: str, file: LiveFile) -> Step:
-        """Do something with a file that leaves its data alone and moves none."""
+        """Apply an operation that neither changes nor transfers the file's data."""
         return Step(operation, self.path(file), end=file.image.size_bytes)
 
     def absent(self, directory: int, file_id: int) -> Step:
-        """Ask for a name that never exists."""
+        """Stat a name that never exists."""
         return Step("negative-stat", f"{self.directories[directory]}/{absent_name(file_id)}")
 
     def list(self, operation: str, directory: int) -> Step:
@@ -144,7 +144,7 @@ class Population:
         return self._moving(operation, self.path(file), part, start, end, max(1, end - start))
 
     def rewrite(self, file: LiveFile, record_bytes: int = 0, sync: bool = False) -> Step:
-        """Write over a whole file."""
+        """Overwrite a whole file."""
         size = file.image.size_bytes
         file.image = file.image.whole(size, self._generation(file.file_id))
         return self._moving("rewrite", self.path(file), file.image, 0, size, record_bytes, sync)
@@ -152,7 +152,7 @@ class Population:
     def write_part(
         self, operation: str, file: LiveFile, start: int, end: int, sync: bool = False
     ) -> Step:
-        """Write a part of a file, ``append`` included."""
+        """Write a part of a file; also used for ``append``."""
         old = file.image
         file.image = old.write(start, end, self._generation(file.file_id))
         if end > old.size_bytes:
@@ -170,20 +170,20 @@ class Population:
         return self.write_part("append", file, start, start + length, sync)
 
     def truncate(self, file: LiveFile) -> Step:
-        """Cut a file to half of its length."""
+        """Truncate a file to half of its length."""
         file.image = file.image.cut(file.image.size_bytes // 2)
         self._listings.pop(file.directory, None)
         return Step("truncate", self.path(file), end=file.image.size_bytes)
 
     def random_range(self, file: LiveFile, record_bytes: int, draws: Draws) -> tuple[int, int]:
-        """Draw where a transfer happens: at a multiple of its length, all inside the file."""
+        """Draw the range of a transfer: at a multiple of its length, within the file."""
         size = file.image.size_bytes
         length = min(record_bytes, size)
         start = draws.below(size // length) * length if length else 0
         return start, start + length
 
     def next_range(self, file: LiveFile, record_bytes: int) -> tuple[int, int]:
-        """Return where the file's next sequential transfer happens; it starts over at the end."""
+        """Return the range of the file's next sequential transfer, wrapping around at the end."""
         size = file.image.size_bytes
         start = file.cursor if file.cursor < size else 0
         file.cursor = min(start + record_bytes, size)

@@ -1,11 +1,11 @@
-"""Plans postmark's work: the same draws in the same order, so exactly its counts and sizes.
+"""Plans postmark's work with the same draws in the same order, so with its exact counts and sizes.
 
-Followed from the behaviour of postmark 1.51 to 1.53 (J. Katcher, Network Appliance): a table of
-twice as many slots as files; a file's directory and length are drawn when it is made, a slot is
-drawn again until one is in use, an append has 1 to (greatest length - length) bytes, a
-transaction is a read or an append and then a create or a delete. Before all that it fills a buffer
-of twice the greatest length with drawn characters. The data here is the engine's own, which can be
-verified, and waits until it is stored.
+Derived from the behaviour of postmark 1.51 to 1.53 (J. Katcher, Network Appliance): there is a
+table of twice as many slots as files; a file's directory and length are drawn when it is created;
+slots are drawn until one is in use; an append has 1 to (maximum length - length) bytes; a
+transaction is a read or an append followed by a create or a delete. Before all that, postmark fills
+a buffer of twice the maximum length with random characters. Here the data is the engine's own,
+which can be verified, and writes wait until it is stored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TENTHS = 10
 
 
 class Postmark:
-    """One run of postmark over a file set that says how it draws."""
+    """One run of postmark over a file set that has postmark settings."""
 
     def __init__(self, population: Population) -> None:
         fileset = population.fileset

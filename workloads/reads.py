@@ -1,9 +1,10 @@
-"""The operations that read file data, and how they are kept honest.
+"""Operations that read file data, and how that data is verified.
 
-What is read goes into a window of memory, allocated and touched beforehand, and is compared with
-what was written after the clock of the phase has stopped. When the window is full, the process's
-clock is paused, the window compared and used again: so the timed part holds the system calls and
-nothing else, without sampling, without reading twice, and whatever the amount in bounded memory.
+Data is read into a window of memory that was allocated and touched in advance, and is compared with
+what was written once the clock of the phase has stopped. When the window is full, the process's
+clock is paused while the window is compared, and the window is reused. So the timed part consists
+of the system calls only, nothing is sampled or read twice, and memory is bounded whatever the
+amount of data.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _READ_WRITE = os.O_RDWR | os.O_CLOEXEC
 
 
 class _Window:
-    """Data read and not yet compared."""
+    """Data that was read but not yet compared."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -30,7 +31,7 @@ class _Window:
         self._compared_bytes = 0
 
     def take(self, index: int, start: int, length: int) -> memoryview:
-        """Return memory for ``length`` bytes of step ``index`` from ``start`` of its file."""
+        """Return memory for ``length`` bytes of step ``index``, at offset ``start`` of its file."""
         used_bytes = self._used_bytes
         if used_bytes + length > len(self._memory):
             with self._job.watch.paused():
@@ -42,7 +43,7 @@ class _Window:
         return view
 
     def compare(self) -> int:
-        """Compare all that is in the window, empty it, and return the bytes compared so far."""
+        """Compare and empty the window; return the total number of bytes compared so far."""
         content, steps = self._job.content, self._job.steps
         for index, start, view in self._pieces:
             data = bytes(view)
@@ -56,7 +57,7 @@ class _Window:
 
 
 class _Reading:
-    """What the reading operations share."""
+    """Base class of the reading operations."""
 
     def __init__(self, job: Job) -> None:
         self._steps = job.steps
@@ -64,7 +65,7 @@ class _Reading:
         self._window = _Window(job)
 
     def check(self) -> Checked:
-        """Compare what has not been compared yet."""
+        """Compare the data that has not been compared yet."""
         compared = self._window.compare()
         return Checked(compared, len(self._steps), compared)
 
@@ -77,7 +78,7 @@ class Read(_Reading):
         self._beyond = [bytearray(1)]
 
     def perform(self, index: int) -> None:
-        """open(2), readv(2) a record at a time until it gives nothing more, close(2)."""
+        """open(2), readv(2) a record at a time until the end of the file, close(2)."""
         step, take, readv = self._steps[index], self._window.take, os.readv
         descriptor = os.open(self._paths[index], _READ)
         at, end, record_bytes = step.start, step.end, step.record_bytes
@@ -109,7 +110,7 @@ class ReadRange(_Reading):
 
 
 class ReadModifyWrite(_Reading):
-    """Read a part of one file and write as much in its place; the new data is the next read's."""
+    """Read a part of one file and overwrite it; the next read must return the new data."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -118,7 +119,7 @@ class ReadModifyWrite(_Reading):
         ]
 
     def perform(self, index: int) -> None:
-        """open(2), preadv(2), pwrite(2), close(2), and what ``await_stored`` does."""
+        """open(2), preadv(2), pwrite(2), close(2), and the calls of ``await_stored``."""
         step, path = self._steps[index], self._paths[index]
         descriptor = os.open(path, _READ_WRITE)
         length = step.end - step.start
@@ -134,7 +135,7 @@ class ReadModifyWrite(_Reading):
         await_stored(path, step.end)
 
     def check(self) -> Checked:
-        """Compare what was read; as much was written."""
+        """Compare the data read; the same amount was written."""
         checked = super().check()
         return Checked(2 * checked.moved_bytes, checked.verified_files, checked.verified_bytes)
 

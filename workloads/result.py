@@ -12,13 +12,14 @@ from workloads.spec import Spec
 from workloads.version import ENGINE_VERSION, content_sha256, sources
 
 P99_9_OPERATIONS = 10_000
-"""Fewer operations than this say nothing about the slowest in a thousand."""
+"""The fewest operations for which a 99.9th percentile is reported."""
 
 
 @dataclass
 class OperationResult:
-    """One operation's numbers: how often, bytes read or written, latencies, and how much of
-    it was compared with what had been written.
+    """One operation's count, bytes read or written and latencies.
+
+    ``verified_files`` and ``verified_bytes`` were compared with what had been written.
     """
 
     operations: int = 0
@@ -28,7 +29,7 @@ class OperationResult:
     verified_bytes: int = 0
 
     def merge(self, other: OperationResult) -> None:
-        """Add all that the other has."""
+        """Add the other result's numbers."""
         self.operations += other.operations
         self.moved_bytes += other.moved_bytes
         self.latency.merge(other.latency)
@@ -38,9 +39,9 @@ class OperationResult:
 
 @dataclass(frozen=True)
 class PhaseResult:
-    """One phase's numbers, by operation; ``elapsed_s`` differs from ``wall_s`` where paced.
+    """One phase's results by operation; ``elapsed_s`` differs from ``wall_s`` if it is paced.
 
-    ``user_s``: processor seconds of the engine itself on the clock, of all processes together.
+    ``user_s``: processor seconds of the engine's own code on the clock, summed over all processes.
     """
 
     phase: Phase
@@ -52,9 +53,9 @@ class PhaseResult:
 
 @dataclass
 class ComponentResult:
-    """One component's numbers over all its phases, by operation.
+    """One component's results over all its phases, by operation.
 
-    ``asked_s`` is how long its paced operations were meant to take; 0 where none is paced.
+    ``asked_s`` is the intended duration of its paced operations, 0 if none is paced.
     """
 
     elapsed_s: float = 0.0
@@ -63,12 +64,12 @@ class ComponentResult:
     by_operation: dict[str, OperationResult] = field(default_factory=dict)
 
     def add(self, name: str, result: OperationResult) -> None:
-        """Add what one operation did."""
+        """Add the result of one operation."""
         self.by_operation.setdefault(name, OperationResult()).merge(result)
 
     @property
     def total(self) -> OperationResult:
-        """All operations together."""
+        """The sum over all operations."""
         total = OperationResult()
         for each in self.by_operation.values():
             total.merge(each)
@@ -77,14 +78,14 @@ class ComponentResult:
 
 @dataclass(frozen=True)
 class StageResult:
-    """What one stage measured, phase by phase."""
+    """The results of one stage, phase by phase."""
 
     phases: tuple[PhaseResult, ...]
     operations_sha256: str
 
     @property
     def verified(self) -> dict[str, int]:
-        """How many files and bytes were compared with what had been written."""
+        """The numbers of files and bytes that were compared with what had been written."""
         results = [each for phase in self.phases for each in phase.operations.values()]
         return {
             "files": sum(each.verified_files for each in results),
@@ -93,7 +94,7 @@ class StageResult:
 
     @property
     def components(self) -> dict[str, ComponentResult]:
-        """The timed phases, put together by component."""
+        """The timed phases, combined by component."""
         by_name: dict[str, ComponentResult] = {}
         for each in self.phases:
             if each.phase.component is None:
@@ -110,7 +111,7 @@ class StageResult:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What ran, when (UTC, ISO 8601), and the processor seconds of the engine itself."""
+    """What ran, when (UTC, ISO 8601), and the processor seconds of the engine and its workers."""
 
     spec: Spec
     stage: str
@@ -121,7 +122,7 @@ class Provenance:
 
 
 def success_document(result: StageResult, about: Provenance) -> dict[str, object]:
-    """Return the document of a stage that is to be counted."""
+    """Return the document of a successful stage."""
     return {
         "ok": True,
         **_about(about),
@@ -133,7 +134,7 @@ def success_document(result: StageResult, about: Provenance) -> dict[str, object
 
 
 def failure_document(failure: Failure, about: Provenance | None = None) -> dict[str, object]:
-    """Return the document of a run that is void, or of a clean-up that failed."""
+    """Return the document of a void run or of a failed clean-up."""
     return {
         "ok": False,
         "error": {
@@ -153,7 +154,7 @@ def cleanup_document(run_id: str, removed: bool) -> dict[str, object]:
 
 
 def components(by_name: dict[str, ComponentResult]) -> dict[str, object]:
-    """Return the part of a document that has the components' numbers."""
+    """Return the components' section of a document."""
     return {name: _component(each) for name, each in by_name.items()}
 
 

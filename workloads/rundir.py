@@ -1,7 +1,7 @@
-"""The run directory: the only place that is written to or deleted from, and how it is recognized.
+"""The run directory: the only place where the engine writes or deletes, and how it is recognized.
 
-It is ``fstune-<run id>`` under the directory given, made by the first stage. A marker file in it
-names its owner; without that marker nothing in it is ever touched.
+It is ``fstune-<run id>`` in the given directory, created by the first stage. A marker file in it
+identifies its owner; without that marker nothing in it is ever touched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ _CLEAN_PATIENCE_S = 5.0
 
 
 def check_run_id(run_id: str) -> str:
-    """Return the run id; ValueError unless it is 1-64 of letters, digits, ``.``, ``_``, ``-``."""
+    """Return the run id.
+
+    Raises ValueError unless it is 1 to 64 letters, digits, dots, underscores and hyphens, the first
+    a letter or digit.
+    """
     if not _RUN_ID.fullmatch(run_id):
         raise ValueError(
             f"run id {run_id!r}: 1 to 64 letters, digits, dots, underscores and hyphens,"
@@ -38,7 +42,7 @@ def path_of(directory: str, run_id: str) -> str:
 
 
 def create(root: str, identity: dict[str, str], files: int, total_bytes: int) -> None:
-    """Make the run directory and its marker, having checked that there is room.
+    """Create the run directory and its marker, after checking that there is room.
 
     ``identity`` (run id, seed, spec hash) goes into the marker. Raises WorkloadFailure.
     """
@@ -49,7 +53,7 @@ def create(root: str, identity: dict[str, str], files: int, total_bytes: int) ->
             with open(os.path.join(root, MARKER), "x", encoding="utf-8") as marker:
                 json.dump({"made_by": _OWNER, **identity}, marker)
         except BaseException:
-            # Without its marker nobody could remove it later.
+            # Without its marker it could not be removed later.
             shutil.rmtree(root, ignore_errors=True)
             raise
     except OSError as error:
@@ -65,10 +69,10 @@ def check(root: str, identity: dict[str, str]) -> None:
 
 
 def remove(root: str, run_id: str) -> bool:
-    """Remove the run directory and prove it gone; False when there was none.
+    """Remove the run directory; return False when there was none.
 
-    Everything beneath goes first, the marker last, so that an interrupted removal can be repeated.
-    Raises WorkloadFailure when the directory has not our marker or will not go.
+    The contents are removed first and the marker last, so that an interrupted removal can be
+    repeated. Raises WorkloadFailure if the directory lacks our marker or cannot be removed.
     """
     if not os.path.lexists(root):
         return False
@@ -81,7 +85,7 @@ def remove(root: str, run_id: str) -> bool:
             _empty(root)
             break
         except OSError as error:
-            # A file whose last close is still under way leaves a hidden name for a moment.
+            # A file whose last close is still in progress leaves a hidden name behind for a moment.
             if error.errno not in (errno.ENOTEMPTY, errno.EBUSY, errno.ENOENT) or (
                 time.monotonic() > patience_ends
             ):
@@ -126,7 +130,7 @@ def _check_room(directory: str, files: int, total_bytes: int) -> None:
     room = os.statvfs(directory)
     needed_bytes = total_bytes + files * _FILE_OVERHEAD_BYTES
     free = room.f_bavail * room.f_frsize
-    # Some network filesystems report no size at all: then only the writing can tell.
+    # Some network filesystems report no size at all; then running out of space shows only later.
     if room.f_blocks and free < needed_bytes:
         raise WorkloadFailure(
             Failure(

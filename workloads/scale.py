@@ -1,8 +1,8 @@
-"""Makes a workload smaller or larger: a mapping in, a mapping of the same shape out.
+"""Scales a workload up or down: takes a mapping and returns one of the same shape.
 
-A file set says what it has less of: ``scale: files`` (its files and directories; the default),
-``size`` (the bytes of each file) or ``fixed`` (nothing, as befits a warm-up). A mix has fewer
-operations, postmark fewer transactions. Passes, rates, records and processes stay.
+A file set says what is scaled: ``scale: files`` (its files and directories; the default), ``size``
+(the size of each file) or ``fixed`` (nothing; meant for warm-ups). The operations of a mix and the
+transactions of postmark are scaled too. Passes, rates, record sizes and processes stay the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ _IN_SIZE = ("bytes", "min_bytes", "max_bytes", "median_bytes")
 
 
 def scaled(mapping: Mapping[str, Any], by: float) -> dict[str, Any]:
-    """Return the spec ``by`` times as large (above 0); raises SpecError when it is not one."""
+    """Return the spec scaled by ``by``.
+
+    Raises SpecError if the spec is invalid, ValueError unless ``by`` is above 0.
+    """
     spec = parse(mapping)
     if not by > 0:
         raise ValueError(f"a scale of {by}")
@@ -43,7 +46,7 @@ def scaled(mapping: Mapping[str, Any], by: float) -> dict[str, Any]:
 def _fileset(fileset: Mapping[str, Any], by: float, processes: int) -> dict[str, Any]:
     rule, changed = fileset.get("scale", "files"), dict(fileset)
     if rule == "files":
-        # Every process keeps a directory and a file of its own, where it had them.
+        # Every process that had its own directory and file keeps them.
         floor = min(fileset["files"], processes)
         files = max(floor, round(fileset["files"] * by))
         changed["files"] = files

@@ -1,6 +1,6 @@
-"""What each operation of a phase needs of a file set and what it leaves behind.
+"""The state of a file set that each operation requires, and the state that it leaves.
 
-Replaying a spec's phases with ``advance`` tells, before anything runs, whether their order makes
+Replaying a spec's phases with ``advance`` checks, before anything runs, that their order makes
 sense.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 PER_DIRECTORY = ("mkdir", "list", "walk", "rmdir")
-"""Operations counted once a directory."""
+"""Operations performed once per directory."""
 
 _OF_FILES = (
     *("read", "random-read", "read-modify-write", "rewrite", "append", "random-write", "truncate"),
@@ -17,19 +17,22 @@ _OF_FILES = (
 )
 _LOOKING = ("read", "random-read", "stat", "access", "negative-stat", "list", "walk")
 PER_FILE = ("create", "negative-stat", *_OF_FILES, "unlink")
-"""Operations counted once a file."""
+"""Operations performed once per file."""
 
 POSTMARK = ("postmark-create", "postmark-transactions", "postmark-delete")
 TREE = ("extract", "remove-tree")
 OPERATIONS = (*PER_DIRECTORY, *PER_FILE, "mix", *TREE, *POSTMARK)
 
 REPEATABLE = ("negative-stat", "list", "walk", *(name for name in _OF_FILES if name != "truncate"))
-"""Operations that can follow themselves, so that a phase may make several passes."""
+"""Operations that can be repeated, so that a phase may make several passes."""
 
 
 @dataclass(frozen=True)
 class FileSetState:
-    """The state of a file set between two phases; ``postmark``: its rules in progress."""
+    """The state of a file set between two phases.
+
+    ``postmark``: whether the files are postmark's, between its first and its last phase.
+    """
 
     directories: bool = False
     files: bool = False
@@ -37,11 +40,11 @@ class FileSetState:
 
 
 class OutOfOrder(ValueError):
-    """The operation cannot happen in that state; the text says what is missing."""
+    """The operation is impossible in that state; the message says what is missing."""
 
 
 def advance(operation: str, state: FileSetState) -> FileSetState:
-    """Return the state after ``operation``; raises OutOfOrder when it cannot happen."""
+    """Return the state after ``operation``; raises OutOfOrder if it is impossible in ``state``."""
     if operation in ("mkdir", "extract"):
         if state.directories:
             raise OutOfOrder("the directories exist already")

@@ -1,7 +1,7 @@
 """File-size distributions, as quantile functions.
 
-A file set of n files takes the sizes at the quantiles (i + 1/2) / n, so that every seed moves
-exactly the same bytes: a seed changes which file gets which size, never the amount of work.
+A file set of n files takes the sizes at the quantiles (i + 1/2) / n, so that the amount of work is
+the same for every seed: the seed only decides which file gets which size.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Sizes(Protocol):
 
     @property
     def most(self) -> int:
-        """The largest size it gives."""
+        """The largest possible size."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Fixed:
     size_bytes: int
 
     def quantile(self, probability: float) -> int:
-        """Return the one size."""
+        """Return the fixed size."""
         return self.size_bytes
 
     @property
     def most(self) -> int:
-        """The one size."""
+        """The fixed size."""
         return self.size_bytes
 
 
@@ -62,7 +62,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class LogNormal:
-    """ln(size) is normal around ln(median_bytes) with deviation sigma, cut to min..max."""
+    """ln(size) is normal around ln(median_bytes) with deviation sigma, clipped to min..max."""
 
     median_bytes: int
     sigma: float
@@ -70,7 +70,7 @@ class LogNormal:
     max_bytes: int
 
     def quantile(self, probability: float) -> int:
-        """Return median exp(sigma z_p), rounded and cut; z_p the standard normal quantile."""
+        """Return median exp(sigma z_p), rounded and clipped; z_p: standard normal quantile."""
         size = self.median_bytes * math.exp(self.sigma * NormalDist().inv_cdf(probability))
         return min(self.max_bytes, max(self.min_bytes, round(size)))
 
@@ -82,12 +82,12 @@ class LogNormal:
 
 @dataclass(frozen=True)
 class Table:
-    """Buckets (least bytes, most bytes, weight), ascending; spread evenly inside each."""
+    """Buckets (least bytes, most bytes, weight), ascending; sizes are uniform within each."""
 
     buckets: tuple[tuple[int, int, float], ...]
 
     def quantile(self, probability: float) -> int:
-        """Return the place inside the bucket where the sum of weights reaches p, rounded."""
+        """Return the size within a bucket at which the cumulative weight reaches p, rounded."""
         remaining = probability * math.fsum(weight for _, _, weight in self.buckets)
         for low, high, weight in self.buckets:
             if remaining < weight:

@@ -1,7 +1,7 @@
-"""The checked, frozen form of a workload spec, and the one way to it from a mapping.
+"""The checked, immutable form of a workload spec, and the parser that makes it from a mapping.
 
 A spec is a list of *stages*; a stage is what runs in one invocation of the engine. A stage with
-``cache: cold`` must be run by a client whose cache holds nothing of the earlier stages. A stage
+``cache: cold`` must be run by a client whose cache holds nothing from the earlier stages. A stage
 is a list of *phases*, each one operation over one file set; a phase that names a ``component`` is
 timed, one that does not is set-up or warm-up.
 """
@@ -23,12 +23,12 @@ MAX_PROCESSES = 256
 MAX_CLIENTS = 1000
 
 WEIGHT_FLOOR = 0.05
-"""Least weight of a component: below it, a setting could ruin the component unnoticed."""
+"""Minimum weight of a component; below it, a setting could ruin the component unnoticed."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What one invocation runs, in ``processes``; ``cache`` is "as-is" or "cold"."""
+    """What one invocation runs, in ``processes`` processes; ``cache`` is "as-is" or "cold"."""
 
     name: str
     cache: str
@@ -46,9 +46,11 @@ class Component:
 
 @dataclass(frozen=True)
 class Spec:
-    """A workload that can be run. ``sha256`` is of the mapping's canonical JSON; ``scaled_by`` says
-    how much of the full size it has. ``least_clients``: on fewer clients at once it says little;
-    for who decides where it runs, an engine knows of its own client only.
+    """A valid workload.
+
+    ``sha256`` is the hash of the mapping's canonical JSON; ``scaled_by`` is its size relative to
+    the full size. ``least_clients``: with fewer concurrent clients its results say little; this is
+    for the controller, since an engine knows only its own client.
     """
 
     name: str
@@ -62,7 +64,7 @@ class Spec:
     least_clients: int = 1
 
     def stage_index(self, name: str) -> int:
-        """Return the position of the stage of that name; KeyError when there is none."""
+        """Return the position of the stage with that name; raises KeyError if there is none."""
         for index, stage in enumerate(self.stages):
             if stage.name == name:
                 return index

@@ -1,9 +1,9 @@
-"""What every operation of the engine looks like; they are in ``names``, ``attributes``, ``writes``
-and ``reads``.
+"""The interface of the engine's operations, which ``names``, ``attributes``, ``writes`` and
+``reads`` implement.
 
-An operation has three moments: the constructor prepares (off the clock), ``perform`` makes the
-system calls of one step and as little else as can be (on the clock), ``check`` compares what was
-found with what was planned (after the clock of the whole phase has stopped).
+An operation has three parts: the constructor prepares (off the clock), ``perform`` makes the system
+calls of one step and does as little else as possible (on the clock), ``check`` compares the results
+with the plan (after the clock of the whole phase has stopped).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from workloads.image import EMPTY, Image
 class Step:
     """One operation on ``path`` (beneath the run directory), and what it must find or leave.
 
-    ``image`` is what the file holds: after a write, before everything else (``becomes``: after a
-    read-modify-write). ``start`` and ``end`` are the bytes concerned (of a stat: 0 and the length),
-    moved ``record_bytes`` at a time; ``sync`` asks for fsync(2) before the close. ``target`` is a
-    second path. ``entries`` are the sorted names that a listing must give, ``sizes`` their lengths
-    (-1: a directory).
+    ``image`` is the file's contents: after a write, or before any other operation (``becomes``:
+    after a read-modify-write). ``start`` and ``end`` delimit the bytes concerned (for a stat: 0 and
+    the length), transferred ``record_bytes`` at a time; ``sync`` requests fsync(2) before the
+    close. ``target`` is a second path. ``entries`` are the sorted names that a listing must return,
+    ``sizes`` their lengths (-1: a directory).
     """
 
     operation: str
@@ -45,12 +45,12 @@ class Step:
 
 
 def own_user_s() -> float:
-    """Return the processor seconds of this process outside of system calls."""
+    """Return the processor seconds that this process has used outside of system calls."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_utime
 
 
 class Stopwatch:
-    """The clock of one process; what happens while it is paused is in nobody's time."""
+    """The clock of one process; time during which it is paused is not counted."""
 
     def __init__(self) -> None:
         self.paused_ns = 0
@@ -58,7 +58,7 @@ class Stopwatch:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop the clock meanwhile."""
+        """Pause the clock inside the ``with`` block."""
         start, user_s = time.monotonic_ns(), own_user_s()
         yield
         self.paused_ns += time.monotonic_ns() - start
@@ -67,9 +67,9 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Job:
-    """One process's steps of one operation in a phase, and what files hold.
+    """One process's steps of one operation in a phase, and the expected contents of files.
 
-    ``held_bytes`` bounds the data read that is kept to be compared.
+    ``held_bytes`` limits how much data is kept in memory between reading and comparing it.
     """
 
     root: str
@@ -89,7 +89,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Checked:
-    """How much was moved, and how much of it was compared with what was written."""
+    """How much data was transferred, and how much of it was compared with what was written."""
 
     moved_bytes: int = 0
     verified_files: int = 0
@@ -97,7 +97,7 @@ class Checked:
 
 
 class Mishap(Exception):
-    """A step went wrong without the system naming an error; kinds as in ``failure.Failure``."""
+    """A step failed without a system error; kinds as in ``failure.Failure``."""
 
     def __init__(self, kind: str, message: str, index: int | None = None) -> None:
         super().__init__(message)
@@ -113,7 +113,7 @@ class Operation(Protocol):
         """Prepare everything that need not be done on the clock."""
 
     def perform(self, index: int) -> None:
-        """Do one step; raises OSError, or Mishap (with an index when it is about another step)."""
+        """Perform one step; raises OSError, or Mishap (with an index if it is another step's)."""
 
     def check(self) -> Checked:
-        """Compare all steps; raises Mishap with the index of the step that is wrong."""
+        """Check all steps; raises Mishap with the index of the failed step."""

@@ -1,4 +1,4 @@
-"""Plans what an archiver and a recursive delete do to a tree: one process, depth first."""
+"""Plans the unpacking and the recursive deletion of a tree: one process, depth first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workloads.steps import Step
 
 
 def extract(population: Population) -> Iterator[Step]:
-    """Yield: each directory, the files in it, then what is below it."""
+    """Yield the steps that create each directory, its files, then its subdirectories."""
     files: dict[int, list[PlannedFile]] = {}
     for file in population.planned:
         files.setdefault(file.directory, []).append(file)
@@ -25,7 +25,7 @@ def extract(population: Population) -> Iterator[Step]:
 
 
 def remove(population: Population) -> Iterator[Step]:
-    """Yield: list a directory, remove what is below it, the files in it, and itself."""
+    """Yield the steps that list each directory and remove its subdirectories, files and itself."""
     files: dict[int, list[LiveFile]] = {}
     for file in population.files.values():
         files.setdefault(file.directory, []).append(file)

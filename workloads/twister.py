@@ -1,8 +1,8 @@
 """The Mersenne Twister with the seeding of its authors' 1999 release, as postmark uses it.
 
-The generator itself is Python's, which is the same one (M. Matsumoto and T. Nishimura, 1998);
-only the way from a seed to its 624 words differs from Python's own. Each word is put together from
-the upper halves of two successive numbers of the generator x -> 69069 x + 1 modulo 2^32.
+The generator itself is Python's, which uses the same algorithm (M. Matsumoto and T. Nishimura,
+1998); only the derivation of its 624 words from a seed differs from Python's. Each word is composed
+of the upper halves of two successive numbers of the generator x -> 69069 x + 1 modulo 2^32.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Twister:
         return self._generator.getrandbits(32) % limit if limit > 0 else 0
 
     def skip(self, count: int) -> None:
-        """Leave out ``count`` numbers."""
-        # Bits are taken from whole 32-bit numbers, so this is as good as drawing them singly.
+        """Skip ``count`` numbers."""
+        # Bits are taken from whole 32-bit numbers, so this is equivalent to drawing them singly.
         while count > 0:
             some = min(count, 1 << 16)
             self._generator.getrandbits(32 * some)

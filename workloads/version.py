@@ -1,4 +1,4 @@
-"""Owns the engine's version and its content hash, so that results of unlike engines never mix."""
+"""The engine's version and content hash, which keep results of different engines apart."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import hashlib
 from importlib.resources import files
 
 ENGINE_VERSION = "3"
-"""Raised whenever the same spec and seed would do different work or be timed differently."""
+"""Incremented whenever the same spec and seed would do different work or be timed differently."""
 
 
 def sources() -> dict[str, bytes]:
     """Return the engine's modules as ``{file name: content}``, sorted by name.
 
-    Works alike from a directory and from inside the zipapp.
+    Works both from a directory and from inside the zipapp.
     """
     modules = {
         entry.name: entry.read_bytes()
@@ -23,7 +23,7 @@ def sources() -> dict[str, bytes]:
 
 
 def content_sha256(modules: dict[str, bytes]) -> str:
-    """Return one hash over names and contents (hex); the zipapp and its sources have the same."""
+    """Return one hash (hex) over names and contents, the same for the zipapp and its sources."""
     total = hashlib.sha256()
     for name, content in sorted(modules.items()):
         total.update(f"{name}\0{len(content)}\0".encode())

@@ -1,5 +1,7 @@
-"""What one worker process does: prepare, run on the clock, check; and, as the first, the run
-directory. All access to the filesystem under test is in here, so that the parent always answers.
+"""A worker process: it prepares, runs on the clock and checks.
+
+The first worker also creates and removes the run directory. All access to the filesystem under test
+happens in workers, so that the parent always stays responsive.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from workloads.spec import Spec
 from workloads.steps import Checked, Job, Mishap, Operation, Step, Stopwatch, own_user_s
 
 HELD_BYTES = 256 << 20
-"""Data read and not yet compared, at most, in all processes together (4 MiB each at least)."""
+"""Limit on data read but not yet compared, over all processes (at least 4 MiB each)."""
 
 
 @dataclass(frozen=True)
 class PhaseTime:
-    """When a process had done its part of a phase (``time.monotonic_ns``), and the processor
-    seconds that it took for that outside of system calls; pauses not counted.
+    """When a process finished its part of a phase (``time.monotonic_ns``), and the processor
+    seconds that it used for it outside of system calls; pauses are not counted.
     """
 
     end_ns: int
@@ -48,11 +50,11 @@ Tallies = dict[str, Tally]
 
 
 class Worker:
-    """One worker; ``number`` says which share of each phase is its own.
+    """One worker; ``number`` selects its share of each phase.
 
     ``answer`` maps a request to its answer: ("enter", 1 in the first stage) and ("leave", 0) to
-    None, ("prepare", phase) to None, ("go", phase) to Done, ("check", phase) to Tallies by
-    operation; and anything that goes wrong to a Failure.
+    None, ("prepare", phase) to None, ("go", phase) to PhaseTime, ("check", phase) to Tallies by
+    operation; and every error to a Failure.
     """
 
     def __init__(
@@ -91,7 +93,7 @@ class Worker:
             connection.send(self.answer(request, argument))
 
     def answer(self, request: str, argument: int) -> object:
-        """Return the answer to one request; a Failure when it could not be done."""
+        """Return the answer to one request, a Failure if it failed."""
         act: dict[str, Callable[[int], object]] = {
             "enter": self._enter,
             "prepare": self._prepare,
@@ -154,7 +156,7 @@ class Worker:
         return PhaseTime(end_ns, max(0.0, own_user_s() - before_s - self._watch.paused_user_s))
 
     def _run_freely(self) -> None:
-        """Each step begins when the one before has ended."""
+        """Start each step when the previous one has finished."""
         clock, note, watch = time.monotonic_ns, self._durations_ns.append, self._watch
         for perform, index in self._acts:
             start = clock() - watch.paused_ns
@@ -162,10 +164,10 @@ class Worker:
             note(clock() - watch.paused_ns - start)
 
     def _run_paced(self, rate_per_s: float) -> None:
-        """Steps begin at fixed moments, dealt to the processes in turn.
+        """Start steps at fixed times, which are dealt to the processes in turn.
 
-        A step that begins late because the one before lasted is late, and its latency counts from
-        the moment it was meant to begin.
+        Latency counts from the intended start, so the latency of a step that starts late because
+        the previous one took too long includes the delay.
         """
         clock, note, watch = time.monotonic_ns, self._durations_ns.append, self._watch
         between_ns = 1e9 / rate_per_s

@@ -1,9 +1,9 @@
-"""The operations that write file data.
+"""Operations that write file data.
 
-Writing ends when the file can be opened, read and opened again: on some network filesystems
+A write ends when the file can be opened, read and opened again: on some network filesystems
 ``close`` returns before the data is stored, and the next ``open`` of the file blocks until it is.
-One open alone is not enough: where FUSE hands the close on in the background, the open may overtake
-it, the more so the more processes write; a read queues behind it. This is part of the timed
+A single open is not enough: where FUSE passes the close on in the background, the open may overtake
+it, more often the more processes write, whereas a read queues behind it. This is part of the timed
 operation. Only reading everything back proves what was stored.
 """
 
@@ -19,11 +19,11 @@ _READ = os.O_RDONLY | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
 _PREPARED_RECORDS = 100_000
 
-# No step closes its file when it fails: the process that met the failure ends.
+# Steps do not close their file on failure, because the process then ends.
 
 
 def await_stored(path: str, end: int) -> None:
-    """Return when a file, now closed, is stored up to byte ``end``.
+    """Wait until a closed file is stored up to byte ``end``.
 
     open(2), pread(2) of the last byte, close(2), open(2), close(2). Raises OSError, Mishap.
     """
@@ -45,14 +45,14 @@ class _Write:
         self._steps = job.steps
         self._paths = job.paths()
         self._prepared: list[list[Buffers]] | None = None
-        # Slicing the pool costs less than a microsecond a record, so many records are sliced on
-        # the way: prepared, they would take more memory than their data.
+        # Slicing the pool takes less than a microsecond per record, so large numbers of records are
+        # sliced on the fly: prepared slices would take more memory than their data.
         if sum((s.end - s.start) // s.record_bytes + 1 for s in job.steps) <= _PREPARED_RECORDS:
             self._prepared = [list(self._records(index)) for index in range(len(job.steps))]
 
     def perform(self, index: int) -> None:
         """open(2), [lseek(2)], write(2) or writev(2) a record at a time, [fsync(2)], close(2),
-        and what ``await_stored`` does.
+        and the calls of ``await_stored``.
         """
         step, path = self._steps[index], self._paths[index]
         write, writev = os.write, os.writev
@@ -88,7 +88,7 @@ class Create(_Write):
 
 
 class Overwrite(_Write):
-    """Write over a range of an existing file, or all of it."""
+    """Overwrite a range of an existing file, or all of it."""
 
 
 class Append(_Write):
@@ -99,7 +99,7 @@ class Append(_Write):
 
 
 class Truncate:
-    """Cut a file."""
+    """Truncate a file."""
 
     def __init__(self, job: Job) -> None:
         self._paths = job.paths()
@@ -110,12 +110,12 @@ class Truncate:
         os.truncate(self._paths[index], self._ends[index])
 
     def check(self) -> Checked:
-        """Nothing to compare: the next stat or read tells."""
+        """Nothing to compare: the next stat or read verifies the length."""
         return Checked()
 
 
 class Fsync:
-    """Ask for a file's data to be stored."""
+    """Flush a file's data to storage."""
 
     def __init__(self, job: Job) -> None:
         self._paths = job.paths()

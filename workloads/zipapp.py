@@ -1,7 +1,7 @@
 """Builds ``workloads.pyz``: the whole engine in one file that any python3 (3.9+) can run.
 
-The same sources give the same bytes: sorted entries, one fixed time, nothing compressed (what a
-compressor makes may differ from one zlib to the next).
+The build is reproducible: entries are sorted, have a fixed timestamp and are not compressed
+(compressed output may differ between zlib versions).
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Archive:
-    """A built zipapp. ``sha256`` is what its results say under ``engine.sha256``."""
+    """A built zipapp. ``sha256`` is what its results report as ``engine.sha256``."""
 
     path: Path
     sha256: str
 
 
 def build(path: Path) -> Archive:
-    """Write the zipapp to ``path``, replacing a file that was there in one step.
+    """Write the zipapp to ``path``, atomically replacing an existing file.
 
-    Raises OSError, also when there is something else than a file: a rename would replace a device.
+    Raises OSError, also if ``path`` exists but is not a regular file: a rename would replace even
+    a device.
     """
     if os.path.lexists(path) and not path.is_file():
         raise OSError(errno.EEXIST, "it exists and is no plain file", str(path))

@@ -1,1 +1,1 @@
-"""What the service bears: requests at a steady rate, and many who watch."""
+"""The load that the service can bear: requests at a steady rate, and many watchers."""

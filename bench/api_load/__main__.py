@@ -1,8 +1,8 @@
 """Puts load on a running ``fstune serve`` whose database holds a long campaign.
 
-Run ``python -m bench.api_load [--races N] [--seconds S] [--watchers N]``: requests come at a
-steady rate, whether or not those before have been answered, then many watch one campaign while
-events are written. Everything is in a directory that is removed.
+Run ``python -m bench.api_load [--races N] [--seconds S] [--watchers N]``. Requests are sent at a
+steady rate, whether or not earlier ones have been answered; then many clients watch one campaign
+while events are written. Everything is in a temporary directory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Row = list[object]
 
 @contextmanager
 def service(state: Path) -> Iterator[tuple[str, int]]:
-    """A service on this state directory: its address, and the number of its process."""
+    """Run a service on this state directory; yield its address and process id."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -70,7 +70,7 @@ def service(state: Path) -> Iterator[tuple[str, int]]:
 
 
 def memory_mib(pid: int) -> float:
-    """The most memory that a process has had resident."""
+    """Return the peak resident memory of a process."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
@@ -78,14 +78,15 @@ def memory_mib(pid: int) -> float:
 
 
 def processor_s(pid: int) -> float:
-    """The processor time that a process has used (s)."""
+    """Return the processor time that a process has used (s)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def steady(address: str, paths: dict[str, list[str]], seconds: float) -> list[Row]:
-    """Ask for all of ``paths`` in turn, at the rate; a row for each name. A request counts from
-    when it was due.
+    """Request all of ``paths`` in turn, at a fixed rate; return a row for each name.
+
+    The time of a request counts from when it was due.
     """
     times_by_name: dict[str, list[float]] = {name: [] for name in paths}
     failed = dict.fromkeys(paths, 0)
@@ -121,7 +122,7 @@ async def steady(address: str, paths: dict[str, list[str]], seconds: float) -> l
 
 
 async def watch(port: int, path: str, last: int, connected: asyncio.Semaphore) -> list[int]:
-    """The numbers of the events of a stream, until ``last``."""
+    """Return the event numbers of a stream, up to ``last``."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
@@ -139,8 +140,10 @@ async def watch(port: int, path: str, last: int, connected: asyncio.Semaphore) -
 
 
 async def crowd(address: str, store: Store, campaign: str, watchers: int) -> tuple[int, int, float]:
-    """How many of the watchers got every event in order, of how many, and how long after the last
-    event all had it (s).
+    """Have clients watch a campaign while events are written to it.
+
+    Returns the number of watchers that got every event in order, the number of watchers, and the
+    delay (s) from the last event until all had it.
     """
     newest = store.events(campaign)[-1].number
     last = newest + _EVENTS
@@ -165,7 +168,7 @@ async def crowd(address: str, store: Store, campaign: str, watchers: int) -> tup
 
 
 def measure(store: Store, state: Path, races: int, seconds: float, watchers: int) -> Iterator[Row]:
-    """Fill, ask, watch."""
+    """Fill the store, send requests and watch; yield the rows of results."""
     (long,) = fill(store, races, 1)
     finish(store, long)
     now = datetime.now(UTC)

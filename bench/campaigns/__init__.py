@@ -1,1 +1,1 @@
-"""Whole campaigns against a testbed whose truth is known: how often is the answer right?"""
+"""Whole campaigns on a testbed whose truth is known: how often is the answer right?"""

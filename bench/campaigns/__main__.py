@@ -1,6 +1,6 @@
-"""Runs the study: ``python -m bench.campaigns [CAMPAIGNS]`` (60 a world by default).
+"""Runs the study: ``python -m bench.campaigns [CAMPAIGNS]`` (60 per world by default).
 
-Writes ``results.csv`` beside this file and the table of ``README.md``. Takes about a second of one
+Writes ``results.csv`` next to this file and the table of ``README.md``. Takes about a second on one
 core for each campaign; the same code gives the same figures every time.
 """
 
@@ -16,7 +16,7 @@ MARK = "<!-- results: written by the study -->"
 
 
 def main(campaigns: int) -> None:
-    """Run every world and write what came of it."""
+    """Run the campaigns of every world and write the results."""
     rows = []
     for setting in study.SETTINGS:
         rows += [study.campaign(setting, seed) for seed in range(1, campaigns + 1)]

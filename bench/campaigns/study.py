@@ -1,7 +1,7 @@
-"""Campaigns on the simulated testbed, from proposal to recommendation, and what came of them.
+"""Campaigns on the simulated testbed, from proposal to recommendation, and their results.
 
-Owns the worlds, the campaign that is run in each, and the count of right and wrong answers. The
-loop, the store and the judge are those of every campaign; only the times are drawn.
+Defines the worlds and the campaign that is run in each, and counts right and wrong answers. The
+loop, the store and the judge are those of every campaign; only the times are random.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ REFUSED: Final = "refused"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A world by name. noise: sd of a component's log time; gain: work done more in the same time
-    with one of the first values (.05 = 5%), 0 where nothing differs from the baseline.
+    """A world by name.
+
+    noise: sd of a component's log time; gain: additional work done in the same time with one of the
+    first values (.05 = 5%), 0 if nothing differs from the baseline.
     """
 
     name: str
@@ -57,9 +59,11 @@ SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One campaign. answer: REFUSED where the pilot advised against it. truth, ratio, lower,
-    upper: time of the finalist over the baseline's, true, estimated and its 95% interval; empty
-    without a finalist. false: recommended although it is not faster. found: recommended and faster.
+    """One campaign. answer: REFUSED if the pilot advised against it.
+
+    truth, ratio, lower, upper: time of the finalist over the baseline's: true, estimated and its
+    95% interval; empty without a finalist. false: recommended although it is not faster. found:
+    recommended and faster.
     """
 
     world: str
@@ -79,7 +83,7 @@ class Row:
 
 
 class _Silent:
-    """An observer that looks away."""
+    """An observer that ignores everything."""
 
     def say(self, event: Event) -> None:
         pass
@@ -92,7 +96,7 @@ class _Silent:
 
 
 def specification(setting: Setting, seed: int) -> CampaignSpec:
-    """The campaign of this seed: the first values in an order, and with a winner, of its own."""
+    """Return this seed's campaign, with its own order of the first values and its own winner."""
     chance = random.Random(f"{setting.name}:{seed}")
     values = chance.sample(_FIRST, len(_FIRST))
     effect = {
@@ -177,12 +181,12 @@ def _truth(spec: CampaignSpec, configuration: Configuration) -> float:
     simulated = spec.places[0].section
     assert simulated is not None
     effects = tuple(Effect(**e.model_dump(exclude_none=True)) for e in simulated.effects)
-    # Every effect here is on all components alike.
+    # Every effect here is the same for all components.
     return math.exp(World(effects=effects).log_change(configuration, "any"))
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """One line a campaign, floats with five digits."""
+    """Write one line per campaign, floats with five digits."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(field.name for field in fields(Row))
@@ -192,12 +196,12 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
 
 
 def most_false(campaigns: int) -> float:
-    """The largest share of false recommendations that keeps the promise: 2.5% + 3 SE."""
+    """Return the largest share of false recommendations that keeps the promise: 2.5% + 3 SE."""
     return _ALPHA + 3.0 * math.sqrt(_ALPHA * (1.0 - _ALPHA) / campaigns)
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The results of the campaigns, a line a world, in Markdown."""
+    """Return a Markdown table of the results with a line per world."""
     heads = ["world", "campaigns", "refused", "with a finalist", "false", "found"]
     heads += ["interval right", "pilot blocks", "search blocks", "fresh blocks", "measurements"]
     lines = [_line(heads), _line(["---"] * len(heads))]

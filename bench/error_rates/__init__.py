@@ -1,1 +1,1 @@
-"""How often the judge is wrong when there is nothing to find, under noise of many kinds."""
+"""The judge's error rates when there is nothing to find, under many kinds of noise."""

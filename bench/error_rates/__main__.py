@@ -1,8 +1,9 @@
-"""Runs the study: ``python -m bench.error_rates [PART ...]`` (``make bench`` installs its needs).
+"""Runs the study: ``python -m bench.error_rates [PART ...]``.
 
-The parts are errors (``results.csv``, ``results.svg``), guards (``guards.csv``), adjusted
-(``adjusted.csv``) and floors (``floors.csv``); all without any. Writes those beside this file, and
-the tables of ``README.md``. Takes a quarter of an hour of one core; same figures every time.
+``make bench`` installs its dependencies. The parts are errors (``results.csv``, ``results.svg``),
+guards (``guards.csv``), adjusted (``adjusted.csv``) and floors (``floors.csv``); all by default.
+Writes those files next to this one, and the tables of ``README.md``. Takes a quarter of an hour on
+one core; the figures are the same every time.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ MARK = "<!-- {}: written by the study -->"
 
 
 def with_table(text: str, name: str, table: str) -> str:
-    """`text` with what stands between the two marks of this name replaced by the table."""
+    """Replace the text between the two marks with this name by the table."""
     mark = MARK.format(name)
     before, _, after = text.split(mark)
     return f"{before}{mark}\n\n{table}\n\n{mark}{after}"
 
 
 def main(parts: Sequence[str]) -> None:
-    """Run these parts at full size."""
+    """Run the given parts at full size."""
     promises: list[bool] = []
     if "errors" in parts:
         errors = study.error_rows(PATHS)

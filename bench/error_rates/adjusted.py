@@ -1,9 +1,9 @@
-"""Claims that rest on adjusted differences: how often they are wrong, and what they find.
+"""Claims based on adjusted differences: their error rate and their power.
 
-A campaign of its own for each history: 12 blocks of pilot and search, in which trial 1, the later
-finalist, is measured against the baseline beside two others, and from them the adjustment as
-`tuner.judge.adjustment` fits it, with its refusals. Then fresh blocks of finalist and baseline,
-many for each history, looked at after each block from the third to the 20th.
+Each history is a campaign of its own: 12 blocks of pilot and search, in which trial 1, the later
+finalist, is measured against the baseline together with two others. `tuner.judge.adjustment` fits
+the adjustment to them, and may refuse it. Then follow fresh blocks of finalist and baseline, many
+paths for each history, with a look after each block from the third to the 20th.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ GAINS: Final = (0.0, 0.05, 0.08)
 """True gains of the finalist, in log units of time; 0 is the null."""
 
 NOISE: Final = 0.06
-"""Standard deviation of an arm's score by itself: of a difference 8.5%."""
+"""Standard deviation of an arm's own score; that of a difference is 8.5%."""
 
 COST: Final = 0.33
 _LEVEL: Final = 0.18
-"""Mean and deviation of what others use, in processors: COST times it is half of the variance of
-a difference."""
+"""Mean and deviation of the processors used by others; multiplied by COST, they account for half of
+the variance of a difference."""
 
 _LASTING: Final = 2.1
-"""How much more they use where it lasts, so that it is half all the same."""
+"""Factor on their use if it is autocorrelated, so that it still accounts for half."""
 
 _OTHERS: Final = COVARIATES.index("others_server")
 _HISTORIES_FRESH: Final = 40
 _SEED: Final = 3
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
-"""Processors used by others in runs one after the other, along the last axis."""
+"""Draws the processors used by others in successive runs, along the last axis."""
 
 
 def _exponential(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
@@ -69,10 +69,11 @@ def _quiet(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What others use, what it costs a run (log time a processor, at most `most`), and what the
-    finalist's configuration has to do with it: `more` processors, and `times` as many.
+    """The processors that others use, their cost to a run, and the finalist's influence on them.
 
-    Whatever a configuration causes costs its runs nothing: the worst case, all of it a false gain.
+    cost: log time per processor, at most `most` in total. The finalist's configuration adds `more`
+    processors and multiplies them by `times`. That part costs its runs nothing, which is the worst
+    case: all of it appears as a false gain.
     """
 
     name: str
@@ -84,14 +85,15 @@ class World:
 
     @property
     def influenced(self) -> bool:
-        """Whether the finalist has a part in the covariate."""
+        """Whether the finalist influences the covariate."""
         return self.more != 0.0 or self.times != 1.0
 
     def blocks(
         self, rng: np.random.Generator, shape: tuple[int, ...], arms: int
     ) -> tuple[Floats, Floats]:
-        """Scores and covariates (..., blocks, arms) of blocks run one after the other, each in
-        random order; arm 1 is the finalist, and no arm is faster than another.
+        """Draw scores and covariates, both (..., blocks, arms), of successive blocks.
+
+        Each block runs in random order; arm 1 is the finalist, and all arms are equally fast.
         """
         in_time = self.draw(rng, (*shape[:-1], shape[-1] * arms)).reshape(*shape, arms)
         z = rng.permuted(in_time, axis=-1)
@@ -118,8 +120,8 @@ WORLDS: Final[tuple[World, ...]] = (
 )
 
 RULES: Final = ("raw", "adjusted alone", "adjusted")
-"""The gain shown by raw differences; by adjusted ones; and, as in a campaign, by adjusted ones at
-the same error and by the raw ones at eight times it."""
+"""Gain shown by raw differences; by adjusted ones; and, as in a campaign, by adjusted ones at the
+same error and also by raw ones at eight times that error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,8 @@ class AdjustedRow:
     """How often a rule shows a gain on `paths` fresh paths of `histories` campaigns.
 
     used, refused: share of the campaigns with an adjustment, and with a refused covariate.
-    error_se: of `shown`, from campaign to campaign. limit: what is promised, NaN where nothing is;
-    kept: whether shown <= limit + 3 standard errors, those of the limit itself.
+    error_se: standard error of `shown`, from its variation between campaigns. limit: the promise,
+    NaN if there is none; kept: whether shown <= limit + 3 standard errors of the limit itself.
     """
 
     world: str
@@ -145,7 +147,7 @@ class AdjustedRow:
 
 
 def history(world: World, rng: np.random.Generator) -> Observations:
-    """Pilot and search of a campaign; trials 2 and 3 are followed by others every four blocks."""
+    """Draw pilot and search of a campaign; trials 2 and 3 are replaced every four blocks."""
     y, z = world.blocks(rng, (SEARCH_BLOCKS,), SEARCH_ARMS)
     block = np.repeat(np.arange(SEARCH_BLOCKS), SEARCH_ARMS - 1)
     trial = np.tile(np.arange(1, SEARCH_ARMS), SEARCH_BLOCKS)
@@ -158,7 +160,7 @@ def history(world: World, rng: np.random.Generator) -> Observations:
 def gains_shown(
     adjustment: Adjustment, d: Floats, dz: Floats, max_n: int = FRESH_BLOCKS
 ) -> Mapping[str, Flags]:
-    """Whether each of RULES ever shows a gain, by path; d and dz: (paths, blocks)."""
+    """Whether each of the RULES ever shows a gain, by path; d and dz: (paths, blocks)."""
     covariates = np.full((*dz.shape, len(COVARIATES)), np.nan)
     covariates[..., _OTHERS] = dz
     raw = e_values(-d)[:, MIN_PAIRS - 1 :]
@@ -170,7 +172,7 @@ def gains_shown(
 
 
 def adjusted_rows(histories: int) -> Iterator[AdjustedRow]:
-    """Each world, gain and rule."""
+    """Yield a row for each world, gain and rule."""
     for number, world in enumerate(WORLDS):
         yield from _of_world(world, np.random.default_rng([_SEED, number]), histories)
 
@@ -212,7 +214,7 @@ def _of_world(world: World, rng: np.random.Generator, histories: int) -> Iterato
 
 
 def adjusted_table(rows: Sequence[AdjustedRow]) -> str:
-    """Worlds down; how often an adjustment is used, and what is shown by each rule, by gain."""
+    """Return a Markdown table: per world, use of the adjustment and rates of each rule by gain."""
     heads = ["what others do", "adjusted", "refused"]
     heads += [
         f"{'no gain' if not gain else f'gain {gain:g}'}: {', '.join(RULES)}" for gain in GAINS
@@ -230,5 +232,5 @@ def adjusted_table(rows: Sequence[AdjustedRow]) -> str:
 
 
 def _share(row: AdjustedRow) -> float:
-    """Of whole paths, so that a row read back from the file is printed alike."""
+    """Round to whole paths, so that a row read back from the file is printed the same way."""
     return round(row.shown * row.paths) / row.paths

@@ -1,9 +1,9 @@
-"""Certificates whose gain is shown at one error and whose floors are held at a laxer one.
+"""Certificates whose gain is shown at one error and whose floors are checked at a laxer one.
 
-Seven components of equal weight with independent normal noise; looked at after each block from the
-third on. Broken: one component loses as much as its floor allows, where the error of "not worse
-than that" is largest; or half as much again. Sound: components that the finalist leaves as they
-were, or makes faster, so that its score gains as said.
+Seven components of equal weight have independent normal noise, with a look after each block from
+the third on. Broken: one component loses as much as its floor allows, where the error of "not worse
+than that" is largest, or half as much again. Sound: the finalist leaves components unchanged or
+makes them faster, with the stated gain in score.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tuner.judge.thresholds import threshold
 COMPONENTS: Final = 7
 FLOORS: Final = (0.05, 0.25)
 DEVIATIONS: Final = (0.05, 0.1, 0.2, 0.3)
-"""Of a component's difference."""
+"""Standard deviations of a component's difference."""
 
 HORIZONS: Final = (12, 20, 30)
 FLOOR_ALPHAS: Final = (0.025, 0.1, 0.2)
@@ -33,8 +33,9 @@ _BATCH: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What is true of a finalist: mean log time ratios of its components but the first, which loses
-    `lost` times what the floor allows, or nothing that matters where that is None.
+    """The truth about a finalist: mean log time ratios of all its components but the first.
+
+    The first loses `loss` times what the floor allows; if that is None, it equals the last.
     """
 
     name: str
@@ -43,11 +44,11 @@ class Truth:
 
     @property
     def breaks_floor(self) -> bool:
-        """Whether it must not be recommended."""
+        """Whether the finalist must not be recommended."""
         return self.loss is not None
 
     def means(self, floor: float) -> Floats:
-        """Shape (components,)."""
+        """Return mean log time ratios, shape (components,)."""
         first = self.rest[-1] if self.loss is None else self.loss * margin(floor)
         return np.array([first, *self.rest])
 
@@ -63,8 +64,10 @@ TRUTHS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FloorRow:
-    """How often a finalist is recommended. error_se: of `recommended`. limit: what is promised of a
-    broken floor, NaN for sound ones; kept: whether recommended <= limit + 3 standard errors.
+    """How often a finalist is recommended.
+
+    error_se: standard error of `recommended`. limit: the promise for a broken floor, NaN for sound
+    ones; kept: whether recommended <= limit + 3 standard errors.
     """
 
     truth: str
@@ -81,7 +84,7 @@ class FloorRow:
 
 
 def floor_rows(paths: int) -> Iterator[FloorRow]:
-    """Each truth, floor, deviation, horizon and error of the floors."""
+    """Yield a row for each truth, floor, deviation, horizon and error of the floors."""
     for number, truth in enumerate(TRUTHS):
         for floor in FLOORS:
             for place, sd in enumerate(DEVIATIONS):
@@ -90,16 +93,16 @@ def floor_rows(paths: int) -> Iterator[FloorRow]:
 
 
 def recommended(d: Floats, floor: float, blocks: int, floor_alpha: float) -> tuple[Flags, Flags]:
-    """Whether the gain is ever shown, and ever at a look that shows all floors too, by path.
+    """Whether the gain is ever shown, and ever at a look that also shows all floors to hold.
 
-    d: (paths, blocks, components).
+    d: (paths, blocks, components); both results: (paths,).
     """
     (gain, floors), level = _evidence(d, floor), threshold(ALPHA_CERTIFY, blocks)
     return _decisions(gain, floors, blocks, level, threshold(floor_alpha, blocks))
 
 
 def _evidence(d: Floats, floor: float) -> tuple[Floats, Floats]:
-    """E-values by look of the gain and of the weakest floor, (paths, blocks)."""
+    """Return the e-values of the gain and of the weakest floor by look, (paths, blocks)."""
     gain = e_values(-d.mean(axis=-1))
     floors = e_values(margin(floor) - np.moveaxis(d, -1, 1)).min(axis=1)
     return gain, floors
@@ -146,7 +149,7 @@ def _rows(
 
 
 def floor_table(rows: Sequence[FloorRow], blocks: int, floor: float) -> str:
-    """Errors of the floors down, truths and deviations across, in Markdown."""
+    """Return a Markdown table of truths and errors of the floors by deviations."""
     heads = ["truth", "floors held at", *(f"sd {sd:g}" for sd in DEVIATIONS)]
     lines = [heads, ["---"] * len(heads)]
     for truth in TRUTHS:

@@ -1,17 +1,19 @@
-"""Whether the guards speak up in the campaigns that go wrong.
+"""Whether the guards warn in campaigns that come to a wrong answer.
 
-Owns a simulated campaign in which no configuration differs from the baseline, or all are exactly
-delta faster, and the count of the campaigns in which a rule is wrong and a guard has warned.
+Simulates campaigns in which no configuration differs from the baseline, or all are exactly delta
+faster, and counts those in which a rule is wrong and a guard has warned.
 
-A campaign: a pilot, the baseline against a twin of its own configuration; races of CANDIDATES fresh
-candidates, each in up to RACE_BLOCKS blocks with the baseline and dropped as soon as it is found
-futile; then up to CERTIFY_BLOCKS fresh blocks of one finalist and the baseline. One path of noise
-goes through all of it. The guards look at the same campaign with each pilot of PILOTS.
+A campaign consists of a pilot (the baseline against a twin with the same configuration); races of
+CANDIDATES new candidates, each measured in up to RACE_BLOCKS blocks with the baseline and dropped
+as soon as it is shown to be futile; then up to CERTIFY_BLOCKS fresh blocks of one finalist and the
+baseline. A single noise path runs through all of it. The guards examine the same campaign with each
+of the PILOTS.
 
-Where guards matter: the campaigns that come to a wrong answer, a certificate without a gain or a
-candidate dropped although it is delta faster. A campaign that ends right loses nothing by silence.
-They count as caught where, on what was measured until then (certificate) or by the end of the
-search (dropped candidate), any guard warns or refuses. The pilot's own warnings do not count.
+Guards matter in campaigns with a wrong answer: a certificate without a gain, or a candidate dropped
+although it is delta faster. In a campaign with a right answer nothing is lost if they are silent.
+A mistake counts as caught if any guard warns or refuses, given the measurements up to that point
+(certificate) or up to the end of the search (dropped candidate). The pilot's own warnings do not
+count.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ PILOT_BLOCKS: Final = 20
 FEWEST_PILOT_BLOCKS: Final = 8
 
 PILOTS: Final = ("none", "as run", "20 blocks")
-"""No pilot; one that ends once it finds the baseline equal to itself, as in a campaign; and one
-that goes on to its last block.
+"""No pilot; one that ends once it finds the baseline equal to its twin, as in a campaign; and one
+that always runs all its blocks.
 """
 
 _DELTA: Final = 0.02
@@ -59,13 +61,13 @@ _ASKS_ROBUST: Final = (GuardKind.SKEWNESS, GuardKind.DEPENDENCE, GuardKind.DISAG
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """Counts of one mistake under one noise.
+    """Counts for one kind of mistake under one kind of noise.
 
-    chances: how often it could be made; mistakes: how often it was, promised at most `promised` of
-    the chances. wrong: share of the campaigns with one. seen: such campaigns that the guards looked
-    at; warned: those with a warning; left: those in which the mistake stands when the guards'
-    advice is taken. quiet: campaigns without one that the guards looked at; noisy: those with a
-    warning.
+    chances: opportunities for the mistake; mistakes: how often it was made, promised to be at most
+    the share `promised` of the chances. wrong: share of the campaigns with a mistake. seen: such
+    campaigns that the guards examined; warned: those of them with a warning; left: those in which
+    the mistake remains when the guards' advice is followed. quiet: campaigns without a mistake that
+    the guards examined; noisy: those of them with a warning.
     """
 
     promised: float
@@ -80,31 +82,31 @@ class Detection:
 
     @property
     def matters(self) -> bool:
-        """Whether the promise is broken: the mistake is too frequent by 3 standard errors."""
+        """Whether the promise is broken, that is by more than 3 standard errors."""
         error = math.sqrt(self.promised * (1.0 - self.promised) / self.chances)
         return self.mistakes / self.chances > self.promised + 3.0 * error
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How many campaigns with and without a mistake the guards look at, at most."""
+    """The maximum numbers of campaigns with and without a mistake that the guards examine."""
 
     wrong: int
     quiet: int
 
     def at(self, wrong: Flags) -> tuple[list[int], list[int]]:
-        """The first campaigns of either kind. wrong: (campaigns,)."""
+        """Return the first campaigns of either kind. wrong: shape (campaigns,)."""
         with_one, without = (np.flatnonzero(kind).tolist() for kind in (wrong, ~wrong))
         return with_one[: self.wrong], without[: self.quiet]
 
 
 @dataclass(frozen=True, slots=True)
 class Campaigns:
-    """What was measured: differences, NaN after the end of a candidate; and who was dropped.
+    """Measured differences (NaN once a candidate has ended), and which candidates were dropped.
 
-    pilot: (campaigns, blocks), to its last block; pilot_ends: blocks until a campaign's would end.
-    search: (campaigns, candidates, blocks); dropped: (campaigns, candidates). fresh: log times,
-    (campaigns, blocks, 2).
+    pilot: (campaigns, blocks), to its last block; pilot_ends: the number of blocks after which a
+    campaign's pilot would end. search: (campaigns, candidates, blocks); dropped: (campaigns,
+    candidates). fresh: log times, (campaigns, blocks, 2).
     """
 
     pilot: Floats
@@ -114,7 +116,7 @@ class Campaigns:
     fresh: Floats
 
     def before(self, campaign: int, pilot: str) -> Floats:
-        """All series until certification, shape (1 + candidates, blocks), the pilot's first."""
+        """Return all series before certification, shape (1 + candidates, blocks), pilot first."""
         search = self.search[campaign]
         blocks = {"none": 0, "as run": int(self.pilot_ends[campaign])}.get(pilot, PILOT_BLOCKS)
         series = np.full((1 + len(search), PILOT_BLOCKS + search.shape[1]), np.nan)
@@ -126,7 +128,7 @@ class Campaigns:
 def campaigns_of(
     noise: Noise, rng: np.random.Generator, campaigns: int, races: int, gain: float
 ) -> Campaigns:
-    """Campaigns in which every candidate's true log time is `gain` below the baseline's."""
+    """Simulate campaigns in which all true log times are `gain` below the baseline's."""
     stages = [Stage(PILOT_BLOCKS, 2, twin=True)]
     stages += [Stage(RACE_BLOCKS, 1 + CANDIDATES)] * races
     pilot, *log_s, fresh = noise.through(rng, campaigns, [*stages, Stage(CERTIFY_BLOCKS, 2)])
@@ -150,10 +152,10 @@ def campaigns_of(
 
 
 def pilot_ends(d: Floats) -> NDArray[np.int64]:
-    """Blocks after which `tuner.judge.pilot` finds twins equal, all where it does not.
+    """Return the number of blocks after which `tuner.judge.pilot` finds twins equal; else all.
 
-    d: (campaigns, blocks). Not before FEWEST_PILOT_BLOCKS. Equal: within delta, or within what the
-    campaign can certify or the pilot can tell at this noise, if that is more.
+    d: (campaigns, blocks). Never fewer than FEWEST_PILOT_BLOCKS. Equal means within delta, or
+    within what the campaign can certify or the pilot can resolve at this noise if that is more.
     """
     most = d.shape[1]
     sight = max(
@@ -173,7 +175,7 @@ def pilot_ends(d: Floats) -> NDArray[np.int64]:
 def false_certificates(
     noise: Noise, rng: np.random.Generator, campaigns: int, races: int, look: Look
 ) -> Mapping[str, Detection]:
-    """Certificates given although nothing differs, by pilot."""
+    """Count certificates issued although nothing differs, by pilot."""
     of = campaigns_of(noise, rng, campaigns, races, 0.0)
     paths = Paths(of.fresh)
     certificates, robust = (rule(paths, CERTIFY_BLOCKS) for rule in (certified, confirmed))
@@ -205,7 +207,7 @@ def false_certificates(
 def wrong_drops(
     noise: Noise, rng: np.random.Generator, campaigns: int, races: int, look: Look
 ) -> Mapping[str, Detection]:
-    """Candidates dropped although they are delta faster, by pilot."""
+    """Count candidates dropped although they are delta faster, by pilot."""
     of = campaigns_of(noise, rng, campaigns, races, margin(_DELTA))
     wrong: Flags = np.logical_or.reduce(of.dropped, axis=1)
     sample, quiet = look.at(wrong)
@@ -236,9 +238,9 @@ MISTAKES: Final[Mapping[str, Mistake]] = {
 
 
 def _warnings(before: Floats, fresh: Floats | None = None) -> list[Guard]:
-    """The guards that warn, given pilot and search and the finalist's fresh differences so far.
+    """Return the guards that warn, given pilot, search and the finalist's fresh differences so far.
 
-    They look at what `tuner.judge.monitors.watch` lets them see: the pilot's series is the first.
+    They examine the same data as in `tuner.judge.monitors.watch`; the first series is the pilot's.
     """
     series = before if fresh is None else _together(before, fresh)
     guards = [skewness(series[1:]), dependence(series), trend(series)]
@@ -249,7 +251,7 @@ def _warnings(before: Floats, fresh: Floats | None = None) -> list[Guard]:
 
 
 def _stands(before: Floats, fresh: Floats, certificates: Flags, robust: Flags) -> bool:
-    """Whether a look certifies on the terms that the guards leave: those of a campaign."""
+    """Whether any look still certifies under the conditions that guards impose in campaigns."""
     for look in np.flatnonzero(certificates):
         warnings = _warnings(before, fresh[: MIN_PAIRS + int(look)])
         is_refused = any(guard.alarm is Alarm.REFUSE for guard in warnings)
@@ -260,7 +262,7 @@ def _stands(before: Floats, fresh: Floats, certificates: Flags, robust: Flags) -
 
 
 def _together(before: Floats, fresh: Floats) -> Floats:
-    """The fresh differences as one more series, on blocks of its own."""
+    """Append the fresh differences as another series, on separate blocks."""
     series = np.full((len(before) + 1, before.shape[1] + fresh.size), np.nan)
     series[:-1, : before.shape[1]] = before
     series[-1, before.shape[1] :] = fresh

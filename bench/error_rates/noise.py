@@ -1,8 +1,8 @@
-"""Kinds of noise: run times of configurations that all perform alike, as random paths.
+"""Kinds of noise: run times of equally fast configurations, as random paths.
 
-Owns the table NOISES. A path is one campaign's noise through stages of blocks; in each stage it
-gives log times (s), shape (paths, blocks, arms). Arm 0 is the baseline, and each block runs its
-arms once in fresh random order. No arm is faster than another in the mean of its log time.
+Defines the table NOISES. A path is one campaign's noise through stages of blocks; for each stage it
+has log times (s), shape (paths, blocks, arms). Arm 0 is the baseline, and each block runs its arms
+once in fresh random order. All arms have the same mean log time.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from tuner.judge.evalue import Floats
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Blocks of the same arms. twin: whether arm 1 is the baseline's configuration too, so that it
-    is as noisy as the baseline, not as a candidate.
+    """Blocks of the same arms.
+
+    twin: whether arm 1 also has the baseline's configuration, and hence its noise rather than a
+    candidate's.
     """
 
     blocks: int
@@ -31,7 +33,7 @@ class Stage:
 Draw = Callable[[np.random.Generator, int, Sequence[Stage]], list[Floats]]
 
 SD: Final = 0.014
-"""Standard deviation of a log time by default; that of a difference is 2.0%."""
+"""Default standard deviation of a log time; that of a difference is 2.0%."""
 
 _HEAVY: Final = 0.05
 _SPIKE_SHARE: Final = 0.05
@@ -45,8 +47,8 @@ _SKEW_SCALE: Final = 0.02
 class Noise:
     """One kind of noise. promised: whether the tests promise their error rates under it.
 
-    through: one path after another stage of a campaign; what has a memory keeps it from stage to
-    stage, a candidate being new in each.
+    through: draws paths through the stages of a campaign. Noise with memory carries it over from
+    stage to stage; candidates are new in each stage.
     """
 
     name: str
@@ -55,7 +57,7 @@ class Noise:
     through: Draw
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
-        """Paths of a single stage, by shape (paths, blocks, arms)."""
+        """Draw paths of a single stage, of shape (paths, blocks, arms)."""
         return self.through(rng, shape[0], [Stage(shape[1], shape[2])])[0]
 
 
@@ -63,7 +65,7 @@ _Run = Callable[[np.random.Generator, tuple[int, int, int]], Floats]
 
 
 def _alike(runs: _Run) -> Draw:
-    """Runs that remember nothing and are the same for all arms."""
+    """Noise without memory that is the same for all arms."""
     return lambda rng, paths, stages: [runs(rng, (paths, s.blocks, s.arms)) for s in stages]
 
 
@@ -86,7 +88,7 @@ def _spikes(rng: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
 def _in_random_order(
     rng: np.random.Generator, in_time: Floats, stages: Sequence[Stage]
 ) -> list[Floats]:
-    """Give each block's runs, in the order they were made, to its arms by lot."""
+    """Assign each block's runs, given in chronological order, to its arms at random."""
     stages_in_order, start = [], 0
     for stage in stages:
         end = start + stage.blocks * stage.arms
@@ -103,7 +105,7 @@ def _runs(paths: int, stages: Sequence[Stage]) -> tuple[int, int]:
 def _follow(series: Floats, rho: float, before: Floats) -> None:
     """Turn independent values of deviation SD into AR(1) series along the last axis, in place.
 
-    before: the value before the first, NaN where the series begins here.
+    before: the value preceding the first, NaN if the series starts here.
     """
     fresh = math.sqrt(1.0 - rho**2)
     first = rho * before + fresh * series[..., 0]
@@ -129,7 +131,7 @@ def _walk(rng: np.random.Generator, paths: int, stages: Sequence[Stage]) -> list
 
 
 def _tail(*, of_baseline: bool) -> Draw:
-    """Slow runs of the baseline's configuration alone, or of all others."""
+    """A tail of slow runs, of either the baseline's configuration only or all others."""
 
     def through(rng: np.random.Generator, paths: int, stages: Sequence[Stage]) -> list[Floats]:
         series = []
@@ -145,7 +147,7 @@ def _tail(*, of_baseline: bool) -> Draw:
 
 
 def _arm_states(rho: float) -> Draw:
-    """Each arm follows itself; the baseline, which is in every stage, through all of them."""
+    """Each arm is autocorrelated; the baseline, which is in every stage, across stages too."""
 
     def through(rng: np.random.Generator, paths: int, stages: Sequence[Stage]) -> list[Floats]:
         series, baseline = [], np.full(paths, np.nan)

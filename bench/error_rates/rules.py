@@ -1,10 +1,10 @@
-"""The rules that are compared: at which looks each of them shows a difference.
+"""The rules being compared: at which looks each of them shows a difference.
 
-Owns the table RULES and, vectorised over paths, the judge's own tests beside three others in use:
-a t-test looked at after every block, the classic ministat, and Optuna's WilcoxonPruner.
+Defines the table RULES, with the judge's own tests, vectorised over paths, and three others in
+common use: a t-test evaluated after every block, the classic ministat, and Optuna's WilcoxonPruner.
 
-Under a null at the boundary of a margin (a candidate exactly delta faster, for pruning) the margin
-cancels, so that one set of paths without a difference serves every rule.
+Under a null hypothesis at the boundary of a margin (for pruning, a candidate exactly delta faster)
+the margin cancels, so that one set of paths without a difference serves every rule.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CLASSIC: Final = 95.0
 
 
 class Paths:
-    """Log times of two arms, shape (paths, blocks, 2), baseline first, and what rules need."""
+    """Log times of two arms, shape (paths, blocks, 2), baseline first, and quantities of them."""
 
     def __init__(self, log_s: Floats) -> None:
         self.log_s = log_s
@@ -81,10 +81,10 @@ Looks = Callable[[Paths, int], Flags]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule, the error it is used at, and whether it is one of the project's own.
+    """A rule, its nominal error, and whether it is one of the project's own.
 
-    looks: for each path and each look up to a horizon, whether the rule shows a difference then,
-    shape (paths, looks).
+    looks: whether the rule shows a difference, for each path and each look up to a horizon; shape
+    (paths, looks).
     """
 
     name: str
@@ -106,12 +106,12 @@ def _promoted(paths: Paths, horizon: int) -> Flags:
 
 
 def certified(paths: Paths, horizon: int) -> Flags:
-    """For each look from block 3 to the horizon, whether the t-type test shows a gain."""
+    """Whether the t-type test shows a gain, for each look from block 3 to the horizon."""
     return _looked_at(paths.e_faster, horizon) >= threshold(ALPHA_CERTIFY, horizon)
 
 
 def confirmed(paths: Paths, horizon: int) -> Flags:
-    """For each of the same looks, whether the sign-flip bet shows that gain too."""
+    """Whether the sign-flip bet shows that gain too, for each of the same looks."""
     robust = _looked_at(paths.flips_faster, horizon) >= 1.0 / ALPHA_CERTIFY
     return certified(paths, horizon) & robust
 
@@ -125,7 +125,10 @@ def _worse_ville(paths: Paths, horizon: int) -> Flags:
 
 
 def _running_variance(x: Floats) -> tuple[Floats, Floats]:
-    """Mean and sample variance of the first 1, 2, ... values along axis 1; variance 0 for one."""
+    """Return mean and sample variance of the first 1, 2, ... values along axis 1.
+
+    The variance of a single value is 0.
+    """
     n = np.arange(1, x.shape[1] + 1)
     mean = np.cumsum(x, axis=1) / n
     step = x[:, 1:] - mean[:, :-1]
@@ -142,7 +145,7 @@ def _paired_t(paths: Paths, horizon: int) -> Flags:
 
 
 def _ministat(paths: Paths, horizon: int) -> Flags:
-    """For each look, whether ministat proves a difference in either direction."""
+    """Whether ministat proves a difference in either direction, for each look."""
     base_mean, base_variance = _running_variance(paths.seconds[:, :horizon, 0])
     mean, variance = _running_variance(paths.seconds[:, :horizon, 1])
     n = np.arange(1, horizon + 1)
@@ -157,7 +160,7 @@ def _ministat_once(paths: Paths, horizon: int) -> Flags:
 
 @lru_cache(maxsize=128)
 def wilcoxon_level(n: int, p: float) -> int:
-    """The smallest w with P(W+ >= w) < p for n fair signs, exactly."""
+    """Return the smallest w with P(W+ >= w) < p for n fair signs, exactly."""
     ways = np.ones(1)
     for rank in range(1, n + 1):
         longer = np.zeros(ways.size + rank)
@@ -169,10 +172,10 @@ def wilcoxon_level(n: int, p: float) -> int:
 
 
 def wilcoxon_pruned(paths: Paths, horizon: int) -> Flags:
-    """Optuna's rule after each block, the baseline being the best trial, complete to the horizon.
+    """Apply Optuna's rule after each block; the best trial is the baseline, with all its steps.
 
-    Pruned where the exact signed-rank test has p < .1 for "slower", unless the trial's mean so far
-    is no worse than the best trial's over all its steps. Steps are looked at from the second.
+    A trial is pruned if the exact signed-rank test has p < .1 for "slower", unless its mean so far
+    is no worse than the best trial's mean over all steps. Looks begin with the second step.
     """
     n = np.arange(1, horizon + 1)
     level = np.array([wilcoxon_level(int(k), _WILCOXON_P) for k in n])
@@ -198,7 +201,7 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def errors(log_s: Floats, horizons: tuple[int, ...]) -> Mapping[tuple[str, int], int]:
-    """How many paths each rule gets wrong, by name and horizon; log_s: (paths, blocks, 2)."""
+    """Count the paths that each rule gets wrong, by name and horizon; log_s: (paths, blocks, 2)."""
     paths = Paths(log_s)
     return {
         (rule.name, horizon): int(rule.looks(paths, horizon).any(axis=1).sum())

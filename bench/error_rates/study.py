@@ -1,6 +1,6 @@
-"""The rows of the study and what becomes of them: two CSV files, a plot and the tables to read.
+"""The rows of the study and their output: CSV files, a plot and Markdown tables.
 
-Owns sizes, seeds and forms. The same sizes give the same figures.
+Defines sizes, seeds and formats. The same sizes give the same figures.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from bench.error_rates.noise import NOISES, Noise
 from bench.error_rates.rules import RULES, errors
 
 HORIZONS: Final = (10, 20, 50)
-"""Blocks that are looked at, one after another: a race's, a certification's, and many."""
+"""Numbers of blocks with a look after each: those of a race, of a certification, and many."""
 
 RACES: Final = (4, 12)
-"""Races of a short and of a long campaign."""
+"""Numbers of races in a short and in a long campaign."""
 
 _SEED: Final = 1
 _BATCH: Final = 10_000
@@ -33,10 +33,11 @@ _BATCH: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """How often a rule showed, within `blocks` looks, what is not there.
+    """How often a rule showed a nonexistent difference within `blocks` looks.
 
-    promised: whether the project promises `nominal` for this rule under this noise. error_se: of
-    the simulation, at the nominal error. kept: whether error <= nominal + 3 error_se.
+    promised: whether the project promises `nominal` for this rule under this noise. error_se:
+    standard error of the simulation at the nominal error. kept: whether error <= nominal + 3
+    error_se.
     """
 
     noise: str
@@ -53,9 +54,9 @@ class ErrorRow:
 
 @dataclass(frozen=True, slots=True)
 class GuardRow:
-    """How campaigns with a mistake fare with the guards; counts as in `guards.Detection`.
+    """How the guards treat campaigns with a mistake; counts as in `guards.Detection`.
 
-    pilot: one of `guards.PILOTS`; with each the same campaigns.
+    pilot: one of `guards.PILOTS`; the campaigns are the same for each.
     """
 
     noise: str
@@ -73,7 +74,7 @@ class GuardRow:
 
 
 def error_rows(paths: int) -> list[ErrorRow]:
-    """Each noise, rule and horizon, on `paths` paths a noise."""
+    """Return a row for each noise, rule and horizon, from `paths` paths per noise."""
     return [row for number in range(len(NOISES)) for row in _error_rows(number, paths)]
 
 
@@ -107,7 +108,7 @@ def _error_rows(number: int, paths: int) -> list[ErrorRow]:
 
 
 def guard_rows(campaigns: int, look: Look) -> list[GuardRow]:
-    """Each noise, mistake, length of campaign and pilot."""
+    """Return a row for each noise, mistake, campaign length and pilot."""
     return [
         row
         for number, noise in enumerate(NOISES)
@@ -144,7 +145,7 @@ def write_csv(
     rows: Sequence[ErrorRow] | Sequence[GuardRow] | Sequence[AdjustedRow] | Sequence[FloorRow],
     path: Path,
 ) -> None:
-    """One line a row, floats with four digits."""
+    """Write one line per row, floats with four digits."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(field.name for field in fields(rows[0]))
@@ -153,7 +154,7 @@ def write_csv(
 
 
 def error_table(rows: Sequence[ErrorRow], blocks: int) -> str:
-    """Noises down, rules across, in Markdown; bold where a promise is not kept."""
+    """Return a Markdown table of noises by rules; bold where a promise is not kept."""
     names = [rule.name for rule in RULES]
     nominal = [f"{_share(rule.nominal)}" for rule in RULES]
     lines = [_line(["noise", *names]), _line(["---"] * (len(names) + 1))]
@@ -171,9 +172,9 @@ def _cell(row: ErrorRow) -> str:
 
 
 def guard_table(rows: Sequence[GuardRow]) -> str:
-    """The rows in which a promise is broken, and sound ones to compare with, in Markdown.
+    """Return a Markdown table of the rows with a broken promise, and sound ones for comparison.
 
-    Shares by pilot, in the order of PILOTS.
+    Shares are listed by pilot, in the order of PILOTS.
     """
     heads = ["noise", "mistake", "candidates", "rate (promised)", "caught", "rate left"]
     heads.append("warned without a mistake")
@@ -201,11 +202,11 @@ def _share(value: float) -> str:
 
 
 def plot(rows: Sequence[ErrorRow], path: Path) -> None:
-    """Error of each rule over its nominal error, a panel a noise; needs matplotlib."""
+    """Plot each rule's error over its nominal error, one panel per noise; needs matplotlib."""
     import matplotlib
 
     matplotlib.use("Agg")
-    # The same file from the same figures; text as text keeps it small.
+    # Makes the file reproducible; keeping text as text makes it small.
     matplotlib.rcParams |= {"svg.hashsalt": "error rates", "svg.fonttype": "none"}
     from matplotlib import pyplot
 

@@ -1,1 +1,1 @@
-"""Whether a recommendation has what matters and nothing else, where the truth is known."""
+"""Whether recommendations change what matters and nothing else, where the truth is known."""

@@ -1,7 +1,7 @@
 """Runs the study: ``python -m bench.minimal [CAMPAIGNS] [NOISE,...] [HOURS]``; see README.md.
 
-Writes ``results.csv`` beside this file and the table of ``README.md``; the same code gives the same
-figures every time.
+Writes ``results.csv`` next to this file and the table of ``README.md``; the same code gives the
+same figures every time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MARK = "<!-- results: written by the study -->"
 
 
 def main(campaigns: int, noises: list[float], hours: float) -> None:
-    """Run that many campaigns for each noise, and write what came of them."""
+    """Run that many campaigns for each noise, and write the results."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     rows: list[Row] = []
     with ProcessPoolExecutor(2, get_context("spawn")) as workers:

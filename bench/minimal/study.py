@@ -1,7 +1,7 @@
-"""Campaigns on drawn surfaces, and whether what each recommends has what matters and nothing else.
+"""Campaigns on random surfaces, and whether each recommends what matters and nothing else.
 
-Owns the count of right and wrong answers. The loop, the store and the judge are those of every
-campaign; only the times are drawn, and the hours are virtual.
+Counts right and wrong answers. The loop, the store and the judge are those of every campaign; only
+the times are random, and the hours are virtual.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from tuner.records.differences import differences
 from tuner.simulate.campaign import Settings, run_campaign
 from tuner.simulate.surface import Surface
 
-#: A change of the true score that is none.
+#: Changes of the true score below this are rounding errors.
 _NOTHING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One campaign. ``noise``: of a component's log time; ``hours``: its budget.
+    """One campaign. ``noise``: sd of a component's log time; ``hours``: its budget.
 
-    ``active``: parameters with an effect, all above delta; ``missed``: of these, the ones that the
-    recommendation leaves where they gain nothing; ``inert``: settings of it that change nothing;
-    ``settings``: all that it changes. ``regret``: in log score; ``false``: see ``Result``.
+    ``active``: number of parameters with an effect, all above delta; ``missed``: those of them that
+    gain nothing in the recommendation; ``inert``: its settings that change nothing; ``settings``:
+    all its settings. ``regret``: in log score; ``false``: see ``Result``. ``names``: the missed
+    parameters with "-", the inert ones with "+".
     """
 
     noise: float
@@ -46,7 +47,7 @@ class Row:
 
     @property
     def minimal(self) -> bool:
-        """Whether it has everything that matters and nothing else."""
+        """Whether the recommendation has everything that matters and nothing else."""
         return self.recommended and self.missed == 0 and self.inert == 0
 
 
@@ -75,8 +76,9 @@ def campaign(seed: int, noise: float, hours: float) -> Row:
 
 
 def _effect(surface: Surface, configuration: Configuration, name: str) -> float:
-    """What a setting of a configuration truly gains, in log score; infinite where the others are
-    not valid without it.
+    """Return the true gain of one setting of a configuration, in log score.
+
+    It is infinite if the other settings are invalid without it.
     """
     values = configuration.as_dict()
     before = surface.baseline.as_dict()
@@ -90,7 +92,7 @@ def _effect(surface: Surface, configuration: Configuration, name: str) -> float:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A line for each noise."""
+    """Return a Markdown table with a line for each noise."""
     titles: tuple[str, ...] = (
         "component noise",
         "hours",
@@ -123,7 +125,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """One line a campaign."""
+    """Write one line per campaign."""
     with path.open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(field.name for field in fields(Row))

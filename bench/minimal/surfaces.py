@@ -1,8 +1,8 @@
-"""Surfaces drawn at random: the search spaces of a real fileserver and its client, in which one to
-five parameters do something.
+"""Random surfaces over the search spaces of a real fileserver and client, with one to five active
+parameters.
 
-Every effect stands for itself and begins somewhere in the middle of its parameter's range, so the
-best configuration is known without a search: all of them where they gain.
+Effects are independent and begin somewhere in the middle of their parameter's range, so the best
+configuration is known without a search: every active parameter where its effect begins.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tuner.services.simulated import Effect
 from tuner.simulate.surface import Surface, load_surface
 
 MOST_ACTIVE: Final = 5
-#: What can be set without another parameter, and is near the low end of its range by default.
+#: Parameters that can be set independently and are near the low end of their range by default.
 _PARAMETERS: Final = (
     "fileserver.threads",
     "fileserver.dir_buffers",
@@ -31,7 +31,7 @@ _PARAMETERS: Final = (
     "cache_manager.blocks",
     "cache_manager.stat",
 )
-#: The gain of one parameter, in log score: well above delta, to a tenth.
+#: Range of the gain of one parameter, in log score: from well above delta to a tenth.
 _LEAST, _MOST = 0.03, 0.10
 #: The largest effect on one component, in log time.
 _LARGEST: Final = 0.4
@@ -42,7 +42,7 @@ _LIKE: Final = "sparse-three"
 
 
 def draw_surface(seed: int) -> tuple[Surface, dict[str, float]]:
-    """The surface of a seed, and the gain of each active parameter by name, in log score."""
+    """Return the surface of a seed, and the gain of each active parameter in log score, by name."""
     chance, like = random.Random(seed), load_surface(_LIKE)
     gains, best, effects = {}, {}, []
     for name in chance.sample(_PARAMETERS, chance.randint(1, MOST_ACTIVE)):
@@ -59,7 +59,7 @@ def draw_surface(seed: int) -> tuple[Surface, dict[str, float]]:
 
 
 def _changes(like: Surface, gain: float, chance: random.Random) -> dict[str, float]:
-    """The relative changes of some components that make this gain of the score."""
+    """Draw relative changes of some components that add up to this gain in score."""
     weights = dict(zip(like.components, like.workload.weights, strict=True))
     timed = chance.sample(like.components, len(like.components))
     count = chance.randint(1, 4)
@@ -70,7 +70,7 @@ def _changes(like: Surface, gain: float, chance: random.Random) -> dict[str, flo
 
 
 def _along(parameter: Parameter, share: float) -> int:
-    """The value at a share of a parameter's scale."""
+    """Return the value at a fraction of a parameter's scale."""
     low, high = parameter.low, parameter.high
     if parameter.kind is Kind.INT:
         return round(low + (high - low) * share)

@@ -1,1 +1,1 @@
-"""What the measures against noise bring in real campaigns, and whether robust times would help."""
+"""The effect of noise reduction in real campaigns, and whether robust times would help."""

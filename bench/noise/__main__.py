@@ -1,7 +1,7 @@
-"""What the measures against noise brought: ``python -m bench.noise STATE_DIRECTORY...``.
+"""Evaluates the measures against noise: ``python -m bench.noise STATE_DIRECTORY...``.
 
-Reads copies of the databases in these directories, as ``fstune --state-dir`` or ``bench.real_cell``
-leave them, and writes ``results.csv`` and ``robust.csv`` beside this file.
+Reads copies of the databases in these directories, as left by ``fstune --state-dir`` or
+``bench.real_cell``, and writes ``results.csv`` and ``robust.csv`` next to this file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The noise of stored campaigns, with one measure after the other."""
+"""The noise of stored campaigns as measures against it are added one by one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DATABASE = "fstune.sqlite3"
 
 @dataclass(frozen=True)
 class Noise:
-    """One campaign's. ``seed``: of it."""
+    """The noise of one campaign, with the campaign's seed."""
 
     campaign: str
     seed: int
@@ -29,7 +29,7 @@ class Noise:
 
 @contextmanager
 def copied(directory: Path) -> Iterator[Store]:
-    """A copy of the database of a state directory: the campaigns in it may go on meanwhile."""
+    """Open a copy of a state directory's database, as its campaigns may still be running."""
     with tempfile.TemporaryDirectory(prefix="fstune-noise-") as place:
         for file in directory.glob(f"{_DATABASE}*"):
             shutil.copy(file, place)
@@ -38,7 +38,7 @@ def copied(directory: Path) -> Iterator[Store]:
 
 
 def levels(store: Store) -> list[Noise]:
-    """The noise of every campaign that repeated enough to tell, in the order of their names."""
+    """Return the noise of every campaign with enough repetitions to estimate it, by name."""
     noises = []
     for campaign in sorted(store.campaigns(), key=lambda each: each.name):
         report = campaign_noise(store, campaign.id, stored_rules(campaign))
@@ -48,7 +48,7 @@ def levels(store: Store) -> list[Noise]:
 
 
 def write_levels(noises: list[Noise], file: Path) -> None:
-    """A row for each campaign and measure."""
+    """Write a row for each campaign and measure."""
     with file.open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(

@@ -1,5 +1,7 @@
-"""Would another time of a component be less noisy than the time it took? From what is stored of
-every component: its time, its operations, and the median, 95th percentile and largest latency.
+"""Whether other statistics of a component would be less noisy than its total time.
+
+Uses the data stored for every component: its time and number of operations, and the median, 95th
+percentile and maximum of its latencies.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from tuner.model import BASELINE, ComponentResult, Measurement
 from tuner.states import BlockState
 from tuner.store import Store
 
-#: Fewest operations of a component in every run: percentiles of fewer are single operations.
+#: Minimum operations of a component in every run: percentiles of fewer are single operations.
 _MOST_FEW = 200
-#: Fewest trials for a rank correlation, and blocks for a standard deviation.
+#: Minimum trials for a rank correlation, and blocks for a standard deviation.
 _TRIALS, _BLOCKS = 8, 10
 
 
@@ -37,8 +39,9 @@ def _median(of: ComponentResult) -> float:
 
 
 def _winsorised(of: ComponentResult) -> float:
-    """The mean if all below the median were as the median is, all above the 95th percentile as that
-    is, and in between they rose evenly.
+    """Return the mean with latencies clipped to the median and the 95th percentile.
+
+    Between the two, latencies are assumed to rise evenly.
     """
     assert of.p50_s is not None
     assert of.p95_s is not None
@@ -46,7 +49,7 @@ def _winsorised(of: ComponentResult) -> float:
 
 
 def _without_slowest(of: ComponentResult) -> float:
-    """The mean without the slowest operation, as if the others had not waited for it."""
+    """Return the mean without the slowest operation, as if no other had waited for it."""
     assert of.max_s is not None
     return max(of.elapsed_s - of.max_s, 1e-9) / max(of.operations - 1, 1)
 
@@ -61,11 +64,13 @@ TIMES: Mapping[str, Callable[[ComponentResult], float]] = {
 
 @dataclass(frozen=True)
 class Robust:
-    """One component of one campaign by one kind of time. ``variance``: of a difference of two runs
-    in a block, squared log units; ``ratio``: to that of the mean; ``agreement``: rank correlation
-    (Spearman) of the trials' differences to the baseline with those of the mean, None of few
-    trials. ``shown``: of the trial that was measured most, how clearly it differs from the
-    baseline: the mean of its differences over their standard deviation; None of few blocks.
+    """One component of one campaign by one kind of time.
+
+    ``variance``: of a difference between two runs in a block, in squared log units; ``ratio``: to
+    that of the mean; ``agreement``: rank correlation (Spearman) of the trials' differences from the
+    baseline with those of the mean, None if there are few trials. ``shown``: how clearly the trial
+    measured most often differs from the baseline, that is the mean of its differences over their
+    standard deviation; None if there are few blocks.
     """
 
     campaign: str
@@ -78,7 +83,7 @@ class Robust:
 
 
 def robust(store: Store) -> list[Robust]:
-    """Every component with operations enough, of every campaign."""
+    """Evaluate every component with enough operations, for every campaign."""
     rows: list[Robust] = []
     for campaign in sorted(store.campaigns(), key=lambda each: each.name):
         blocks = [b for b in store.blocks(campaign.id) if b.state is BlockState.COMPLETE]
@@ -130,7 +135,7 @@ def _variance(trial: Ints, block: Ints, y: Floats) -> float | None:
 
 
 def _differences(trial: Ints, block: Ints, y: Floats) -> list[list[float]]:
-    """The differences of each trial to the baseline, in order of number."""
+    """Return the differences of each trial from the baseline, in order of trial number."""
     base = {int(b): float(v) for t, b, v in zip(trial, block, y, strict=True) if t == BASELINE}
     by_trial: defaultdict[int, list[float]] = defaultdict(list)
     for t, b, v in zip(trial, block, y, strict=True):
@@ -140,9 +145,10 @@ def _differences(trial: Ints, block: Ints, y: Floats) -> list[list[float]]:
 
 
 def summary(rows: Sequence[Robust]) -> list[tuple[str, str, float, float, float]]:
-    """By component and kind of time, over the campaigns: the geometric mean of the ratios of
-    variances, the mean agreement, and how clearly differences show, root mean square; NaN where no
-    campaign tells.
+    """Summarise the campaigns by component and kind of time.
+
+    Each entry ends with the geometric mean of the variance ratios, the mean agreement, and the root
+    mean square of ``shown``; NaN where no campaign has a value.
     """
     by: defaultdict[tuple[str, str], list[Robust]] = defaultdict(list)
     for each in rows:
@@ -165,7 +171,7 @@ def _mean_of(values: Sequence[float | None]) -> float:
 
 
 def write_robust(rows: Sequence[Robust], file: Path) -> None:
-    """A row for each campaign, component and kind of time."""
+    """Write a row for each campaign, component and kind of time."""
     with file.open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
         names = ("campaign", "component", "time", "variance", "ratio", "agreement", "shown")

@@ -1,1 +1,1 @@
-"""Where fstune's own share of the wall time of stored campaigns goes."""
+"""Breakdown of fstune's own share of the wall time of stored campaigns."""

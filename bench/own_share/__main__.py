@@ -1,7 +1,7 @@
-"""Where fstune's own time goes: ``python -m bench.own_share NAME=STATE_DIRECTORY...``.
+"""Breaks down fstune's own time: ``python -m bench.own_share NAME=STATE_DIRECTORY...``.
 
 Reads copies of the databases in these directories, prints a line for each of their campaigns and
-writes ``results.csv`` beside this file. ``NAME``: what the campaigns were run with.
+writes ``results.csv`` next to this file. ``NAME``: the version that ran the campaigns.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Share:
-    """One campaign run with ``version``: ``own_s`` of ``wall_s`` is fstune's own. ``arm_s``: of
-    that, for each arm, what passes within complete blocks beside restarts and workloads: counters
-    and the store. ``decision_s``: for each complete block, all other: decisions.
+    """One campaign run with ``version``, in which ``own_s`` of ``wall_s`` is fstune's own time.
+
+    ``arm_s``: the part of it per arm that is spent within complete blocks on neither restarts nor
+    workloads, that is on counters and the store. ``decision_s``: the rest, per complete block, that
+    is decisions.
     """
 
     version: str
@@ -37,7 +39,7 @@ class Share:
 
 
 def share_of(version: str, store: Store, campaign: Campaign) -> Share | None:
-    """None for a campaign without a complete block."""
+    """Return the breakdown of a campaign, None if it has no complete block."""
     blocks = [b for b in store.blocks(campaign.id) if b.state is BlockState.COMPLETE]
     arms = [m for block in blocks for m in block.measurements]
     if not arms:

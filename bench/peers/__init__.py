@@ -1,1 +1,1 @@
-"""Other ways to find settings, on the same surfaces and for the same hours on the testbed."""
+"""Other ways to find settings, on the same surfaces and with the same testbed time."""

@@ -1,6 +1,6 @@
 """Runs the race: ``python -m bench.peers``, see README.md.
 
-Writes ``results.csv`` and ``results.svg`` beside this file, and the tables of ``README.md``.
+Writes ``results.csv`` and ``results.svg`` next to this file, and the tables of ``README.md``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _QUICK = {"seeds": 1, "noise": "0.10", "budget": 0.5}
 
 
 def main(arguments: list[str]) -> int:
-    """Run the tasks of the options, and write their results."""
+    """Run the tasks selected by the options, and write their results."""
     options = _parse(arguments)
     peers = _names(options.peers, [peer.name for peer in PEERS], "--peers")
     surfaces = _names(options.surfaces, surface_names(), "--surfaces")
@@ -59,8 +59,8 @@ def main(arguments: list[str]) -> int:
 def _run(
     tasks_left: list[Task], rows: dict[tuple[object, ...], Row], path: Path, jobs: int
 ) -> None:
-    """Run these in processes of their own, and save the results now and then."""
-    # Peers that count on many processors would only get into each other's way.
+    """Run these tasks in separate processes, and save the results from time to time."""
+    # Peers that use many processors would only slow each other down.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     last_save_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""Scikit-optimize's Gaussian process with expected improvement, asked and told."""
+"""Scikit-optimize's Gaussian process with expected improvement, by its ask-and-tell interface."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from skopt.space import Categorical, Integer
 from bench.peers.questions import Question, configuration, questions
 from bench.peers.service import Service
 
-#: Runs of each configuration: its model takes a second or so for each that it has.
+#: Runs of each configuration: the model takes about a second for each configuration it has.
 _REPEATS = 5
 _WORST = 10.0
 _RANDOM_AT_FIRST = 15
 
 
 def gaussian(service: Service) -> None:
-    """One model over all questions, whether or not a configuration depends on each; the default
-    first. A failure counts as the slowest so far, or it would dominate the model.
+    """Fit one model over all questions, whether or not a configuration depends on each.
+
+    The default is measured first. A failure counts as the slowest run so far, as a larger value
+    would dominate the model.
     """
     all_questions = questions(service.surface)
     optimizer = Optimizer(
@@ -34,7 +36,7 @@ def gaussian(service: Service) -> None:
     default = [q.options[0] if q.options else q.low for q in all_questions]
     while True:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of points asked for twice, and of convergence
+            warnings.simplefilter("ignore")  # about repeated points and about convergence
             answers = optimizer.ask() if optimizer.Xi else default
         answers_by_name = {
             q.name: _plain(answer) for q, answer in zip(all_questions, answers, strict=True)
@@ -59,5 +61,5 @@ def _dimension(question: Question) -> Any:
 
 
 def _plain(answer: Any) -> Any:
-    """An answer as Python's own type, not numpy's."""
+    """Convert an answer from numpy's type to Python's own."""
     return answer.item() if hasattr(answer, "item") else answer

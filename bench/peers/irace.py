@@ -1,8 +1,9 @@
-"""irace's rule: races of configurations over blocks, with Friedman's test, drawn ever nearer to the
-survivors of the last race (López-Ibáñez et al. 2016, The irace package, section 2).
+"""irace's rule: races of configurations over blocks, eliminated by Friedman's test.
 
-Differs from the package: survivors are measured again in the next race rather than kept with their
-results, and the budget is counted in runs of the mean cost so far, since this testbed costs time.
+New configurations are drawn ever closer to the survivors of the last race (López-Ibáñez et al.
+2016, The irace package, section 2). Differs from the package: survivors are measured again in the
+next race rather than kept with their results, and the budget, which is testbed time, is converted
+to a number of runs of a typical length.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Answers = Mapping[str, Value]
 
 
 def irace(service: Service) -> None:
-    """Race after race until the hours are used up; the best of the last race wins."""
+    """Run race after race until the time is used up; the best of the last race wins."""
     all_questions = questions(service.surface)
     chance = random.Random(service.seed)
     parameters = len(all_questions)
@@ -62,8 +63,9 @@ def _race(
     fewest: int,
     runs: float,
 ) -> list[Answers]:
-    """Measure all that are alive once a block, and drop those that are worse; returns the
-    survivors, the best first.
+    """Measure all surviving configurations once per block, and drop those that are worse.
+
+    Returns the survivors, best first.
     """
     alive = list(candidates)
     scores: dict[Configuration, list[float]] = {one: [] for one in alive}
@@ -85,7 +87,7 @@ def _race(
 def survivors(
     alive: Sequence[Configuration], scores: npt.NDArray[np.float64]
 ) -> list[Configuration]:
-    """Those that Friedman's test, and then Conover's, do not show to be worse than the best rank.
+    """Return those not shown to be worse than the best rank by Friedman's and then Conover's test.
 
     ``scores``: (configurations, blocks).
     """
@@ -103,7 +105,7 @@ def survivors(
 
 
 def _paired(alive: Sequence[Configuration], scores: npt.NDArray[np.float64]) -> list[Configuration]:
-    """Of two, the worse goes when the mean of their differences is shown to be no chance (t)."""
+    """Of two configurations, drop the worse if their mean difference is significant (t-test)."""
     if len(alive) < 2:
         return list(alive)
     differences = scores[0] - scores[1]
@@ -117,14 +119,14 @@ def _paired(alive: Sequence[Configuration], scores: npt.NDArray[np.float64]) -> 
 
 @dataclass(slots=True)
 class _Model:
-    """Where new configurations are drawn: around a survivor, ever more narrowly."""
+    """Draws new configurations around a survivor, ever more narrowly."""
 
     questions: Sequence[Question]
     _width: float = 0.5
     _weights: dict[str, dict[Value, float]] = field(default_factory=dict)
 
     def draw(self, elites: Sequence[Answers], race: int, chance: random.Random) -> Answers:
-        """Answers to every question; in the first race evenly over all."""
+        """Draw an answer to every question, uniformly in the first race."""
         parent: Answers | None = None
         if elites and race > 1:
             ranks = [len(elites) - place for place in range(len(elites))]
@@ -148,8 +150,9 @@ class _Model:
         return _at(question, place)
 
     def learn(self, elites: Sequence[Answers], race: int, races: int, count: int) -> None:
-        """Draw more narrowly around these, in proportion to what was drawn, from the next race
-        on.
+        """Narrow the distribution around the elites from the next race on.
+
+        The width shrinks with ``count``, the number of configurations in the race.
         """
         self._width *= (1.0 / max(1, count)) ** (1.0 / len(self.questions))
         keep = max(0.0, 1.0 - race / races)
@@ -168,7 +171,7 @@ class _Model:
 
 
 def _place(question: Question, value: int) -> float:
-    """Where a value is in its range, 0 to 1 on the question's scale."""
+    """Return a value's position in its range, 0 to 1 on the question's scale."""
     low, high = question.low, question.high
     if question.log:
         return math.log(value / low) / math.log(high / low)

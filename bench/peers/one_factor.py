@@ -1,4 +1,4 @@
-"""One factor at a time: try some values of one parameter, keep the best, go on with the next."""
+"""One factor at a time: try some values of one parameter, keep the best, continue with the next."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _REPEATS = 3
 
 
 def one_factor(service: Service) -> None:
-    """Each parameter in random order: unset and four values over its range, three runs each; the
-    best mean is kept. Round after round, until the hours are used up.
+    """Take the parameters in random order, round after round, until the time is used up.
+
+    Each is tried unset and at four values over its range, with three runs each; the best mean wins.
     """
     order = [q for q in questions(service.surface) if q.name.endswith(WHETHER)]
     values = {q.name: q for q in questions(service.surface) if not q.name.endswith(WHETHER)}
@@ -42,7 +43,7 @@ def one_factor(service: Service) -> None:
 def _changes(
     answers: dict[str, Value], name: str, value: Question | None
 ) -> list[dict[str, Value]]:
-    """The answers with this parameter unset, and with each of some values."""
+    """Return the answers with this parameter unset, and with each of several values."""
     unset = {n: v for n, v in answers.items() if n not in (name, name + WHETHER)}
     switched = unset | {name + WHETHER: True}
     if value is None:
@@ -51,7 +52,7 @@ def _changes(
 
 
 def levels(question: Question) -> list[Value]:
-    """Values evenly over the range of a question, its ends among them; all of its options."""
+    """Return evenly spaced values over a question's range, ends included, or all of its options."""
     if question.options:
         return list(question.options)
     low, high = question.low, question.high

@@ -1,7 +1,7 @@
-"""Random search and the samplers of Optuna, asked and told as its own users do it.
+"""Random search and Optuna's samplers, used through its ask-and-tell interface.
 
-A parameter that may be left alone is a question of its own, as Optuna's users write conditional
-parameters. The first trial is the default. What failed counts as slower than anything that ran.
+Whether to set a parameter is a separate question, which is how Optuna's users write conditional
+parameters. The first trial is the default. A failed run counts as slower than any successful one.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def tpe_1(service: Service) -> None:
 
 
 def tpe_3(service: Service) -> None:
-    """The same by the mean of three runs."""
+    """The same with the mean of three runs."""
     _repeated(service, TPESampler(seed=service.seed), 3)
 
 
 def tpe_5(service: Service) -> None:
-    """The same by the mean of five runs."""
+    """The same with the mean of five runs."""
     _repeated(service, TPESampler(seed=service.seed), 5)
 
 
@@ -58,8 +58,10 @@ def _repeated(service: Service, sampler: BaseSampler, repeats: int) -> None:
 
 
 def tpe_pruned(service: Service) -> None:
-    """TPE with the pruner for noisy evaluations: runs of a trial are compared with those of the
-    best by Wilcoxon's signed-rank test, and a worse one gets no more of six.
+    """TPE with the pruner for noisy evaluations.
+
+    A trial has up to six runs, which are compared with those of the best trial by Wilcoxon's
+    signed-rank test; a worse trial is stopped early.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -76,13 +78,13 @@ def tpe_pruned(service: Service) -> None:
             trial.report(scores[-1], step)
             if trial.should_prune():
                 break
-        # As its documentation has it: the mean so far is told, also of a pruned trial.
+        # As its documentation recommends: report the mean so far, even of a pruned trial.
         study.tell(trial, sum(scores) / len(scores))
         _believe_best(service, study)
 
 
 def nsga2(service: Service) -> None:
-    """NSGA-II with two aims, small files and large ones; of its front, the best weighted mean."""
+    """NSGA-II with two objectives, small and large files; picks the best weighted mean."""
     sampler = NSGAIISampler(seed=service.seed, population_size=20)
     study = optuna.create_study(directions=["minimize"] * 2, sampler=sampler)
     study.enqueue_trial(_default(service))
@@ -92,7 +94,7 @@ def nsga2(service: Service) -> None:
         proposed = configuration_of(service.surface, _Trial(trial))
         run = service.measure(proposed)
         study.tell(trial, _halves(run))
-        # Both aims weigh the same, so the best mean is always on their front.
+        # Both objectives have the same weight, so the best mean is always on the Pareto front.
         if run.score < best:
             best = run.score
             service.believe(proposed)
@@ -107,7 +109,7 @@ def _halves(run: Seen) -> list[float]:
 
 
 def cmaes(service: Service) -> None:
-    """CMA-ES on numbers alone: every parameter is set, a switch is a number of 0 or 1."""
+    """CMA-ES on numbers only: every parameter is set, and a switch is the number 0 or 1."""
     all_questions = questions(service.surface)
     whether = {q.name for q in all_questions if q.name.endswith(WHETHER)}
     values = [q for q in all_questions if q.name not in whether and not q.options]
@@ -140,12 +142,12 @@ def _believe_best(service: Service, study: optuna.Study) -> None:
 
 
 def _default(service: Service) -> dict[str, Value]:
-    """The answers of the default: nothing is set."""
+    """Return the answers of the default configuration, which sets nothing."""
     return {q.name: False for q in questions(service.surface) if q.name.endswith(WHETHER)}
 
 
 class _Trial(NamedAsk):
-    """Lets an Optuna trial answer."""
+    """Answers with the suggestions of an Optuna trial."""
 
     def __init__(self, trial: optuna.Trial) -> None:
         self._trial = trial

@@ -1,4 +1,4 @@
-"""The way of 2011: every published preset six times, and Student's t as ministat computes it."""
+"""The method of 2011: every published preset six times, and Student's t as ministat computes it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def published(service: Service) -> None:
 
 
 def presets(surface: Surface) -> list[Configuration]:
-    """What is published for the programs of a surface, moved into what its hosts allow; nothing
-    that needs a risk which the surface does not allow, and each only once.
+    """Return the published presets for a surface's programs, fitted to what its hosts allow.
+
+    Leaves out duplicates and presets with a risk that the surface does not allow.
     """
     configurations: dict[Configuration, None] = {}
     for component, space in surface.spaces.items():

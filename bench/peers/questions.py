@@ -1,8 +1,8 @@
-"""The parameters of a surface as the questions that peers answer, and answers as configurations.
+"""Turns the parameters of a surface into questions for peers, and answers into configurations.
 
 A configuration is drawn as everywhere in fstune: the first question about a parameter is whether to
-set it, the second is its value, and what does not fit the others is moved until it does. So every
-peer proposes valid configurations, and none has to know the rules.
+set it, the second is its value, and values that violate a constraint are moved until they satisfy
+it. So every peer proposes valid configurations without knowing the constraints.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from tuner.model import Configuration
 from tuner.services.simulated.testbed import FACTS
 from tuner.simulate.surface import Surface
 
-#: Ends the name of the question whether to set a parameter.
+#: Suffix of the question whether to set a parameter.
 WHETHER = "?"
 _LOOKS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question: a whole number in ``low..high``, by ratio where ``log``, or one of
-    ``options``.
-    """
+    """One question: an integer in ``low..high``, log-scaled if ``log``, or one of ``options``."""
 
     name: str
     low: int = 0
@@ -35,12 +33,12 @@ class Question:
 
     @property
     def parent(self) -> str:
-        """The question that must be answered with true for this one to be asked."""
+        """The question that must be answered with true for this one to apply, "" if none."""
         return "" if self.name.endswith(WHETHER) else self.name + WHETHER
 
 
 def questions(surface: Surface) -> tuple[Question, ...]:
-    """Every question that drawing a configuration of a surface may ask, in its order."""
+    """Return every question that drawing a configuration of a surface may ask, in order."""
     by_name: dict[str, Question] = {}
     chance = random.Random(0)
     for _ in range(_LOOKS):
@@ -50,7 +48,7 @@ def questions(surface: Surface) -> tuple[Question, ...]:
 
 
 def configuration_of(surface: Surface, ask: NamedAsk) -> Configuration:
-    """The valid configuration of these answers."""
+    """Return the valid configuration that these answers give."""
     values: dict[str, Value] = {}
     for component, space in surface.spaces.items():
         ask.component = component
@@ -60,22 +58,22 @@ def configuration_of(surface: Surface, ask: NamedAsk) -> Configuration:
 
 
 def configuration(surface: Surface, answers: Mapping[str, Value]) -> Configuration:
-    """The valid configuration of these answers; what is not answered is left unset."""
+    """Return the valid configuration that these answers give; without an answer, leave it unset."""
     return configuration_of(surface, _FixedAnswers(answers))
 
 
 class NamedAsk(Ask):
-    """An ``Ask`` whose questions have the component before their names."""
+    """An ``Ask`` that prefixes question names with the component."""
 
     component = ""
 
     def full_name(self, name: str) -> str:
-        """The name of a question in full."""
+        """Return the full name of a question."""
         return f"{self.component}.{name}"
 
 
 class _FixedAnswers(NamedAsk):
-    """Answers as prepared."""
+    """Gives prepared answers."""
 
     def __init__(self, answers: Mapping[str, Value]) -> None:
         self.answers = answers
@@ -91,7 +89,7 @@ class _FixedAnswers(NamedAsk):
 
 
 class _Noting(NamedAsk):
-    """Answers at random, and notes each question."""
+    """Answers at random, and records each question."""
 
     def __init__(self, questions: dict[str, Question], chance: random.Random) -> None:
         self._questions = questions

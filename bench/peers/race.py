@@ -1,6 +1,6 @@
-"""Who takes part, one run of one of them, and the runs as rows.
+"""The participants of the race, one run of one of them, and the runs as rows.
 
-Owns the list of peers; fstune is one of them, by the function behind ``fstune simulate``.
+Defines the list of peers; fstune is one of them, run by the function behind ``fstune simulate``.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from tuner.simulate.study import hours_until_near, regret_at
 from tuner.simulate.surface import Surface, load_surface
 
 FSTUNE: Final = "fstune"
-#: What a campaign of fstune holds for the best, without a certificate: as the others recommend.
+#: What fstune believes to be the best without a certificate, comparable to the other peers.
 BEST: Final = "fstune, best"
-#: Hours on the testbed at which the regret is written down.
+#: Hours on the testbed at which the regret is recorded.
 HOURS: Final = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A way to find settings. ``where``: its method, imported when it is used; ``about``: how it
-    is used; ``slow``: an hour of it takes a minute of processor time rather than seconds.
+    """A way to find settings.
+
+    ``where``: its method, imported on use; ``about``: how it is used; ``slow``: a simulated hour
+    takes minutes of processor time rather than seconds.
     """
 
     name: str
@@ -55,14 +57,14 @@ PEERS: Final = (
     Peer("GP x5", "bench.peers.gaussian:gaussian", "scikit-optimize's, five runs each", slow=True),
     Peer("SMAC3", "bench.peers.smac3:smac3", "its facade for noisy black boxes", slow=True),
 )
-#: What rows are about, in the order of tables.
+#: The subjects of rows, in the order of the tables.
 ROWS: Final = (FSTUNE, BEST, *(peer.name for peer in PEERS[1:]))
 _BY_NAME: Final = {peer.name: peer for peer in PEERS}
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run of a peer: ``noise`` of a component, for ``budget_s`` on the testbed."""
+    """One run of a peer for ``budget_s`` on the testbed, with this component ``noise``."""
 
     peer: str
     surface: str
@@ -73,9 +75,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of a task; see ``Result``. ``near_h``: hours until the regret stays under .05;
-    ``breaks``: what is recommended fails, or breaks the floor. ``gain``: the best log score there
-    is. ``regrets``: at each of HOURS.
+    """The result of a task; see ``Result``.
+
+    ``near_h``: hours until the regret stays under .05; ``breaks``: the recommendation fails or
+    breaks the floor. ``gain``: the best possible log score. ``regrets``: at each of the HOURS.
     """
 
     peer: str
@@ -97,7 +100,7 @@ class Row:
 
 
 def run_task(task: Task) -> list[Row]:
-    """Run one task: a few seconds, or minutes of a slow peer. One row, two of fstune."""
+    """Run one task, which takes seconds, or minutes for a slow peer; one row, or two for fstune."""
     surface = _surface(task.surface)
     if task.peer != FSTUNE:
         method = _method(_BY_NAME[task.peer])
@@ -125,7 +128,7 @@ def _method(peer: Peer) -> Method:
 
 
 def _row(task: Task, surface: Surface, result: Result) -> Row:
-    """The result of a task, by its best configuration in the end."""
+    """Return the row of a task, by its best configuration at the end."""
     score = surface.truth(result.best).score
     recommended, keeps = result.best != surface.baseline, surface.keeps(result.best)
     return Row(
@@ -152,7 +155,7 @@ _HEADS: Final = tuple(f"regret_{hours:g}h" for hours in HOURS)
 
 
 def write_rows(rows: Iterable[Row], path: Path) -> None:
-    """One line a run, floats with five digits, in the order of PEERS, surfaces, noises, seeds."""
+    """Write one line per run, floats with five digits, ordered by peer, surface, noise and seed."""
     places = {name: place for place, name in enumerate(ROWS)}
     ordered = sorted(rows, key=lambda row: (places[row.peer], row.surface, row.noise, row.seed))
     names = [field.name for field in fields(Row)][:-1]
@@ -171,7 +174,7 @@ def _text(value: object) -> str:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of such a file, to the digits written; none when there is no file."""
+    """Read such a file; returns no rows when there is no file."""
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as file:
@@ -201,7 +204,7 @@ def tasks(
     budget_s: float,
     slow_seeds: int,
 ) -> list[Task]:
-    """All runs of these; slow peers take only the first so many seeds."""
+    """Return all runs of these; slow peers have only the first ``slow_seeds`` seeds."""
     return [
         Task(peer, surface, noise, seed, budget_s)
         for seed in seeds

@@ -1,8 +1,8 @@
-"""What every peer is given: a service that it may measure for so many hours, and is judged by.
+"""The service that every peer may measure for a number of hours, and is judged by.
 
-Owns the cost model, which is that of campaigns (restarts of what changes, then the workload), and
-the record of what a peer believed to be the best at any time. A peer sees what its users would see:
-the times of a run, or that it failed. It knows nothing of the truth, nor of floors.
+Applies the cost model of campaigns (restarts of what changes, then the workload), and records what
+a peer believed to be the best at any time. A peer sees what its users would see: the times of a
+run, or that it failed. It knows neither the truth nor the floors.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from tuner.simulate.sampler import Sampler
 from tuner.simulate.surface import Surface
 
 _HOUR_S = 3600.0
-#: Runs that share what the runs of a campaign's block share: they are made in the same minute.
+#: Runs that share a block's noise, as in a campaign: they are made within the same minute.
 _RUNS_TOGETHER = 6
 
 
 class Spent(Exception):
-    """The hours are used up."""
+    """The budget is used up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a peer sees of a run: log times by component, none when it failed, and their weighted
-    mean, infinite then.
+    """What a peer sees of a run: log times by component and their weighted mean.
+
+    If the run failed, ``logs`` is empty and ``score`` is infinite.
     """
 
     logs: Mapping[str, float]
@@ -44,7 +45,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Service:
-    """A surface, for as long as ``budget_s`` lasts. A run that has begun is finished."""
+    """A surface that can be measured while ``budget_s`` lasts. A run that has begun is finished."""
 
     surface: Surface
     seed: int
@@ -68,16 +69,16 @@ class Service:
 
     @property
     def hours(self) -> float:
-        """Spent so far, on the testbed."""
+        """The testbed time used so far."""
         return self._sampler.cost_s / _HOUR_S
 
     @property
     def left_s(self) -> float:
-        """What is left of the budget; never below 0."""
+        """The remaining budget, never below 0."""
         return max(0.0, self.budget_s - self._sampler.cost_s)
 
     def measure(self, configuration: Configuration) -> Seen:
-        """Restart what has to be, and run the workload once. Raises Spent when nothing is left."""
+        """Restart what must be and run the workload once; raises Spent if no budget is left."""
         if self.left_s <= 0.0:
             raise Spent
         block, position = divmod(self.runs, _RUNS_TOGETHER)
@@ -93,7 +94,7 @@ class Service:
         return Seen(logs, score)
 
     def mean(self, configuration: Configuration, repeats: int) -> float:
-        """The mean score of so many runs, infinite when one fails. Raises Spent."""
+        """Return the mean score of ``repeats`` runs, infinite if one fails. Raises Spent."""
         total = 0.0
         for _ in range(repeats):
             run = self.measure(configuration)
@@ -103,13 +104,13 @@ class Service:
         return total / repeats
 
     def believe(self, configuration: Configuration) -> None:
-        """Note what would be recommended from now on."""
+        """Record what the peer would recommend from now on."""
         if configuration != self.believed:
             self.believed = configuration
             self.curve.append(Point(self.hours, self.surface.regret(configuration)))
 
     def result(self) -> Result:
-        """What came of it, judged by the truth. Whatever is not the baseline is recommended."""
+        """Return the result, judged by the truth; anything but the baseline is a recommendation."""
         score = self.surface.truth(self.believed).score
         recommended = self.believed != self.baseline
         return Result(
@@ -130,13 +131,13 @@ class Service:
 
 
 Method = Callable[[Service], None]
-"""A peer: it measures and believes until the service raises Spent, or until it is done."""
+"""A peer: it calls ``measure`` and ``believe`` until it is done or the service raises Spent."""
 
 
 def run_method(
     method: Method, surface: Surface, seed: int, budget_s: float, noise: float | None = None
 ) -> Result:
-    """What a peer believes in the end, and when it came to believe it."""
+    """Run a peer; return what it believes in the end, and when it came to believe it."""
     service = Service(surface, seed, budget_s, noise)
     with suppress(Spent):
         method(service)

@@ -18,17 +18,15 @@ from bench.peers.questions import Question, configuration, questions
 from bench.peers.service import Service
 from tuner.model import Configuration
 
-#: What an hour pays for, about: the initial design is a quarter of it.
+#: About what fits into an hour; the initial design is a quarter of it.
 _TRIALS = 400
 _WORST = 10.0
-#: A tenth of the usual: ten times as fast, and no worse in what we tried.
+#: A tenth of the default: ten times as fast, and no worse in our trials.
 _CHALLENGERS = 1000
 
 
 def smac3(service: Service) -> None:
-    """Its facade for black boxes that are noisy: up to three runs of a configuration, the incumbent
-    by their mean.
-    """
+    """Use its facade for noisy black boxes: up to three runs of each, judged by their mean."""
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -67,12 +65,15 @@ def _configuration(service: Service, config: Any) -> Configuration:
 
 
 def _plain(value: Any) -> Any:
-    """A value as Python's own type, not numpy's."""
+    """Convert a value from numpy's type to Python's own."""
     return value.item() if hasattr(value, "item") else value
 
 
 def _space(all_questions: tuple[Question, ...], seed: int) -> ConfigurationSpace:
-    """Every question; a value only where its parameter is set. The default sets nothing."""
+    """Return the space of all questions, with values conditional on their parameter being set.
+
+    The default sets nothing.
+    """
     space = ConfigurationSpace(seed=seed)
     parameters: dict[str, Any] = {}
     for question in all_questions:

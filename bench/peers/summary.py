@@ -1,4 +1,4 @@
-"""What all runs come to: a table for each noise, and a plot of regret over hours."""
+"""Summary of all runs: a table for each noise, and a plot of regret over hours."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _HEADS = (
 
 
 def tables(rows: Sequence[Row]) -> str:
-    """A table in Markdown for each noise, then one of every surface. Regrets are means over runs on
-    surfaces where there is something to find.
+    """Return a Markdown table for each noise, then one by surface.
+
+    Regrets are means over the runs on surfaces where there is something to find.
     """
     parts = []
     for noise in sorted({row.noise for row in rows}):
@@ -88,7 +89,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Mean regret over hours, a panel for each noise, a line for each method; needs matplotlib."""
+    """Plot mean regret over hours: a panel per noise, a line per method; needs matplotlib."""
     import matplotlib
 
     matplotlib.use("svg")

@@ -1,1 +1,1 @@
-"""Campaigns on a real private cell, and what they recommend measured once more."""
+"""Campaigns on a real private cell, with their recommendations measured once more."""

@@ -1,8 +1,8 @@
 """Runs a series: ``python -m bench.real_cell [FIRST_SEED] [LAST_SEED]`` (1 to 10 by default).
 
-Each is the campaign of ``make tune`` with a seed of its own, one after another, and what it
-recommends is measured against the default in 20 fresh blocks. Takes about 13 minutes each, and is
-worth nothing unless nothing else runs. Needs root. Writes ``results.csv`` beside this file.
+Runs the campaign of ``make tune`` with one seed after another, and measures each recommendation
+against the default in 20 fresh blocks. Takes about 13 minutes each; the results are meaningless if
+anything else runs on the machine. Needs root. Writes ``results.csv`` next to this file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(first: int, last: int) -> None:
     """Run the campaigns of these seeds."""
     document = yaml.safe_load(QUICKSTART.read_text(encoding="utf-8"))
     rows: list[Row] = []
-    # Kept: campaigns, and what they printed.
+    # Not removed: it has the campaigns and their output.
     directory = Path(tempfile.mkdtemp(prefix="fstune-series-"))
     print(directory, flush=True)
     for seed in range(first, last + 1):

@@ -1,4 +1,4 @@
-"""One campaign of a series: run it, measure what it recommends against the default once more."""
+"""One campaign of a series: run it, and measure its recommendation against the default again."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from tuner.model import BASELINE, Answer, Campaign, Recommendation
 from tuner.records.differences import differences
 from tuner.store import Store
 
-#: Fresh blocks in which a recommended configuration meets the default again.
+#: Fresh blocks in which a recommended configuration is compared with the default again.
 AGAIN = 20
 _LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class Row:
-    """One campaign. Gains are fractions (.05 = 5% faster), with the interval of the certificate;
-    ``again``: of ``again_blocks`` fresh blocks after the campaign, with Student's t at 95%.
-    ``own_share``: of the wall time, fstune's own.
+    """One campaign. Gains are fractions (.05 = 5% faster).
+
+    ``least`` and ``most`` are the interval of the certificate. ``again``: the gain in
+    ``again_blocks`` fresh blocks after the campaign, with Student's t interval at 95%.
+    ``own_share``: fstune's own share of the wall time.
     """
 
     kind: str
@@ -51,7 +53,7 @@ class Row:
 
 
 def campaign(kind: str, seed: int, document: dict[str, Any], directory: Path) -> Row:
-    """Run a campaign with a seed of its own, then measure what it recommends again."""
+    """Run a campaign with this seed, then measure its recommendation again."""
     finished = _run({**document, "seed": seed}, directory, f"{kind}-{seed}")
     answer = finished.recommendation
     if answer is None:
@@ -88,8 +90,10 @@ def campaign(kind: str, seed: int, document: dict[str, Any], directory: Path) ->
 def _again(
     answer: Recommendation, document: dict[str, Any], directory: Path, name: str
 ) -> list[float]:
-    """Score differences of a recommended configuration to the default, in blocks of a campaign
-    with nothing else in it; fewer than ``AGAIN`` where it is soon shown to be slower.
+    """Return score differences of a recommended configuration from the default.
+
+    They are from a campaign with no other trial, fewer than ``AGAIN`` if it is soon shown to be
+    slower.
     """
     configuration = answer.configuration.as_dict()
     spaces = {
@@ -120,7 +124,7 @@ def _as_space(space: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def _run(document: dict[str, Any], directory: Path, name: str) -> Campaign:
-    """Run a campaign by the command line, as a user does; what is stored of it then."""
+    """Run a campaign from the command line, as a user does; return it as stored."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / f"{name}.yaml"
     file.write_text(yaml.safe_dump({**document, "name": name}))
@@ -132,7 +136,7 @@ def _run(document: dict[str, Any], directory: Path, name: str) -> Campaign:
 
 
 def _scores(campaign: Campaign, directory: Path) -> ScoreTable:
-    """The scores of all blocks of a campaign."""
+    """Return the scores of all blocks of a campaign."""
     rules = stored_rules(campaign)
     table = ScoreTable(rules.components, rules.weights)
     with Store.open(directory) as store:
@@ -150,7 +154,7 @@ def _gain(ratio: float | None) -> float | None:
 
 
 def write_csv(rows: list[Row], file: Path) -> None:
-    """All rows so far, so that a series that is cut off keeps what it has."""
+    """Write all rows so far, so that an interrupted series keeps its results."""
     with file.open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(field.name for field in fields(Row))

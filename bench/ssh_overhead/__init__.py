@@ -1,1 +1,1 @@
-"""What it costs to reach hosts by SSH instead of entering their namespaces."""
+"""The cost of reaching hosts by SSH instead of entering their namespaces."""

@@ -1,9 +1,9 @@
-"""Runs the same small campaign on the same hosts, by SSH and by entering their namespaces, in turn.
+"""Runs the same small campaign on the same hosts, alternately by SSH and by entering namespaces.
 
 Run ``python -m bench.ssh_overhead [ROUNDS]`` as root on Debian, or ``python -m bench.ssh_overhead
-quickstart`` for one campaign each way that is the quickstart's but for its length; it fetches
-OpenAFS and OpenSSH into a directory that it removes. By SSH, fstune runs in the network of a
-machine beside the hosts and logs in as a user with sudo, as an administrator's would.
+quickstart`` for one campaign each way that differs from the quickstart's only in length; it fetches
+OpenAFS and OpenSSH into a temporary directory. By SSH, fstune runs in the network namespace of
+another node and logs in as a user with sudo, as it would on an administrator's machine.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tuner.store import Store
 _HERE = Path(__file__).parent
 _CELL = "overhead"
 _WAYS = ("netns", "ssh")
-#: What the quickstart came to on two cores.
+#: Number of measurements in the quickstart on two cores.
 _QUICKSTART = 79
 _FIELDS = ("round", "reach", "measurements", "wall_s", "testbed_s", "apply_s", "workload_s")
 
-#: As the quickstart, but as long as a number of measurements, and of one trial that is certified:
-#: so both ways do the same work.
+#: Like the quickstart, but limited to a number of measurements and to one trial, which is
+#: certified, so that both ways do the same work.
 _CAMPAIGN: Mapping[str, Any] = {
     "name": "overhead",
     "testbed": {"hosts": "testbed.yaml"},
@@ -54,7 +54,10 @@ _CAMPAIGN: Mapping[str, Any] = {
 
 
 def _quickstart() -> dict[str, Any]:
-    """The quickstart's campaign on hosts, ended by its measurements: the same work both ways."""
+    """Return the quickstart's campaign on hosts.
+
+    It is limited by measurements, so that both ways do the same work.
+    """
     campaign = yaml.safe_load((_HERE.parents[1] / "deploy" / "quickstart.yaml").read_text())
     budget = {"wall_time": "1h", "measurements": _QUICKSTART}
     return {**campaign, "testbed": _CAMPAIGN["testbed"], "budget": budget}
@@ -70,14 +73,14 @@ class Place:
     campaign: Mapping[str, Any]
 
     def reach(self, way: str, node: str, address: str) -> dict[str, Any]:
-        """How a host is reached, as testbed files say it."""
+        """Return the ``reach`` section of a testbed file for a host."""
         if way == "netns":
             return {"netns": {"cell": _CELL, "node": node}}
         words = {"address": address, "user": ssh.OPERATOR, "key": "key", "agent": False}
         return {"ssh": {**words, "known_hosts": "known_hosts"}}
 
     def write(self, way: str) -> None:
-        """Write campaign and testbed file."""
+        """Write the campaign and testbed files."""
         server, client = self.cell.server.name, self.cell.clients[0].name
         testbed = {
             "name": "overhead",
@@ -102,7 +105,7 @@ class Place:
             (self.directory / f"{name}.yaml").write_text(text)
 
     def measure(self, way: str) -> dict[str, Any]:
-        """Run the campaign; where its time went."""
+        """Run the campaign; return a breakdown of its time."""
         self.write(way)
         command = [sys.executable, "-c", "from tuner.cli import main; main()"]
         command += ["run", str(self.directory / "campaign.yaml")]
@@ -125,7 +128,7 @@ class Place:
 
 
 def _log_in(cell: Cell, directory: Path) -> None:
-    """Start SSH servers, and make what it takes to log in."""
+    """Start SSH servers, and create the keys and known hosts for logging in."""
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(directory / "key")]
     subprocess.run(make, check=True)
     public = (directory / "key.pub").read_text()
@@ -135,7 +138,7 @@ def _log_in(cell: Cell, directory: Path) -> None:
 
 
 def main(rounds: int, campaign: Mapping[str, Any], file: Path) -> None:
-    """Measure, print, and write a file beside this one."""
+    """Measure, print, and write the results to a file."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:
         directory = Path(scratch)
         state = directory / "state"
@@ -162,7 +165,7 @@ def main(rounds: int, campaign: Mapping[str, Any], file: Path) -> None:
 
 
 def _each_s(row: Mapping[str, Any]) -> float:
-    """Wall time of a measurement, with its restarts and all that belongs to it."""
+    """Return the wall time per measurement, including restarts and everything else it needs."""
     return float((row["wall_s"] - row["testbed_s"]) / row["measurements"])
 
 

@@ -1,6 +1,6 @@
-"""How long a short command takes by SSH: started anew each time, and by what was kept, in turn.
+"""Times a short command by SSH, alternating between new and reused remote processes.
 
-Run ``python -m bench.ssh_overhead.commands`` as root on Debian. It writes ``commands.csv`` beside
+Run ``python -m bench.ssh_overhead.commands`` as root on Debian. It writes ``commands.csv`` next to
 this file.
 """
 

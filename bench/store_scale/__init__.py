@@ -1,1 +1,1 @@
-"""How fast campaigns that ran for long are taken up again and shown."""
+"""How fast long campaigns are resumed and displayed."""

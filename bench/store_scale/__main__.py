@@ -1,4 +1,4 @@
-"""Fills a database with long campaigns and times how one is taken up again and shown.
+"""Fills a database with long campaigns and times resuming and displaying one.
 
 Run ``python -m bench.store_scale [--campaigns N] [--races N] [--kind sqlite|postgresql ...]``; it
 uses a new directory and, for PostgreSQL, a private server from Debian's packages.
@@ -36,7 +36,7 @@ _ROOT = _HERE.parents[1]
 _FIELDS = ("database", "measurements", "what", "wall_s", "cpu_s", "peak_mb")
 _REPEATS = 5
 _FSTUNE = "from tuner.cli import main; main()"
-#: At its end a program says "VmHWM: 123456 kB".
+#: Makes a program print "VmHWM: 123456 kB" on exit.
 _TELL_PEAK = """
 import atexit, sys
 @atexit.register
@@ -45,13 +45,13 @@ def tell():
         print(*(line for line in status if line.startswith("VmHWM")), file=sys.stderr)
 """
 
-#: ``peak_mb``: of commands alone; the rest is done by one process, one after the other.
+#: ``peak_mb`` is only for commands; everything else is done in turn by one process.
 Row = tuple[str, int, str, float, float, float]
 
 
 @contextmanager
 def place(kind: str, directory: Path) -> Iterator[str | None]:
-    """The address of an empty database; None for the file of a state directory."""
+    """Yield the address of an empty database, or None for the file in a state directory."""
     if kind == "sqlite":
         yield None
         return
@@ -60,7 +60,7 @@ def place(kind: str, directory: Path) -> Iterator[str | None]:
 
 
 def time_of(work: Callable[[], object]) -> tuple[float, float]:
-    """Wall and processor time (s) of this process: the medians of several runs."""
+    """Return wall and processor time (s) of this process, the medians of several runs."""
     times = []
     for _ in range(_REPEATS):
         wall, cpu = time.perf_counter(), time.process_time()
@@ -70,8 +70,9 @@ def time_of(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def command(program: str, *arguments: str) -> tuple[float, float, float]:
-    """Wall and processor time (s) of a program in a Python of its own, and the most memory that it
-    had (MB), which it tells itself: what the system counts for a child begins with its parent's.
+    """Return wall and processor time (s) and peak memory (MB) of a program in a new Python process.
+
+    The program reports its peak itself, as the system's count for a child starts with its parent's.
     """
     began = time.perf_counter()
     argv = [sys.executable, "-c", _TELL_PEAK + program, *arguments]
@@ -87,7 +88,7 @@ def command(program: str, *arguments: str) -> tuple[float, float, float]:
 
 
 def resume(directory: Path, address: str | None, campaign: str) -> None:
-    """What a run of a stored campaign does before its first planned step, but for the testbed."""
+    """Do what a run of a stored campaign does before its first planned step, minus the testbed."""
     with Store.open(directory, address) as store:
         rules = rules_of(SPEC, load_workload(SPEC.workload.name))
         blocks = store.block_times(store.campaign(campaign).id, rules.components)

@@ -1,7 +1,7 @@
-"""Fills a database with campaigns that have run for long: rows such as campaigns leave, made up.
+"""Fills a database with synthetic long campaigns: rows such as real campaigns leave.
 
 A race measures four trials in 20 blocks, with the baseline and, once there is one, the incumbent
-in every block; three of the four leave early. The last race is under way.
+in every block; three of the four leave early. The last race is still running.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tuner.store.database import json_text
 from tuner.time_use import TimeUse
 
 BLOCKS_A_RACE = 20
-#: The blocks after which the four trials of a race leave it.
+#: Numbers of blocks after which the four trials of a race leave it.
 _LEAVE = (3, 6, 11, BLOCKS_A_RACE)
 TRIALS_A_RACE = len(_LEAVE)
 #: Blocks of the last race that have been measured: all four trials are still in it.
@@ -71,9 +71,9 @@ Row = dict[str, object]
 
 
 def fill(store: Store, races: int, campaigns: int, *, seed: int = 1) -> list[str]:
-    """Store campaigns of so many races, all alike, paused; returns their identifiers.
+    """Store identical, paused campaigns of this many races; returns their identifiers.
 
-    One is made up, the others are copies of its rows.
+    One is generated, the others are copies of its rows.
     """
     campaigns_made = [_create(store, number) for number in range(campaigns)]
     orders = list(_orders(races))
@@ -98,7 +98,7 @@ def fill(store: Store, races: int, campaigns: int, *, seed: int = 1) -> list[str
 
 
 def finish(store: Store, campaign: str) -> None:
-    """Give a campaign an answer, as one that has ended."""
+    """Give a campaign an answer and finish it."""
     at = _BEGAN + timedelta(days=301)
     store.move_campaign(campaign, CampaignState.RUNNING, "", NewEvent(at, "campaign-started", ""))
     configuration, baseline = _configuration(4), _configuration(BASELINE)
@@ -147,7 +147,7 @@ def _add(connection: Connection, table: Table, rows: Iterable[Row]) -> None:
 
 
 def _copy_in(connection: Connection, table: Table, rows: list[Row]) -> None:
-    """As COPY does it, which takes a tenth of the time."""
+    """Insert by COPY, which takes a tenth of the time."""
     names = ", ".join(f'"{name}"' for name in rows[0])
     driver = connection.connection.driver_connection
     assert driver is not None
@@ -157,7 +157,7 @@ def _copy_in(connection: Connection, table: Table, rows: list[Row]) -> None:
 
 
 def _plain(value: object) -> object:
-    """As the server reads it."""
+    """Convert a value to the form that the server reads."""
     if isinstance(value, (Configuration, dict, tuple)):
         return json_text(value)
     return str(value) if isinstance(value, StrEnum) else value
@@ -174,7 +174,7 @@ def _copy(connection: Connection, old: str, new: str) -> None:
 
 
 def _orders(races: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """The race and the arms of each block."""
+    """Yield the race and the arms of each block."""
     incumbent: tuple[int, ...] = ()
     for race in range(1, races + 1):
         first = 1 + (race - 1) * TRIALS_A_RACE
@@ -249,7 +249,7 @@ def _measurements(campaign: str, orders: list[tuple[int, tuple[int, ...]]]) -> I
 def _covariates(
     campaign: str, orders: list[tuple[int, tuple[int, ...]]], seed: int
 ) -> Iterator[Row]:
-    """As on one machine: of the clients' machines nothing is known."""
+    """As on one machine: the covariates of the clients' machines are unknown."""
     random = np.random.default_rng([seed, 1])
     for block, (_, order) in enumerate(orders, start=1):
         for trial, numbers in zip(

@@ -1,7 +1,7 @@
-"""Times the page of a long campaign: the first look after the service began, and the next ones.
+"""Times the page of a long campaign: the first request after the service started, and later ones.
 
-Run ``python -m bench.store_scale.pages [--races N] [--directory DIR]``. A directory that is given
-is filled once and used again, also by another release of fstune, so that two can be compared.
+Run ``python -m bench.store_scale.pages [--races N] [--directory DIR]``. A given directory is filled
+once and then reused, even by another release of fstune, so that two releases can be compared.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _PATIENCE_S = 600.0
 
 
 def filled(directory: Path, races: int) -> None:
-    """Fill a directory, unless it has been."""
+    """Fill a directory unless it has a database already."""
     if not holds_one(directory):
         with Store.open(directory) as store:
             fill(store, races, 1)
 
 
 def timed(client: TestClient, path: str) -> tuple[float, float, str]:
-    """Wall and processor time (s) of one answer, and its text."""
+    """Return wall and processor time (s) of one response, and its text."""
     wall, cpu = time.perf_counter(), time.process_time()
     answer = client.get(path, headers={"Accept": "text/html"})
     assert answer.status_code == 200, answer.text
@@ -37,7 +37,7 @@ def timed(client: TestClient, path: str) -> tuple[float, float, str]:
 
 
 def main(directory: Path, races: int) -> None:
-    """Fill, look, print."""
+    """Fill the directory, time the requests and print the results."""
     filled(directory, races)
     settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
     with TestClient(create_app(directory, settings), base_url="http://localhost") as client:

@@ -1,1 +1,1 @@
-"""Questions of a study of 2011, asked of a real kernel client."""
+"""Questions from a study of 2011, repeated with a real kernel client."""

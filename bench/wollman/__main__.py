@@ -1,9 +1,9 @@
-"""Runs a campaign over a guest that is up: ``python -m bench.wollman [encryption|server] [NAME]``.
+"""Runs a campaign on a running guest: ``python -m bench.wollman [encryption|server] [NAME]``.
 
-``NAME``: of the guest (``vm``). An hour each at most, the budget of the campaigns, and the end of a
-block; worth nothing unless nothing else runs. Writes every time that was measured to
-``encryption.csv`` or ``server.csv`` beside this file, and prints what ``fstune show`` says. A
-campaign that does not end by itself writes nothing.
+``NAME``: the name of the guest (``vm`` by default). Takes at most an hour, the campaign's budget,
+and the rest of a block; the results are meaningless if anything else runs on the machine. Writes
+all measured times to ``encryption.csv`` or ``server.csv`` next to this file, and prints the output
+of ``fstune show``. Writes nothing if the campaign does not run to its end.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ FSTUNE = Path(sys.executable).with_name("fstune")
 
 
 def main(which: str, guest: str, state: Path, *, fstune: Sequence[str], to: Path) -> None:
-    """Run one of the campaigns and write what was measured to a directory. ``fstune``: the words
-    that start it. Exits with its status unless the campaign comes to its end.
+    """Run one of the campaigns and write its measurements to the directory ``to``.
+
+    ``fstune``: the command line that starts fstune. Exits with its status unless the campaign runs
+    to its end, otherwise with the status of ``fstune show``.
     """
     document = yaml.safe_load((HERE / f"{which}.yaml").read_text(encoding="utf-8"))
     document["testbed"] = {"hosts": str(state.absolute() / "cells" / guest / "testbed.yaml")}
@@ -64,8 +66,9 @@ def main(which: str, guest: str, state: Path, *, fstune: Sequence[str], to: Path
 
 
 def _status(command: Sequence[str]) -> int:
-    """The exit status of a command, which ends by itself: one that puts hosts back is never killed.
-    Ctrl-C reaches it without us.
+    """Run a command and return its exit status.
+
+    The command is never killed, because it may be restoring hosts. Ctrl-C reaches it directly.
     """
     process = subprocess.Popen(command)
     while True:

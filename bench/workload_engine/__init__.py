@@ -1,1 +1,1 @@
-"""How fast the workload engine itself is, beside other generators on a memory filesystem."""
+"""The workload engine's own speed, compared with other generators on a memory filesystem."""

@@ -1,7 +1,7 @@
-"""Measures the workload engine, beside other generators and on a cell, and writes CSV files.
+"""Measures the workload engine against other generators and on a cell, and writes CSV files.
 
 Run ``python -m bench.workload_engine [ROUNDS]`` as root on Debian, with 5 GiB of memory free: it
-works under /dev/shm and fetches fio, fsmark, postmark and OpenAFS into a directory that it removes.
+works under /dev/shm and fetches fio, fsmark, postmark and OpenAFS into a temporary directory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOUCHED_MIB = 4500
 
 
 def main(rounds: int) -> None:
-    """Measure, print, and write the files beside this one."""
+    """Measure, print, and write the files next to this one."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
         place = Path(scratch) / "place"
         place.mkdir()
@@ -59,7 +59,7 @@ def _postmark(rounds: int, tools: Tools, engine: Engine, place: Path) -> None:
         "postmark": lambda: side_by_side.theirs(tools, place, lambda: _touch(place)),
     }
     for turn in range(2 * rounds):
-        # Who goes first changes from round to round.
+        # The order alternates from round to round.
         counts = []
         for program in sorted(programs, reverse=turn % 2 == 0):
             one = programs[program]()
@@ -97,7 +97,7 @@ def _on_a_cell(rounds: int, state: Path) -> None:
 
 
 def _touch(place: Path) -> None:
-    """Use the memory that will be needed once: a virtual machine may first have to be given it."""
+    """Touch the memory needed later, as a virtual machine may get it only on first use."""
     block = bytes(1 << 20)
     with (place / "touch").open("wb") as file:
         for _ in range(_TOUCHED_MIB):

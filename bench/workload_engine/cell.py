@@ -1,4 +1,4 @@
-"""What the engine itself costs on a real filesystem: processor time beside the time that passes."""
+"""The engine's own cost on a real filesystem: processor time compared with wall time."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ RUNS = (("mixed-use", 1.0), ("postmark", 0.1))
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One component: its time, and the processor seconds of the engine's own code within it, of
-    all processes together.
+    """One component: its time, and the processor seconds of the engine's own code within it.
+
+    The latter is summed over all processes.
     """
 
     workload: str
@@ -35,7 +36,7 @@ class Cost:
 
 @contextmanager
 def private_cell(state: Path) -> Iterator[Cell]:
-    """A cell with two clients."""
+    """Run a cell with two clients."""
     cells = Cells(state)
     try:
         yield cells.up(CellSpec("bench", clients=2))
@@ -44,7 +45,7 @@ def private_cell(state: Path) -> Iterator[Cell]:
 
 
 def costs(cell: Cell, name: str, scale: float) -> list[Cost]:
-    """Run a workload, each stage on the next client: what it reads is in no cache of its own."""
+    """Run a workload, each stage on the next client, so that it reads with a cold cache."""
     mapping = workloads.resolve(_read(name), _read, scale)
     costs_of_stages = []
     for index, stage in enumerate(workloads.parse(mapping).stages):

@@ -22,15 +22,15 @@ class Engine:
 
     @classmethod
     def build(cls, root: Path) -> Engine:
-        """Build it."""
+        """Build the zipapp in a directory."""
         return cls(zipapp.build(root / "workloads.pyz").path)
 
     def run(
         self, spec: Mapping[str, Any], place: Path, first: Callable[[], None] = lambda: None
     ) -> tuple[dict[str, Any], float]:
-        """Run a spec of one stage; return its document and the seconds the process lasted.
+        """Run a spec with one stage; return its document and the process's wall time in seconds.
 
-        ``first`` is called when all is planned, right before the stage; the seconds include it.
+        ``first`` is called after planning, right before the stage; the time includes it.
         """
         path = self.archive.with_name("spec.json")
         path.write_text(json.dumps(spec))

@@ -1,4 +1,4 @@
-"""The postmark component beside Debian's postmark: same configuration, same counts, which time?"""
+"""The postmark component timed against Debian's postmark, with identical configuration."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Outcome:
 
     @property
     def counts(self) -> tuple[int, int, int, float, float]:
-        """What both must agree on."""
+        """The counts on which both must agree."""
         return self.created, self.read, self.appended, self.read_mib, self.written_mib
 
 
 def ours(engine: Engine, place: Path, first: Callable[[], None]) -> Outcome:
-    """Run the packaged component at full size; ``first`` comes right before its clock runs."""
+    """Run the packaged component at full size; calls ``first`` right before its clock starts."""
     spec = yaml.safe_load(workloads.load("postmark").text)
     document, _ = engine.run(spec, place, first)
     total = document["components"]["total"]
@@ -55,7 +55,7 @@ def ours(engine: Engine, place: Path, first: Callable[[], None]) -> Outcome:
 
 
 def theirs(tools: Tools, place: Path, first: Callable[[], None]) -> Outcome:
-    """Run Debian's postmark; a line with "Error" is an error, its exit status is not."""
+    """Run Debian's postmark; errors show as lines with "Error", not in its exit status."""
     first()
     start = time.monotonic()
     output = tools.run("postmark", cwd=place, input=_COMMANDS)

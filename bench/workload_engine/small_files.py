@@ -1,4 +1,4 @@
-"""Small files one by one, by several generators: operations a second of each sort."""
+"""Small files one at a time, by several generators: operations per second of each kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENGINE_WORDS = {"create": "create", "stat": "stat", "read": "read", "unlink": "
 
 
 def engine(archive: Engine, place: Path) -> dict[str, float]:
-    """The engine: whole files, read back and verified off the clock."""
+    """Run the engine: whole files, read back and verified off the clock."""
     spec = {
         "name": "bench",
         "description": "small files",
@@ -46,7 +46,7 @@ def engine(archive: Engine, place: Path) -> dict[str, float]:
 
 
 def loop(place: Path, reopen: bool) -> dict[str, float]:
-    """A plain loop of the same system calls, with nothing measured singly and nothing verified."""
+    """Run a plain loop of the same system calls, without single measurements or verification."""
     paths = [str(place / f"f{number:07d}") for number in range(FILES)]
     data = [os.urandom(SIZE)]
     buffer, beyond = [bytearray(SIZE)], [bytearray(1)]
@@ -76,7 +76,7 @@ def loop(place: Path, reopen: bool) -> dict[str, float]:
 
 
 def fs_mark(tools: Tools, place: Path) -> dict[str, float]:
-    """fs_mark without syncing: create, write and close."""
+    """Run fs_mark without syncing: create, write and close."""
     arguments = ["-d", str(place), "-n", str(FILES), "-s", str(SIZE), "-w", str(SIZE), "-S", "0"]
     output = tools.run("fs_mark", *arguments, cwd=place)
     match = re.search(rf"^\s*\d+\s+{FILES}\s+{SIZE}\s+([\d.]+)", output, re.MULTILINE)
@@ -87,7 +87,7 @@ def fs_mark(tools: Tools, place: Path) -> dict[str, float]:
 
 
 def fio(tools: Tools, place: Path) -> dict[str, float]:
-    """fio with one open file at a time."""
+    """Run fio with one open file at a time."""
     shared = (
         *("--name=f", f"--directory={place}", f"--nrfiles={FILES}", f"--filesize={SIZE}"),
         *(f"--bs={SIZE}", "--openfiles=1", "--file_service_type=sequential", "--thread"),

@@ -1,4 +1,4 @@
-"""Other generators, unpacked from their Debian packages into a directory and installed nowhere."""
+"""Other generators, unpacked from their Debian packages into a directory but not installed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _PACKAGES = ("fio", "fsmark", "postmark")
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Where the programs are, and the environment in which they find their libraries."""
+    """The location of the programs, and the environment in which they find their libraries."""
 
     root: Path
     environment: dict[str, str]
 
     @classmethod
     def unpack(cls, root: Path) -> Tools:
-        """Fetch the packages and what they need (as root: apt's lists are used) and unpack them."""
+        """Fetch and unpack the packages and their dependencies (as root, using apt's lists)."""
         archives = root / "archives"
         (archives / "partial").mkdir(parents=True)
         fetch = ["apt-get", "-qq", "-y", "--no-install-recommends", "--download-only"]

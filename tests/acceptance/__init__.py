@@ -1,1 +1,1 @@
-"""The product as its users see it: the console script, on a real cell where one can run."""
+"""The product as its users see it: the console script, on a real cell if one can run."""

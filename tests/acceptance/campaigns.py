@@ -1,4 +1,4 @@
-"""A campaign on hosts by SSH while something happens to it."""
+"""Running a campaign on hosts by SSH while something happens to it."""
 
 from __future__ import annotations
 
@@ -7,49 +7,50 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tests.acceptance.lab import Lab, Stored, wait_for
+from tests.acceptance.lab import Lab, Records, wait_for
 from tuner.model import Event
 from tuner.states import BlockState, CampaignState
 
 THREADS = {"fileserver.threads": 20}
-#: Hosts that hear nothing for so long put themselves back; a lost connection shows in a fraction.
+#: Hosts without a heartbeat for this long restore themselves; a lost connection shows much sooner.
 SOON = "20s"
 
 
 @contextmanager
 def campaign(lab: Lab, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A campaign under way; given back, as by Ctrl-C, if it has not ended by itself."""
+    """Run a campaign; interrupt it afterwards, as by Ctrl-C, if it has not ended."""
     words = arguments or ("run", str(lab.directory / "campaign.yaml"))
     with lab.running(*words) as process:
         yield process
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-            # It may have come to its end by itself just before.
-            ended = {130: CampaignState.PAUSED, 0: CampaignState.FINISHED}
+            # It may have finished just before.
+            expected = {130: CampaignState.PAUSED, 0: CampaignState.FINISHED}
             status = process.wait(150.0)
-            assert lab.stored().campaign.state is ended.get(status), lab.said
+            assert lab.load().campaign.state is expected.get(status), lab.output
 
 
 def says(lab: Lab, process: subprocess.Popen[str], words: str) -> None:
-    """Wait until a campaign has printed this."""
-    wait_for(lambda: words in lab.said or process.poll() is not None, words)
-    assert words in lab.said, lab.said
+    """Wait until a campaign has printed these words."""
+    wait_for(lambda: words in lab.output or process.poll() is not None, words)
+    assert words in lab.output, lab.output
 
 
 def says_void(lab: Lab, process: subprocess.Popen[str]) -> int:
-    """Wait until a campaign has said that a block is void; its number. It is a later one than was
-    under way when somebody began to meddle, if that had its end just then.
+    """Wait until a campaign has reported a void block, and return the block's number.
+
+    It is later than the block that was running when the fault began if that one ended just then.
     """
     says(lab, process, " void")
-    return next(b.number for b in lab.stored().blocks if b.state is BlockState.VOID)
+    return next(b.number for b in lab.load().blocks if b.state is BlockState.VOID)
 
 
-def ended(lab: Lab, process: subprocess.Popen[str]) -> Stored:
-    """Wait for the end of a campaign whose hosts fail it."""
-    assert process.wait(250.0) == 6, lab.said
-    stored = lab.stored()
-    assert stored.campaign.state is CampaignState.FAILED
-    return stored
+def wait_for_end(lab: Lab, process: subprocess.Popen[str]) -> Records:
+    """Wait for the end of a campaign whose hosts fail."""
+    assert process.wait(250.0) == 6, lab.output
+    records = lab.load()
+    assert records.campaign.state is CampaignState.FAILED
+    return records
 
 
 def the(events: Sequence[Event]) -> Event:
@@ -57,8 +58,8 @@ def the(events: Sequence[Event]) -> Event:
     return event
 
 
-def goes_on(lab: Lab, before: Stored) -> None:
-    """A campaign that has ended is taken up again, with all that was measured."""
+def goes_on(lab: Lab, before: Records) -> None:
+    """Check that a campaign that has ended can be resumed, with all its measurements."""
     with campaign(lab, "resume") as process:
         says(lab, process, "baseline: writing")
-    assert before.measured.items() <= lab.stored().measured.items()
+    assert before.measured.items() <= lab.load().measured.items()

@@ -1,4 +1,4 @@
-"""A small campaign on a real cell, as a user would write it and run it; and hosts by SSH."""
+"""A small campaign on a real cell, as a user would write and run it; and hosts by SSH."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIRST = [
 
 @dataclass(frozen=True)
 class Place:
-    """A state directory of its own, with a campaign file for a cell of its own."""
+    """A separate state directory, with a campaign file for a separate cell."""
 
     directory: Path
     cell: str
@@ -43,7 +43,7 @@ class Place:
         return self.directory / "campaign.yaml"
 
     def fstune(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the console script to its end."""
+        """Run the console script to completion."""
         return subprocess.run(
             [FSTUNE, *arguments],
             env=self.environment,
@@ -69,7 +69,7 @@ class Place:
     def environment(self) -> dict[str, str]:
         return os.environ | {"FSTUNE_STATE_DIR": str(self.state), "LC_ALL": "C.UTF-8"}
 
-    def stored(self) -> tuple[Campaign, list[Trial], list[Block], list[Event]]:
+    def load(self) -> tuple[Campaign, list[Trial], list[Block], list[Event]]:
         with Store.open(self.state) as store:
             campaign = store.campaign("last")
             return (
@@ -80,20 +80,20 @@ class Place:
             )
 
     def left_behind(self) -> list[str]:
-        """What of the cell is still on this machine: directories, mounts, processes."""
+        """Return the remains of the cell on this machine: directories, mounts, processes."""
         cells = self.state / "cells"
-        found = [str(path) for path in cells.glob("*")] if cells.is_dir() else []
+        remaining = [str(path) for path in cells.glob("*")] if cells.is_dir() else []
         own = str(self.state)
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-        found += [line for line in mounts if own in line]
+        remaining += [line for line in mounts if own in line]
         for status in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = status.read_bytes().decode(errors="replace")
             except OSError:
                 continue
             if own in words and status.parent.name != str(os.getpid()):
-                found.append(f"process {status.parent.name}: {words[:200]!r}")
-        return found
+                remaining.append(f"process {status.parent.name}: {words[:200]!r}")
+        return remaining
 
 
 def write_campaign(place: Place, first: Sequence[dict[str, int]]) -> None:
@@ -121,8 +121,9 @@ def write_campaign(place: Place, first: Sequence[dict[str, int]]) -> None:
 
 @pytest.fixture
 def place(root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
-    """A place with the small campaign; its cell is taken down whatever the test did. It is in
-    memory, where no page cache can be dropped, unless the test is marked ``disk``.
+    """A place with the small campaign; its cell is taken down afterwards in any case.
+
+    It is in memory, where no page cache can be dropped, unless the test is marked ``disk``.
     """
     packages = root / "build" / "test-state" / "packages"
     packages.mkdir(parents=True, exist_ok=True)
@@ -153,7 +154,7 @@ def hosts(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labs
 
 @pytest.fixture
 def lab(hosts: Labs) -> Iterator[Lab]:
-    """The hosts, as they were found before and after."""
+    """The hosts, in their original state before and after."""
     lab = hosts.fit()
     lab.testbed()
     lab.workload()

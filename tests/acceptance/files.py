@@ -1,4 +1,4 @@
-"""What small campaigns on real programs are made of."""
+"""Workload and search space of small campaigns on real programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FSTUNE = Path(sys.executable).with_name("fstune")
 
 
 def small_workload() -> dict[str, object]:
-    """The usual workload with so little in it that a run takes a second."""
+    """Return the default workload, made so small that a run takes a second."""
     document = yaml.safe_load((files("workloads") / "mixed-use.yaml").read_text())
     document["filesets"]["warm-up"].update(files=4, directories=1)
     document["filesets"]["small"].update(files=60, directories=6)
@@ -26,7 +26,7 @@ def small_workload() -> dict[str, object]:
 
 
 def careless_space() -> dict[str, object]:
-    """A search space that knows neither what stops the server nor what the kernel clamps."""
+    """Return a search space that lacks one limit of the server and one of the kernel."""
     text = (files("search_spaces") / "openafs-fileserver-1.8.yaml").read_text()
     document = yaml.safe_load(text)
     parameters = document["parameters"]

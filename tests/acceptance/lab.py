@@ -1,5 +1,7 @@
-"""Hosts by SSH as an administrator has them: a fileserver, two clients, and a machine beside them
-from which fstune is run. All are nodes of a private cell; fstune sees none of that.
+"""Hosts by SSH as in an administrator's setup: a fileserver, two clients, and a desk.
+
+The desk is the machine on which fstune runs. All are nodes of a private cell, but fstune sees none
+of that.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from tuner.model import Block, Campaign, Event, Trial
 from tuner.store import Store
 
 RESTORE = "/var/lib/fstune-restore"
-#: Two processes may run tests at once: each has hosts of its own.
+#: Several processes may run tests concurrently; each has its own hosts.
 CELL = "hosts" + os.environ.get("PYTEST_XDIST_WORKER", "")
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _PATIENCE_S = 240.0
@@ -45,8 +47,8 @@ def make_key(path: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What a campaign left in its database."""
+class Records:
+    """A campaign's records in its database."""
 
     campaign: Campaign
     trials: list[Trial]
@@ -63,11 +65,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class Lab:
-    """The hosts, and a directory with keys, files and a state directory of its own."""
+    """The hosts, and a directory with keys, files and a state directory.
+
+    ``original``: the command lines of the programs before any campaign, by node.
+    """
 
     cell: Cell
     directory: Path
-    found: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    original: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def server(self) -> Node:
@@ -75,12 +80,12 @@ class Lab:
 
     @property
     def clients(self) -> tuple[Node, ...]:
-        """Those of the testbed."""
+        """The clients of the testbed."""
         return self.cell.clients[:-1]
 
     @property
     def desk(self) -> Node:
-        """The machine that fstune runs on: of this node, only its network."""
+        """The machine on which fstune runs, which uses only this node's network."""
         return self.cell.clients[-1]
 
     @property
@@ -88,8 +93,10 @@ class Lab:
         return self.directory / "state"
 
     def testbed(self, after: str = "90s", clients: int = 2, **ssh_words: object) -> Path:
-        """Write a testbed file. Hosts look every second whether they are still held when they are
-        to put themselves back within 100 s, so that a test need not wait for that.
+        """Write a testbed file.
+
+        With ``after`` below 100 s, hosts check every second whether they are still held, so that
+        tests need not wait long for them.
         """
 
         def reach(address: str) -> dict[str, Any]:
@@ -116,8 +123,9 @@ class Lab:
         return self._write("testbed.yaml", document)
 
     def campaign(self, first: Sequence[dict[str, int]], blocks: int = 100) -> Path:
-        """Write a campaign file for the testbed file; ``blocks``: of its only race at most, which
-        is more than any test waits for, unless few are asked for.
+        """Write a campaign file for the testbed file.
+
+        ``blocks``: the maximum for its only race; by default more than any test waits for.
         """
         self._write("space.yaml", careless_space())
         document = {
@@ -137,9 +145,7 @@ class Lab:
         return self._write("campaign.yaml", document)
 
     def workload(self, linger_s: int = 0) -> None:
-        """Write the workload file; ``linger_s``: how long a run then asks for attributes, besides
-        being over in a moment.
-        """
+        """Write the workload file; ``linger_s``: extends the very short run by paced stats."""
         document = yaml.safe_load(_WORKLOAD.read_text())
         if linger_s:
             slow = {"operation": "stat", "fileset": "few", "passes": linger_s, "rate_per_s": 20}
@@ -152,7 +158,7 @@ class Lab:
         return path
 
     def command(self, *arguments: str) -> list[str]:
-        """The console script in the network of the desk."""
+        """Return the command line of the console script in the desk's network."""
         return ["nsenter", f"--target={self.desk.init.pid}", "--net", "--", str(FSTUNE), *arguments]
 
     @property
@@ -172,12 +178,12 @@ class Lab:
 
     @contextmanager
     def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """The console script under way; standard output and error are one file, ``said``."""
-        with (self.directory / "said").open("w") as said:
+        """Run the console script; standard output and error go to one file, ``output``."""
+        with (self.directory / "output").open("w") as file:
             process = subprocess.Popen(
                 self.command(*arguments),
                 env=self.environment,
-                stdout=said,
+                stdout=file,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 text=True,
@@ -189,49 +195,50 @@ class Lab:
             process.wait()
 
     @property
-    def said(self) -> str:
-        return (self.directory / "said").read_text()
+    def output(self) -> str:
+        return (self.directory / "output").read_text()
 
-    def stored(self) -> Stored:
+    def load(self) -> Records:
         with Store.open(self.state) as store:
             campaign = store.campaigns()[0]  # also one that was refused before its first block
             one = campaign.id
-            return Stored(campaign, store.trials(one), store.blocks(one), store.events(one))
+            return Records(campaign, store.trials(one), store.blocks(one), store.events(one))
 
     # What is in effect on the hosts
 
     def programs(self) -> dict[str, tuple[str, ...]]:
-        """The command lines of fileserver and cache managers, by node."""
-        found = {"server": command_line(self.server, "dafileserver")}
+        """Return the command lines of fileserver and cache managers, by node."""
+        lines = {"server": command_line(self.server, "dafileserver")}
         for node in self.clients:
-            found[node.name] = command_line(node, "afsd.fuse")
-        return found
+            lines[node.name] = command_line(node, "afsd.fuse")
+        return lines
 
     def left(self, files: bool = True, runs: bool = True) -> list[str]:
-        """What a campaign left on the hosts that must not be there; ``files``: in the volume too,
-        where those of a run that nobody could clean up stay until the campaign is resumed;
-        ``runs``: processes too.
+        """Return whatever a campaign must not leave on the hosts.
+
+        ``files``: include files in the volume; those of a run that could not be cleaned up stay
+        until the campaign is resumed. ``runs``: include processes.
         """
-        found = [] if (now := self.programs()) == self.found else [f"other programs: {now}"]
+        remaining = [] if (now := self.programs()) == self.original else [f"other programs: {now}"]
         for node in (self.server, *self.clients):
             for what in ("lease", "lease.expired"):
                 if node.run(["test", "-e", f"{RESTORE}/{what}"]).status == 0:
-                    found.append(f"{what} on {node.name}")
+                    remaining.append(f"{what} on {node.name}")
             journals = node.run(["ls", "-A", f"{RESTORE}/restore"]).stdout.decode().split()
             parts = {name for name in journals if name in ("fileserver", "cache_manager")}
-            found += [f"journal {part} on {node.name}" for part in sorted(parts)]
+            remaining += [f"journal {part} on {node.name}" for part in sorted(parts)]
             if runs:
-                found += [f"{node.name}: {words}" for words in processes(node) if _ours(words)]
+                remaining += [f"{node.name}: {words}" for words in processes(node) if _ours(words)]
         for node in self.clients:
             listed = node.run(["timeout", "20", "ls", "-A", VOLUME_PATH])
             if listed.status != 0:
-                found.append(f"{VOLUME_PATH} is not served on {node.name}")
-            found += [
+                remaining.append(f"{VOLUME_PATH} is not served on {node.name}")
+            remaining += [
                 f"{name} in the volume"
                 for name in listed.stdout.decode().split()
                 if files and name.startswith("fstune-")
             ]
-        return found
+        return remaining
 
     def put_back(self, files: bool = True, runs: bool = True) -> None:
         """Wait until nothing is left: watches and killed runs take a moment to end."""
@@ -243,7 +250,7 @@ class Lab:
     # Meddling
 
     def drop_connections(self, *nodes: Node) -> None:
-        """Cut every SSH connection to these hosts; new ones are taken."""
+        """Cut every SSH connection to these hosts; new ones are accepted."""
         for node in nodes:
             listener = node.check(["cat", "/run/sshd.pid"]).strip()
             sessions = set(node.run(["pidof", "sshd"]).stdout.decode().split()) - {listener}
@@ -251,16 +258,17 @@ class Lab:
                 node.run(["kill", "-KILL", pid])
 
     def restart(self, node: Node) -> None:
-        """Let a machine start anew: nothing of what ran is there, nor what was in memory only. Its
-        bosserver is started again as on any fileserver; a client is mounted by nobody.
+        """Simulate a reboot: all processes and everything that was only in memory are gone.
+
+        The bosserver is started again as on any fileserver; a client is not mounted again.
         """
         node.run(["sh", "-c", "kill -KILL -1"])
         node.run(["umount", "--lazy", "/afs"])
         node.check(["find", "/run", "-mindepth", "1", "-delete"])
         boot = node.shared / "boot_id"
-        known = boot.exists()
+        is_mounted = boot.exists()
         boot.write_text(f"start {time.monotonic_ns()}\n")
-        if not known:
+        if not is_mounted:
             node.check(["mount", "--bind", f"/fstune/{boot.name}", _BOOT_ID])
         if node == self.server:
             node.check(["bosserver"])
@@ -268,7 +276,7 @@ class Lab:
         self.start_sshd(node)
 
     def hear_nothing(self) -> None:
-        """Let the hosts of a campaign have heard nothing of it for far too long."""
+        """Make the hosts' last heartbeat far too old."""
         past = 'echo -100000 > "$1.new" && mv "$1.new" "$1"'
         for node in (self.server, *self.clients):
             node.check(["sh", "-c", past, "sh", f"{RESTORE}/lease/heartbeat"])
@@ -278,8 +286,10 @@ class Lab:
 
     @contextmanager
     def slow(self, node: Node, program: str, only: str) -> Iterator[Path]:
-        """Make a program of a host wait, when it is called with the word ``only``, until the
-        file that this gives is removed; the file beside it, ``.met``, shows that it waits.
+        """Make a program of a host block when it is called with the word ``only``.
+
+        It waits until the file that this yields is removed; a file with the suffix ``.met`` next to
+        it shows that it is waiting.
         """
         gate = node.shared / f"gate-{program}"
         inside = f"/fstune/{gate.name}"
@@ -289,7 +299,7 @@ class Lab:
             f"    [ ! -e {inside} ] || : > {inside}.met\n"
             f"    while [ -e {inside} ]; do sleep 0.05; done ;;\n"
             "esac\n"
-            # By its own name, so that it looks as if nothing had been in between.
+            # Under its own name, so that it looks as if it had been called directly.
             "PATH=/usr/sbin:/usr/bin:/sbin:/bin\n"
             f'exec {program} "$@"\n'
         )
@@ -303,7 +313,7 @@ class Lab:
 
     @contextmanager
     def standing_in(self, node: Node, program: str, text: str) -> Iterator[None]:
-        """Let a script be found on a host in a program's place."""
+        """Make a host run a script instead of a program that is called by name."""
         node.check(["mount", "-t", "tmpfs", "tmpfs", "/usr/local/bin"])
         try:
             node.check(
@@ -316,15 +326,16 @@ class Lab:
 
     @contextmanager
     def hanging(self, node: Node, program: str, only: str) -> Iterator[None]:
-        """Make a program of a host (its path) hang when it is called with the words ``only``: it
-        answers nobody, and no signal but the last ends it.
+        """Make a program of a host (its path) hang when it is called with the words ``only``.
+
+        It answers nothing, and only SIGKILL ends it.
         """
         name = program.rpartition("/")[2]
         real, stand_in = f"/fstune/{name}-real", f"/fstune/{name}-hangs"
         text = (
             "#!/bin/bash\n"
             f'case " $* " in *" {only} "*) kill -STOP $$ ;; esac\n'
-            # By its own name, so that it looks as if nothing had been in between.
+            # Under its own name, so that it looks as if it had been called directly.
             f'exec -a "$0" {real} "$@"\n'
         )
         node.check(["cp", program, real])
@@ -337,7 +348,7 @@ class Lab:
             node.check(["umount", "--lazy", program])
 
     def meets(self, gate: Path) -> None:
-        """Wait until a program waits at its gate."""
+        """Wait until a program is blocked at its gate."""
         wait_for(gate.with_name(f"{gate.name}.met").exists, f"{gate.name} to be met")
 
     @contextmanager
@@ -352,14 +363,14 @@ class Lab:
 
 
 def processes(node: Node) -> list[list[str]]:
-    """The command lines of all processes of a node."""
+    """Return the command lines of all processes of a node."""
     script = 'for f in /proc/[0-9]*/cmdline; do tr "\\0" "\\t" < "$f"; echo; done 2> /dev/null'
-    said = node.run(["sh", "-c", script]).stdout.decode(errors="replace")
-    return [line.rstrip("\t").split("\t") for line in said.splitlines() if line]
+    text = node.run(["sh", "-c", script]).stdout.decode(errors="replace")
+    return [line.rstrip("\t").split("\t") for line in text.splitlines() if line]
 
 
 def command_line(node: Node, program: str) -> tuple[str, ...]:
-    """That of the one process that runs a program; empty when there is none."""
+    """Return the command line of the process that runs a program, empty if there is none."""
     for words in processes(node):
         if words[0].rpartition("/")[2] == program:
             return tuple(words)
@@ -367,43 +378,45 @@ def command_line(node: Node, program: str) -> tuple[str, ...]:
 
 
 def engine_runs(node: Node) -> bool:
-    """Whether a run is under way, seen from this machine: that takes no time to speak of."""
-    return _seen(node, lambda words: "run" in words and any("workloads.pyz" in w for w in words))
+    """Whether the engine is running, seen from this machine, which takes hardly any time."""
+    return _any_process(
+        node, lambda words: "run" in words and any("workloads.pyz" in word for word in words)
+    )
 
 
 def runs_with(node: Node, program: str, *options: str) -> bool:
     """Whether a program runs with these options, seen from this machine."""
-    return _seen(node, lambda words: words[0].endswith(program) and {*options} <= {*words})
+    return _any_process(node, lambda words: words[0].endswith(program) and {*options} <= {*words})
 
 
-def _seen(node: Node, wanted: Callable[[list[str]], bool]) -> bool:
+def _any_process(node: Node, predicate: Callable[[list[str]], bool]) -> bool:
     own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_text(errors="replace").split("\0")
             inside = os.readlink(process / "ns" / "pid") == own
         except OSError:
-            continue  # it has ended meanwhile
-        if inside and wanted(words):
+            continue  # it has exited
+        if inside and predicate(words):
             return True
     return False
 
 
 def _ours(words: list[str]) -> bool:
-    named = ("workloads.pyz", "watch.sh", "end_runs.py")
-    return any(word.endswith(named) for word in words)
+    suffixes = ("workloads.pyz", "watch.sh", "end_runs.py")
+    return any(word.endswith(suffixes) for word in words)
 
 
 @dataclass
 class Labs:
-    """Hosts for one test after another. ``new_directory``: makes one for their files."""
+    """Hosts for successive tests. ``new_directory``: creates a directory for their files."""
 
     cells: Cells
     new_directory: Callable[[], Path]
     _lab: Lab | None = None
 
     def fit(self) -> Lab:
-        """The hosts of the test before, or others where it left something behind."""
+        """Return the previous test's hosts, or new ones if it left something behind."""
         if self._lab is None or self._lab.left():
             self.close()
             self._lab = bring_up(self.cells, self.new_directory())
@@ -426,5 +439,5 @@ def bring_up(cells: Cells, directory: Path) -> Lab:
     ]
     (directory / "known_hosts").write_text("".join(f"{line}\n" for line in keys))
     lab.workload()
-    lab.found.update(lab.programs())
+    lab.original.update(lab.programs())
     return lab

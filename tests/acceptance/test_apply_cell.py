@@ -1,5 +1,6 @@
-"""A configuration applied, verified and rolled back on a private cell that is kept, by the command
-line.
+"""A configuration is applied, verified and rolled back on a private cell that stays up.
+
+All of it is done by the command line.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from tuner.store.applications import Applications
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
 
-FOUND: dict[str, Value] = dict(INITIAL_SETTINGS)
-CHOSEN: dict[str, Value] = FOUND | {"fileserver.threads": 20, "cache_manager.daemons": 5}
+INITIAL: dict[str, Value] = dict(INITIAL_SETTINGS)
+RECOMMENDED: dict[str, Value] = INITIAL | {"fileserver.threads": 20, "cache_manager.daemons": 5}
 
 
 @dataclass
-class Kept:
-    """A cell that stays up, and what was found on it."""
+class StandingCell:
+    """A cell that stays up, and the original command lines of its programs by node."""
 
     place: Place
     cell: Cell
-    found: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    original: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def programs(self) -> dict[str, tuple[str, ...]]:
         client = self.cell.clients[0]
@@ -44,24 +45,25 @@ class Kept:
             "client1": command_line(client, "afsd.fuse"),
         }
 
-    def recommended(self, chosen: dict[str, Value]) -> str:
+    def recommended(self, configuration: dict[str, Value]) -> str:
         with Store.open(self.place.state) as store:
-            return recommending(store, read_spec(self.place.campaign_file), FOUND, chosen).id
+            spec = read_spec(self.place.campaign_file)
+            return recommending(store, spec, INITIAL, configuration).id
 
     def newest(self) -> Application:
         with Store.open(self.place.state) as store:
             return Applications(store).all()[0]
 
     def journals(self) -> list[str]:
-        """What is open on the nodes."""
+        """Return the open journals on the nodes."""
         nodes = (self.cell.server, *self.cell.clients)
         listed = (node.run(["ls", "-A", "/fstune/restore"]).stdout.decode() for node in nodes)
-        named = [name for names in listed for name in names.split()]
-        return [name for name in named if name in ("fileserver", "cache_manager")]
+        entries = [name for names in listed for name in names.split()]
+        return [name for name in entries if name in ("fileserver", "cache_manager")]
 
 
 @pytest.fixture(scope="module")
-def kept(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+def standing(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandingCell]:
     packages = root / "build" / "test-state" / "packages"
     packages.mkdir(parents=True, exist_ok=True)
     place = Place(tmp_path_factory.mktemp("kept"), f"k-{os.getpid()}")
@@ -73,72 +75,76 @@ def kept(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]
         assert up.returncode == 0, up.stderr
         cell = Cells(place.state).load(place.cell)
         assert cell is not None
-        kept = Kept(place, cell)
-        kept.found.update(kept.programs())
-        yield kept
+        standing = StandingCell(place, cell)
+        standing.original.update(standing.programs())
+        yield standing
     finally:
         place.fstune("cell", "down", "--name", place.cell)
 
 
-def test_a_configuration_is_applied_verified_and_rolled_back(kept: Kept) -> None:
-    campaign = kept.recommended(CHOSEN)
-    applied = kept.place.fstune("apply", campaign, "--yes", "--step")
+def test_a_configuration_is_applied_verified_and_rolled_back(standing: StandingCell) -> None:
+    campaign = standing.recommended(RECOMMENDED)
+    applied = standing.place.fstune("apply", campaign, "--yes", "--step")
     assert applied.returncode == 0, applied.stdout + applied.stderr
     assert "+ fileserver.threads: not set -> 20" in applied.stdout
     assert "bosserver keeps them in BosConfig of server" in applied.stdout
     assert "After a restart of the host they are gone: no file keeps them" in applied.stdout
     assert "step 2 of 2: cache_manager.daemons" in applied.stderr
-    new = kept.programs()
-    assert new["server"] == (*kept.found["server"], "-p", "20")
-    assert set(new["client1"]) - set(kept.found["client1"]) == {"-daemons", "5"}
-    # As it stays over a restart of the server.
-    config = kept.cell.server.check(["cat", "/etc/openafs/BosConfig"])
+    new = standing.programs()
+    assert new["server"] == (*standing.original["server"], "-p", "20")
+    assert set(new["client1"]) - set(standing.original["client1"]) == {"-daemons", "5"}
+    # It also survives a restart of the server.
+    config = standing.cell.server.check(["cat", "/etc/openafs/BosConfig"])
     assert " ".join(new["server"]) in config
-    assert kept.journals() == []
-    assert kept.newest().state is ApplicationState.APPLIED
+    assert standing.journals() == []
+    assert standing.newest().state is ApplicationState.APPLIED
 
-    verified = kept.place.fstune("verify", "last", "--blocks", "3")
+    verified = standing.place.fstune("verify", "last", "--blocks", "3")
     assert verified.returncode in (0, 3), verified.stdout + verified.stderr
     assert "95% interval" in verified.stdout
     assert "in 3 fresh blocks" in verified.stdout
-    assert kept.programs() == new
+    assert standing.programs() == new
 
-    back = kept.place.fstune("rollback", campaign, "--yes")
+    back = standing.place.fstune("rollback", campaign, "--yes")
     assert back.returncode == 0, back.stdout + back.stderr
-    assert kept.programs() == kept.found
-    application = kept.newest()
+    assert standing.programs() == standing.original
+    application = standing.newest()
     assert application.state is ApplicationState.ROLLED_BACK
-    assert application.before.as_dict() == FOUND
+    assert application.before.as_dict() == INITIAL
     assert application.changed_by == "root"
-    assert kept.journals() == []
+    assert standing.journals() == []
 
 
-def test_a_cell_whose_controller_is_killed_puts_itself_back(kept: Kept) -> None:
-    campaign = kept.recommended(CHOSEN)
-    process = kept.place.start("apply", campaign, "--yes")
+def test_a_cell_whose_controller_is_killed_puts_itself_back(standing: StandingCell) -> None:
+    campaign = standing.recommended(RECOMMENDED)
+    process = standing.place.start("apply", campaign, "--yes")
     try:
-        wait_for(lambda: runs_with(kept.cell.clients[0], "afsd.fuse", "-daemons"), "the change")
+        wait_for(lambda: runs_with(standing.cell.clients[0], "afsd.fuse", "-daemons"), "the change")
     finally:
         process.kill()
         process.communicate()
-    assert kept.newest().state is ApplicationState.APPLYING
-    for node in (kept.cell.server, *kept.cell.clients):
+    assert standing.newest().state is ApplicationState.APPLYING
+    for node in (standing.cell.server, *standing.cell.clients):
         past = 'echo -100000 > "$1.new" && mv "$1.new" "$1"'
         node.check(["sh", "-c", past, "sh", "/fstune/lease/heartbeat"])
-    wait_for(lambda: kept.programs() == kept.found and not kept.journals(), "the cell itself", 0.2)
-    settled = kept.place.fstune("rollback", "last", "--yes")
+    wait_for(
+        lambda: standing.programs() == standing.original and not standing.journals(),
+        "the cell itself",
+        0.2,
+    )
+    settled = standing.place.fstune("rollback", "last", "--yes")
     assert settled.returncode == 0, settled.stdout + settled.stderr
-    application = kept.newest()
+    application = standing.newest()
     assert (application.state, application.reason) == (ApplicationState.FAILED, "it was cut off")
-    assert kept.programs() == kept.found
+    assert standing.programs() == standing.original
 
 
-def test_a_cell_that_is_not_up_is_refused(kept: Kept, tmp_path: Path) -> None:
-    document = read_spec(kept.place.campaign_file).model_dump(mode="json", exclude_none=True)
+def test_a_cell_that_is_not_up_is_refused(standing: StandingCell, tmp_path: Path) -> None:
+    document = read_spec(standing.place.campaign_file).model_dump(mode="json", exclude_none=True)
     document["testbed"] = {"cell": {"name": "nowhere"}}
-    with Store.open(kept.place.state) as store:
-        spec = type(read_spec(kept.place.campaign_file)).model_validate(document)
-        campaign = recommending(store, spec, FOUND, CHOSEN).id
-    refused = kept.place.fstune("apply", campaign, "--yes")
+    with Store.open(standing.place.state) as store:
+        spec = type(read_spec(standing.place.campaign_file)).model_validate(document)
+        campaign = recommending(store, spec, INITIAL, RECOMMENDED).id
+    refused = standing.place.fstune("apply", campaign, "--yes")
     assert refused.returncode == 4
     assert "fstune cell up --name nowhere" in refused.stderr

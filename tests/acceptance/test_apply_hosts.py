@@ -1,5 +1,5 @@
-"""Faults while a configuration is applied on hosts by SSH: the old one is in force then, or the new
-one whole.
+"""Faults while a configuration is applied on hosts by SSH: afterwards the old one is in force, or
+all of the new one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tuner.store.applications import Applications
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
 
-FOUND: dict[str, Value] = dict(INITIAL_SETTINGS)
-CHOSEN: dict[str, Value] = FOUND | {"fileserver.threads": 20, "cache_manager.daemons": 5}
+INITIAL: dict[str, Value] = dict(INITIAL_SETTINGS)
+RECOMMENDED: dict[str, Value] = INITIAL | {"fileserver.threads": 20, "cache_manager.daemons": 5}
 
 
 @pytest.fixture
@@ -35,10 +35,10 @@ def lab(lab: Lab) -> Lab:
     return lab
 
 
-def recommended(lab: Lab, chosen: dict[str, Value] = CHOSEN) -> str:
+def recommended(lab: Lab, configuration: dict[str, Value] = RECOMMENDED) -> str:
     with Store.open(lab.state) as store:
         spec = read_spec(lab.directory / "campaign.yaml")
-        return recommending(store, spec, FOUND, chosen).id
+        return recommending(store, spec, INITIAL, configuration).id
 
 
 def newest(lab: Lab) -> Application:
@@ -48,7 +48,7 @@ def newest(lab: Lab) -> Application:
 
 @contextmanager
 def applying(lab: Lab) -> Iterator[subprocess.Popen[str]]:
-    """An application under way, both parts of which will change."""
+    """Run an application that changes both parts."""
     with lab.running("apply", recommended(lab), "--yes") as process:
         yield process
 
@@ -59,7 +59,7 @@ def is_new(lab: Lab) -> bool:
 
 
 def test_a_server_that_does_not_start_gets_its_old_options_back(lab: Lab) -> None:
-    campaign = recommended(lab, CHOSEN | {"fileserver.vlru_interval": 0})
+    campaign = recommended(lab, RECOMMENDED | {"fileserver.vlru_interval": 0})
     failed = lab.fstune("apply", campaign, "--yes")
     assert failed.returncode == 7, failed.stdout + failed.stderr
     assert "the fileserver does not start with these options" in failed.stderr
@@ -72,7 +72,7 @@ def test_a_stop_signal_brings_the_old_options_back(lab: Lab) -> None:
     with applying(lab) as process:
         wait_for(lambda: runs_with(lab.server, "dafileserver", "-p", "20"), "the new options")
         process.send_signal(signal.SIGINT)
-        assert process.wait(150.0) == 130, lab.said
+        assert process.wait(150.0) == 130, lab.output
     assert newest(lab).state is ApplicationState.FAILED
     assert newest(lab).reason == "stopped by SIGINT"
 
@@ -83,7 +83,7 @@ def test_a_client_that_is_killed_brings_the_old_options_back(lab: Lab) -> None:
         client = process_in(lab.clients[0], "afsd.fuse")
         assert client is not None
         client.kill()
-        assert process.wait(250.0) in (6, 7, 8), lab.said
+        assert process.wait(250.0) in (6, 7, 8), lab.output
     assert newest(lab).state is ApplicationState.FAILED
 
 
@@ -105,9 +105,7 @@ def test_hosts_whose_controller_is_killed_put_themselves_back(lab: Lab) -> None:
 
 @contextmanager
 def killed_at_commit(lab: Lab) -> Iterator[None]:
-    """An application that is killed when the server and one client know that it stays, and the
-    other client does not yet.
-    """
+    """Kill an application when the server and one client have committed it, but not the other."""
     node: Node = lab.clients[1]
     gate = node.shared / "gate-commit"
     met = gate.with_name(f"{gate.name}.met")
@@ -122,8 +120,8 @@ def killed_at_commit(lab: Lab) -> Iterator[None]:
     try:
         with lab.standing_in(node, "mkdir", waits), applying(lab) as process:
             wait_for(met.exists, "the decision")
-            kept = ["sh", "-c", "ls -d /var/lib/fstune-restore/applied/*/cache_manager"]
-            wait_for(lambda: lab.clients[0].run(kept).status == 0, "the other client", 0.2)
+            listing = ["sh", "-c", "ls -d /var/lib/fstune-restore/applied/*/cache_manager"]
+            wait_for(lambda: lab.clients[0].run(listing).status == 0, "the other client", 0.2)
             process.kill()
             process.wait()
             gate.unlink()
@@ -135,7 +133,7 @@ def killed_at_commit(lab: Lab) -> Iterator[None]:
     yield
 
 
-def test_a_decision_that_was_cut_off_is_finished(lab: Lab) -> None:
+def test_an_interrupted_commit_is_finished(lab: Lab) -> None:
     with killed_at_commit(lab):
         settled = lab.fstune("apply", newest(lab).id, "--yes")
         assert settled.returncode == 0, settled.stdout + settled.stderr
@@ -148,11 +146,11 @@ def test_a_decision_that_was_cut_off_is_finished(lab: Lab) -> None:
     lab.put_back()  # a watch takes a moment to end
 
 
-def test_a_decision_after_which_a_host_put_itself_back_is_undone_on_all(lab: Lab) -> None:
+def test_a_commit_after_which_a_host_restored_itself_is_undone_everywhere(lab: Lab) -> None:
     with killed_at_commit(lab):
         lab.hear_nothing()
         other = lab.clients[1].name
-        wait_for(lambda: lab.programs()[other] == lab.found[other], "the host itself", 0.2)
+        wait_for(lambda: lab.programs()[other] == lab.original[other], "the host itself", 0.2)
         settled = lab.fstune("rollback", "last", "--yes")
         assert settled.returncode == 0, settled.stdout + settled.stderr
     assert newest(lab).state is ApplicationState.FAILED

@@ -32,7 +32,7 @@ def test_two_clients_and_a_reference(place: Place) -> None:
     )
     result = place.fstune("run", str(place.campaign_file))
     assert result.returncode == 0, result.stdout + result.stderr
-    campaign, _, blocks, events = place.stored()
+    campaign, _, blocks, events = place.load()
     assert campaign.state is CampaignState.FINISHED
     complete = [block for block in blocks if block.state is BlockState.COMPLETE]
     assert complete
@@ -57,9 +57,9 @@ def test_two_clients_and_a_reference(place: Place) -> None:
     assert (as_found["blocks"], as_found["clients"], as_found["cold"]) == (len(complete), 2, True)
     assert as_found["ratio"] > 0.0
     for command in ("recommend", "show"):
-        said = " ".join(place.fstune(command).stdout.split())
-        assert "The service as found takes" in said
-        assert "times as long as local-disk (95% interval" in said
+        output = " ".join(place.fstune(command).stdout.split())
+        assert "The service as found takes" in output
+        assert "times as long as local-disk (95% interval" in output
     assert "client2:" in place.fstune("show").stdout
     assert place.left_behind() == []
 
@@ -69,7 +69,7 @@ def test_a_reference_that_is_tuned_is_refused_before_anything_is_changed(place: 
     result = place.fstune("run", str(place.campaign_file))
     assert result.returncode == 2
     assert "references: self: /afs on client1 is on the file system that is tuned" in result.stderr
-    campaign, trials, blocks, _ = place.stored()
+    campaign, trials, blocks, _ = place.load()
     assert campaign.state is CampaignState.FAILED
     assert (trials, blocks) == ([], [])
     assert place.left_behind() == []

@@ -1,4 +1,4 @@
-"""Campaigns on a real cell: bad configurations, kill -9, Ctrl-C; and nothing is left behind."""
+"""Campaigns on a real cell: bad configurations, kill -9 and Ctrl-C leave nothing behind."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 def measured(blocks: list[Block]) -> dict[tuple[int, int], object]:
-    found = [((b.number, m.trial), m) for b in blocks for m in b.measurements]
-    assert len(dict(found)) == len(found)
-    return dict(found)
+    pairs = [((b.number, m.trial), m) for b in blocks for m in b.measurements]
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
 
 
 def wait_for(process: subprocess.Popen[str], words: str) -> str:
-    """Read a campaign's lines until one has these words; all that was read."""
+    """Read a campaign's lines until one contains these words; return everything read."""
     assert process.stdout is not None
     read = ""
     for line in process.stdout:
@@ -35,7 +35,7 @@ def wait_for(process: subprocess.Popen[str], words: str) -> str:
 def test_bad_configurations_fail_with_their_reason_and_the_campaign_ends(place: Place) -> None:
     result = place.fstune("run", str(place.campaign_file))
     assert result.returncode == 0, result.stdout + result.stderr
-    campaign, trials, blocks, events = place.stored()
+    campaign, trials, blocks, events = place.load()
     assert campaign.state is CampaignState.FINISHED
     assert campaign.recommendation is not None
 
@@ -63,19 +63,19 @@ def test_bad_configurations_fail_with_their_reason_and_the_campaign_ends(place: 
 
 
 def test_restarts_are_in_the_servers_own_log(place: Place) -> None:
-    """On a cell that was up before: it stays up, and its FileLog tells of every restart."""
+    """A cell that was up before stays up, and its FileLog has every restart."""
     up = place.fstune("cell", "up", "--name", place.cell)
     assert up.returncode == 0, up.stderr
     write_campaign(place, FIRST[2:])
     result = place.fstune("run", str(place.campaign_file))
     assert result.returncode == 0, result.stdout + result.stderr
-    _, trials, blocks, _ = place.stored()
+    _, trials, blocks, _ = place.load()
     restarts = sum("fileserver restart" in m.actions for b in blocks for m in b.measurements)
     assert restarts >= 3
     log = ["sh", "-c", "cat /var/log/openafs/FileLog*"]
-    shown = place.fstune("cell", "exec", "--name", place.cell, "server", *log)
-    starts = [line for line in shown.stdout.splitlines() if "File server starting (" in line]
-    # The log of the start before is kept: of two configurations in turn, both are there.
+    output = place.fstune("cell", "exec", "--name", place.cell, "server", *log)
+    starts = [line for line in output.stdout.splitlines() if "File server starting (" in line]
+    # The log of the previous start is kept, so both of two alternating configurations are there.
     assert any("-p 20" in line for line in starts)
     assert any("-p" not in line.split() for line in starts)
     assert trials[1].flags["fileserver"] == ("-p", "20")
@@ -89,7 +89,7 @@ def test_kill_and_resume_loses_no_measurement(place: Place) -> None:
         wait_for(process, "block 2, ")
         process.kill()
     assert process.returncode == -signal.SIGKILL
-    campaign, _, blocks, _ = place.stored()
+    campaign, _, blocks, _ = place.load()
     assert campaign.state is CampaignState.RUNNING
     before = measured(blocks)
     assert before
@@ -98,7 +98,7 @@ def test_kill_and_resume_loses_no_measurement(place: Place) -> None:
 
     result = place.fstune("resume")
     assert result.returncode == 0, result.stdout + result.stderr
-    campaign, _, blocks, _ = place.stored()
+    campaign, _, blocks, _ = place.load()
     assert campaign.state is CampaignState.FINISHED
     assert before.items() <= measured(blocks).items()
     assert [b.number for b in blocks if b.state is BlockState.VOID] == cut_off
@@ -110,20 +110,20 @@ def test_interrupt_pauses_restores_and_can_be_resumed(place: Place) -> None:
     with place.start("run", str(place.campaign_file)) as process:
         wait_for(process, "block 1, ")
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate()
+        output, _ = process.communicate()
     assert process.returncode == 130
-    campaign, _, blocks, _ = place.stored()
+    campaign, _, blocks, _ = place.load()
     assert campaign.state is CampaignState.PAUSED
-    assert f"go on with: fstune resume {campaign.id}" in said
-    assert "restarted as found" in said
-    assert "afsd.fuse on client1 left as found" in said  # its settings were the same
-    assert f"private cell {place.cell} taken down" in said
+    assert f"go on with: fstune resume {campaign.id}" in output
+    assert "restarted as found" in output
+    assert "afsd.fuse on client1 left as found" in output  # its settings were the same
+    assert f"private cell {place.cell} taken down" in output
     assert place.left_behind() == []
     before = measured(blocks)
 
     result = place.fstune("resume")
     assert result.returncode == 0, result.stdout + result.stderr
-    campaign, _, blocks, _ = place.stored()
+    campaign, _, blocks, _ = place.load()
     assert campaign.state is CampaignState.FINISHED
     assert before.items() <= measured(blocks).items()
     assert place.left_behind() == []

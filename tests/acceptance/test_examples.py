@@ -1,4 +1,4 @@
-"""The examples for real hosts, run: what they say is kept but for names, addresses and length."""
+"""Runs the examples for real hosts, unchanged except for names, addresses and length."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_comparison_on_a_private_cell(place: Place) -> None:
     place.campaign_file.write_text(yaml.safe_dump(document))
     run = place.fstune("run", str(place.campaign_file))
     assert run.returncode == 0, run.stdout + run.stderr
-    campaign, trials, blocks, _ = place.stored()
+    campaign, trials, blocks, _ = place.load()
     assert campaign.state is CampaignState.FINISHED
     assert len(trials) == 1 + len(document["compare"])
     complete = [block for block in blocks if block.state is BlockState.COMPLETE]
@@ -48,7 +48,7 @@ def test_the_fileserver_and_its_clients_by_ssh(lab: Lab) -> None:
     testbed = example("fileserver-testbed.yaml")
     addresses = [SERVER_ADDRESS, client_address(1), client_address(2)]
     for host, address in zip((testbed["server"], *testbed["clients"]), addresses, strict=True):
-        # Keys and known hosts are the user's usual ones in the example, and of the test here.
+        # The example uses the user's default key and known hosts; here they are the test's.
         host["reach"]["ssh"] |= {
             "address": address,
             "user": ssh.OPERATOR,
@@ -76,13 +76,13 @@ def test_the_fileserver_and_its_clients_by_ssh(lab: Lab) -> None:
     (lab.directory / "campaign.yaml").write_text(yaml.safe_dump(campaign))
     run = lab.fstune("run", str(lab.directory / "campaign.yaml"))
     assert run.returncode == 0, run.stdout + run.stderr
-    stored = lab.stored()
-    assert stored.campaign.state is CampaignState.FINISHED
-    # How many blocks there are depends on what the first one says.
-    assert {(1, 0), (1, 1)} <= stored.measured.keys()
+    records = lab.load()
+    assert records.campaign.state is CampaignState.FINISHED
+    # The number of blocks depends on the results of the first one.
+    assert {(1, 0), (1, 1)} <= records.measured.keys()
     assert all(
         measurement.clients.keys() == set(addresses[1:])
-        for block in stored.blocks
+        for block in records.blocks
         for measurement in block.measurements
     )
-    assert {run.name for block in stored.blocks for run in block.references} == {"local-disk"}
+    assert {run.name for block in records.blocks for run in block.references} == {"local-disk"}

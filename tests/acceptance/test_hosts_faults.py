@@ -1,4 +1,4 @@
-"""What can go wrong on hosts by SSH while a campaign uses them: each time they are put back."""
+"""Faults on hosts by SSH while a campaign uses them: each time the hosts are restored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 def test_a_read_back_that_hangs_fails_its_arm(lab: Lab) -> None:
-    """The connection is fine and the fileserver runs, but what it was asked is not answered."""
+    """The connection is fine and the fileserver runs, but a query is not answered."""
     hangs_once = (
         "#!/bin/sh\n"
         "mkdir /fstune/hung 2> /dev/null && exec sleep 600\n"
@@ -31,8 +31,8 @@ def test_a_read_back_that_hangs_fails_its_arm(lab: Lab) -> None:
     with lab.standing_in(lab.server, "xstat_fs_test", hangs_once), campaign(lab) as process:
         says(lab, process, "the fileserver does not answer: 10.77.0.1: xstat_fs_test")
         says(lab, process, "baseline: writing")
-    stored = lab.stored()
-    failed = [*stored.of("trial-failed"), *stored.of("block-void")][0]
+    records = lab.load()
+    failed = [*records.of("trial-failed"), *records.of("block-void")][0]
     assert failed.data["failure"] == "configuration"
     assert failed.data["host"] == "10.77.0.1"
     assert str(failed.data["command"]).startswith("xstat_fs_test 10.77.0.1 -onceonly -collID")
@@ -46,9 +46,9 @@ def test_a_workload_on_one_client_outlives_its_connection(lab: Lab) -> None:
         wait_for(lambda: engine_runs(client), "the workload")
         lab.drop_connections(client)
         says(lab, process, "block 1 ")
-    stored = lab.stored()
-    assert stored.blocks[0].state is BlockState.COMPLETE
-    assert len(stored.blocks[0].measurements) == 2
+    records = lab.load()
+    assert records.blocks[0].state is BlockState.COMPLETE
+    assert len(records.blocks[0].measurements) == 2
     assert client.run(["ls", "-A", "/var/tmp/fstune-0"]).stdout == b""
 
 
@@ -60,7 +60,7 @@ def test_a_workload_on_two_clients_is_ended_when_one_is_lost(lab: Lab) -> None:
         says(lab, process, "block 1 void")
         assert not any(engine_runs(client) for client in lab.clients)
         lab.workload()
-    void = lab.stored().of("block-void")[0]
+    void = lab.load().of("block-void")[0]
     assert void.data["failure"] == "transport"
     assert "workloads.pyz run" in str(void.data["command"])
 
@@ -76,7 +76,7 @@ def test_a_full_disk_on_a_client_voids_the_run(lab: Lab) -> None:
         finally:
             client.check([*resize, "remount,size=50%", "/var/cache/openafs"])
         says(lab, process, f"block {number + 1}, ")
-    void = lab.stored().of("block-void")[0]
+    void = lab.load().of("block-void")[0]
     assert void.data["failure"] == "workload"
     assert void.data["exit_status"] == 3
 
@@ -90,16 +90,16 @@ def test_a_fileserver_that_is_killed_during_the_workload_voids_the_block(lab: La
         server.kill()
         says(lab, process, "block 1 void")
         says(lab, process, "block 2, ")
-    void = lab.stored().of("block-void")[0]
+    void = lab.load().of("block-void")[0]
     assert void.data["failure"] == "workload"
 
 
 def test_a_fileserver_that_hangs_at_its_start_fails_its_trial(lab: Lab) -> None:
-    fileserver = lab.found["server"][0]
+    fileserver = lab.original["server"][0]
     with lab.hanging(lab.server, fileserver, "-p 20"), campaign(lab) as process:
         says(lab, process, "trial 1 failed: the fileserver does not start within 30 s")
         says(lab, process, "baseline: writing")
-    failed = the(lab.stored().of("trial-failed"))
+    failed = the(lab.load().of("trial-failed"))
     assert failed.data["failure"] == "configuration"
     assert failed.data["host"] == "10.77.0.1"
     assert str(failed.data["command"]).endswith(" -p 20")
@@ -107,7 +107,7 @@ def test_a_fileserver_that_hangs_at_its_start_fails_its_trial(lab: Lab) -> None:
 
 def test_a_client_mount_that_hangs_fails_its_trial(lab: Lab) -> None:
     lab.campaign([{"cache_manager.daemons": 4}])
-    # The program itself is named by its whole path; what starts it, within a time, is not.
+    # The program is called by its full path, but ``timeout``, which starts it, is not.
     hangs = (
         "#!/bin/sh\n"
         'case " $* " in *" -daemons "*) exec /usr/bin/timeout --foreground 20 sleep 600 ;; esac\n'
@@ -116,7 +116,7 @@ def test_a_client_mount_that_hangs_fails_its_trial(lab: Lab) -> None:
     with lab.standing_in(lab.clients[1], "timeout", hangs), campaign(lab) as process:
         says(lab, process, "trial 1 failed: the cache manager does not start")
         says(lab, process, "baseline: writing")
-    failed = the(lab.stored().of("trial-failed"))
+    failed = the(lab.load().of("trial-failed"))
     assert failed.data["failure"] == "configuration"
     assert failed.data["exit_status"] == 4
     assert failed.data["host"] == "10.77.0.12"

@@ -1,4 +1,4 @@
-"""Hosts by SSH that a campaign loses, or that lose their campaign: each time they are put back."""
+"""Hosts by SSH that a campaign loses, or that lose their campaign: each time they are restored."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from tests.acceptance.campaigns import (
     SOON,
     campaign,
-    ended,
     goes_on,
     says,
     the,
+    wait_for_end,
 )
 from tests.acceptance.lab import (
     Lab,
@@ -33,12 +33,12 @@ def test_hosts_whose_controller_was_killed_put_themselves_back(lab: Lab) -> None
     assert lab.left(files=False) != []
     lab.hear_nothing()
     lab.put_back(files=False)
-    before = lab.stored()
+    before = lab.load()
     assert before.campaign.state is CampaignState.RUNNING
     assert before.measured != {}
     with campaign(lab, "resume") as process:
         says(lab, process, "block 2, ")
-    after = lab.stored()
+    after = lab.load()
     assert before.measured.items() <= after.measured.items()
     assert after.blocks[0].state is BlockState.VOID
 
@@ -48,32 +48,30 @@ def test_without_its_hosts_a_campaign_ends_and_goes_on_later(lab: Lab) -> None:
     with campaign(lab) as process:
         says(lab, process, "block 1, ")
         with lab.cable_cut():
-            stored = ended(lab, process)
-            lab.put_back(files=False)  # the hosts themselves
-    assert the(stored.of("campaign-failed")).data["failure"] == "transport"
-    assert stored.measured != {}
-    assert "fstune resume" in lab.said
+            records = wait_for_end(lab, process)
+            lab.put_back(files=False)  # the hosts restore themselves
+    assert the(records.of("campaign-failed")).data["failure"] == "transport"
+    assert records.measured != {}
+    assert "fstune resume" in lab.output
     with campaign(lab, "resume") as process:
         says(lab, process, "block 3, ")
-    assert stored.measured.items() <= lab.stored().measured.items()
+    assert records.measured.items() <= lab.load().measured.items()
 
 
 @pytest.mark.parametrize("which", ["server", "client"])
-def test_a_host_that_starts_anew_ends_the_campaign_which_goes_on_later(
-    lab: Lab, which: str
-) -> None:
-    """Nobody knows what else has changed with it."""
+def test_a_host_that_reboots_ends_the_campaign_which_can_be_resumed(lab: Lab, which: str) -> None:
+    """It is unknown what else has changed with the reboot."""
     lab.workload(linger_s=3)
     with campaign(lab) as process:
         says(lab, process, "block 1, ")
         wait_for(lambda: engine_runs(lab.clients[0]), "the next workload")
         lab.restart(lab.server if which == "server" else lab.clients[1])
-        stored = ended(lab, process)
-    assert "was restarted while it was in use" in stored.campaign.reason
-    assert the(stored.of("campaign-failed")).data["failure"] == "testbed"
-    assert len(stored.of("restored")) == 2
+        records = wait_for_end(lab, process)
+    assert "was restarted while it was in use" in records.campaign.reason
+    assert the(records.of("campaign-failed")).data["failure"] == "testbed"
+    assert len(records.of("restored")) == 2
     lab.put_back(files=False)
-    goes_on(lab, stored)
+    goes_on(lab, records)
 
 
 def test_putting_back_by_hand_ends_a_campaign_that_runs(lab: Lab) -> None:
@@ -82,13 +80,13 @@ def test_putting_back_by_hand_ends_a_campaign_that_runs(lab: Lab) -> None:
         says(lab, process, "block 1, ")
         result = lab.fstune("testbed", "restore", str(lab.directory / "testbed.yaml"))
         assert result.returncode == 0, result.stdout + result.stderr
-        stored = ended(lab, process)
-        # A watch looks around every second, and then ends.
+        records = wait_for_end(lab, process)
+        # A watch checks every second, and then ends.
         wait_for(lambda: lab.left(files=False) == [], "the end of the watches")
-    assert "has put itself back" in stored.campaign.reason
+    assert "has put itself back" in records.campaign.reason
     again = lab.fstune("testbed", "restore", str(lab.directory / "testbed.yaml"))
     assert again.stdout.count("nothing to put back") == 3
-    goes_on(lab, stored)
+    goes_on(lab, records)
 
 
 def test_a_controller_that_was_asleep_changes_nothing_when_it_wakes_up(lab: Lab) -> None:
@@ -98,10 +96,10 @@ def test_a_controller_that_was_asleep_changes_nothing_when_it_wakes_up(lab: Lab)
         wait_for(lambda: engine_runs(lab.clients[0]), "the next workload")
         process.send_signal(signal.SIGSTOP)
         lab.hear_nothing()
-        lab.put_back(files=False, runs=False)  # the hosts themselves, under a run
+        lab.put_back(files=False, runs=False)  # the hosts restore themselves during a run
         process.send_signal(signal.SIGCONT)
-        stored = ended(lab, process)
-        # A watch looks around every second, and then ends.
+        records = wait_for_end(lab, process)
+        # A watch checks every second, and then ends.
         wait_for(lambda: lab.left(files=False) == [], "the end of the watches")
-    assert "has put itself back" in lab.said
-    goes_on(lab, stored)
+    assert "has put itself back" in lab.output
+    goes_on(lab, records)

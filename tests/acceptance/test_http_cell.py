@@ -1,4 +1,4 @@
-"""A campaign on a real cell, begun, watched and read by curl alone."""
+"""A campaign on a real cell, started, watched and read with curl only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def campaign(cell: str) -> dict[str, object]:
-    """A campaign of what every server has: packaged spaces, and a packaged workload made small."""
+    """Return a campaign with packaged spaces and a small scale of a packaged workload."""
     return {
         "name": "over http",
         "testbed": {"cell": {"name": cell}},
@@ -37,10 +37,10 @@ def campaign(cell: str) -> dict[str, object]:
 def test_a_campaign_by_curl_alone(place: Place) -> None:
     if shutil.which("curl") is None:
         pytest.skip("this machine has no curl")
-    made = place.fstune("token", "create", "one", "--scope", "operate")
+    token = place.fstune("token", "create", "one", "--scope", "operate")
     url = f"http://127.0.0.1:{(port := free_port())}/v1/campaigns"
 
-    bearer = f"Authorization: Bearer {made.stdout.strip()}"
+    bearer = f"Authorization: Bearer {token.stdout.strip()}"
 
     def curl(*arguments: str) -> str:
         done = subprocess.run(
@@ -58,21 +58,22 @@ def test_a_campaign_by_curl_alone(place: Place) -> None:
             wait_for(port)
             file = place.directory / "campaign.json"
             file.write_text(json.dumps(campaign(place.cell)))
-            begun = json.loads(curl("--json", f"@{file}", url))
-            assert begun["testbed"] == "cell"
-            # One that ends badly or never has no end of its stream; its last words are told.
-            stream = curl("--max-time", "240", f"{url}/{begun['id']}/events/stream")
-            answer = json.loads(curl(f"{url}/{begun['id']}/recommendation"))
-            measured = json.loads(curl(f"{url}/{begun['id']}/measurements?limit=1000"))["items"]
+            created = json.loads(curl("--json", f"@{file}", url))
+            assert created["testbed"] == "cell"
+            # If the campaign fails or hangs, the stream does not end; curl then times out, and its
+            # output is shown.
+            stream = curl("--max-time", "240", f"{url}/{created['id']}/events/stream")
+            answer = json.loads(curl(f"{url}/{created['id']}/recommendation"))
+            measured = json.loads(curl(f"{url}/{created['id']}/measurements?limit=1000"))["items"]
         finally:
             service.terminate()
             service.communicate(timeout=60)
     lines = stream.splitlines()
     assert "event: over" in lines[-4:]
     numbers = [int(line[4:]) for line in lines if line.startswith("id: ")]
-    stored, _, blocks, events = place.stored()
+    record, _, blocks, events = place.load()
     assert numbers == [event.number for event in events]
-    assert stored.state is CampaignState.FINISHED
+    assert record.state is CampaignState.FINISHED
     assert answer["answer"] in list(Answer)
     assert set(answer["baseline_flags"]) == {"cache_manager", "fileserver"}
     assert answer["client"]
@@ -86,8 +87,8 @@ def test_a_campaign_by_curl_alone(place: Place) -> None:
 def wait_for(port: int) -> None:
     deadline = time.monotonic() + 60.0
     while True:
-        asked = ["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{port}/healthz"]
-        if subprocess.run(asked, check=False, timeout=30).returncode == 0:
+        command = ["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{port}/healthz"]
+        if subprocess.run(command, check=False, timeout=30).returncode == 0:
             return
         assert time.monotonic() < deadline, "the service does not answer"
         time.sleep(0.1)

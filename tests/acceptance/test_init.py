@@ -1,4 +1,4 @@
-"""``fstune init`` on hosts by SSH: what it finds and writes, and what it says when it cannot."""
+"""``fstune init`` on hosts by SSH: what it detects and writes, and its errors."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def lab(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         labs.close()
 
 
-def init(lab: Lab, *arguments: str, known: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run it where the hosts can be reached, with a home directory of its own."""
-    home = lab.directory / ("home" if known else "stranger")
+def init(lab: Lab, *arguments: str, is_known: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run it where the hosts can be reached, with its own home directory."""
+    home = lab.directory / ("home" if is_known else "stranger")
     (home / ".ssh").mkdir(parents=True, exist_ok=True)
-    if known:
+    if is_known:
         (home / ".ssh" / "known_hosts").write_bytes((lab.directory / "known_hosts").read_bytes())
     return subprocess.run(
         lab.command("init", "--yes", "--start", "hosts", *arguments),
@@ -69,15 +69,15 @@ def test_hosts_fill_in_the_testbed_file(lab: Lab) -> None:
     assert testbed["server"]["instance"] == "dafs"
     assert len(testbed["server"]["volumes"]) == 1
     assert [client["control"] for client in testbed["clients"]] == [{"fuse": {}}] * 2
-    # The third client of the cell has called the server lately, and is not named.
+    # The cell's third client has called the server recently, but the file does not name it.
     checked = lab.fstune("testbed", "check", str(lab.directory / "mine-testbed.yaml"))
     assert ("No problem found" in checked.stdout) == (f"fstune run {file}" in done.stdout)
     assert lab.left() == []
 
 
-def test_what_cannot_be_reached_is_told_of_every_host_and_nothing_is_written(lab: Lab) -> None:
+def test_every_unreachable_host_is_reported_and_nothing_is_written(lab: Lab) -> None:
     file = lab.directory / "none.yaml"
-    unknown = init(lab, str(file), *reached(lab), "--clients", CLIENTS, known=False)
+    unknown = init(lab, str(file), *reached(lab), "--clients", CLIENTS, is_known=False)
     assert unknown.returncode == 6, unknown.stdout + unknown.stderr
     for address in (SERVER_ADDRESS, *CLIENTS.split(",")):
         assert f"{address}: its host key is not in" in unknown.stderr

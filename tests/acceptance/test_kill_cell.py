@@ -1,5 +1,5 @@
-"""A campaign on a real cell whose process is killed again and again: it ends, and what was found is
-back.
+"""A campaign on a real cell whose process is killed repeatedly: it finishes, and the cell is
+restored.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tuner.store import problems
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(900)]
 
 KILLS = 12
-#: A life that ends at a random moment is no longer than this, which is less than a campaign takes;
-#: on a machine where nothing was changed in it, the next ones are longer.
+#: The longest random lifetime of a process, which is less than a campaign takes; if nothing was
+#: changed in it because the machine is slow, the next lifetimes are longer.
 LONGEST_LIFE_S = 3.0
 LONGER = 1.5
-#: The last kills, in this order: the campaign's end is never far from there.
+#: The last kills, in this order; from there the campaign's end is never far.
 AT = (
     Point("set the fileserver", "after"),
     Point("empty the caches", "after"),
@@ -43,7 +43,7 @@ BOS_CONFIG = Path("etc/BosConfig")
 
 @dataclass(frozen=True)
 class Machines:
-    """What a cell runs, and what its fileserver is to run."""
+    """The programs that a cell runs, and its fileserver's configuration."""
 
     configuration: bytes
     commands: tuple[str, ...]
@@ -69,8 +69,8 @@ def postgresql(root: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def kept(request: pytest.FixtureRequest, place: Place) -> outcomes.Place:
-    """Return where the campaign is kept."""
+def database(request: pytest.FixtureRequest, place: Place) -> outcomes.Place:
+    """Return the database of the campaign."""
     if request.param == "sqlite":
         return outcomes.Place(place.state)
     server: Server = request.getfixturevalue("postgresql")
@@ -108,7 +108,7 @@ def write_campaign(place: Place, root: Path) -> None:
         "workload": "./workload.yaml",
         "pilot": {"blocks": 0},
         "search": {"arms": 2, "blocks_per_trial": 3, "max_trials": 2},
-        # What a kill cuts off costs too.
+        # Includes the cost of what kills cut off.
         "budget": {"wall_time": "20m", "measurements": 80},
         "certification": {"blocks": 3, "share": "20%"},
         "first": [
@@ -119,19 +119,19 @@ def write_campaign(place: Place, root: Path) -> None:
     place.campaign_file.write_text(yaml.safe_dump(document, sort_keys=False))
 
 
-def await_machines(cell: Cell, found: Machines) -> None:
-    """Whatever was just asked, or has just crashed, may take a moment to be gone or back."""
+def await_machines(cell: Cell, original: Machines) -> None:
+    """Wait for the original state: processes may take a moment to end or to come back."""
     deadline = time.monotonic() + 30.0
-    while (now := Machines.of(cell)) != found:
+    while (now := Machines.of(cell)) != original:
         assert time.monotonic() < deadline, now
         time.sleep(0.1)
 
 
 def test_killed_at_any_moment_it_goes_on_and_puts_back_what_was_found(
-    forked: Forks, root: Path, place: Place, kept: outcomes.Place, cell: Cell
+    forked: Forks, root: Path, place: Place, database: outcomes.Place, cell: Cell
 ) -> None:
     write_campaign(place, root)
-    found = Machines.of(cell)
+    original = Machines.of(cell)
     draw = random.Random(20)
     lives: list[tuple[Point | None, float | None]] = [
         *((None, LONGEST_LIFE_S * draw.random()) for _ in range(KILLS - len(AT))),
@@ -144,16 +144,16 @@ def test_killed_at_any_moment_it_goes_on_and_puts_back_what_was_found(
     while lives:
         point, after_s = lives[0]
         longer_s = None if after_s is None else slowness * after_s
-        ended = forked.fstune(*command, *kept.options, point=point, after_s=longer_s)
+        finished = forked.fstune(*command, *database.options, point=point, after_s=longer_s)
         now = Machines.of(cell)
-        kills += not ended
-        differed += now != found
-        slowness = 1.0 if ended else slowness * (1.0 if now != found else LONGER)
-        if not ended or len(lives) == 1:
+        kills += not finished
+        differed += now != original
+        slowness = 1.0 if finished else slowness * (1.0 if now != original else LONGER)
+        if not finished or len(lives) == 1:
             lives.pop(0)
-        with kept.open() as store:
+        with database.open() as store:
             if not store.campaigns():
-                continue  # killed before it was begun
+                continue  # killed before it was created
             assert problems(store) == []
             campaign, trials, blocks = outcomes.newest_campaign(store)
         assert before.items() <= outcomes.measured(blocks).items()
@@ -161,7 +161,7 @@ def test_killed_at_any_moment_it_goes_on_and_puts_back_what_was_found(
         if campaign.state is CampaignState.FINISHED:
             outcomes.check_decisions(campaign, trials, blocks)
             assert all(m.effective == m.requested for m in before.values())
-            await_machines(cell, found)
+            await_machines(cell, original)
             command, before = ["run", str(place.campaign_file)], {}
     assert kills == KILLS
     assert differed >= KILLS // 3

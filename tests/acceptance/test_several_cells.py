@@ -1,4 +1,4 @@
-"""A campaign on two real cells at once: every block whole on one of them, and both put back."""
+"""A campaign on two real cells at once: every block is on one of them, and both are restored."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tuner.store import Store, problems
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(600)]
 
-#: What the process is killed at, and the how manieth time: in the second batch of blocks.
+#: The point at which the process is killed, at its Nth pass: in the second batch of blocks.
 KILL, PASSES = Point("set the fileserver", "after"), 9
 
 
 @pytest.fixture
 def names(place: Place) -> Iterator[tuple[str, str]]:
-    """Return the names of two cells; both are taken down whatever the test did."""
+    """Yield the names of two cells; both are taken down afterwards in any case."""
     both = (f"{place.cell}-a", f"{place.cell}-b")
     yield both
     at_once(place, *(("cell", "down", "--name", name) for name in both))
@@ -44,10 +44,10 @@ def forked(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[For
 
 
 def at_once(place: Place, *commands: Sequence[str]) -> None:
-    """Run commands, all at the same time, to their good end."""
+    """Run commands concurrently; all must succeed."""
     processes = [place.start(*command) for command in commands]
-    for process, said in [(process, process.communicate()[0]) for process in processes]:
-        assert process.returncode == 0, said
+    for process, output in [(process, process.communicate()[0]) for process in processes]:
+        assert process.returncode == 0, output
 
 
 def write_campaign(place: Place, names: Sequence[str], root: Path) -> None:
@@ -63,7 +63,7 @@ def write_campaign(place: Place, names: Sequence[str], root: Path) -> None:
         "workload": "./workload.yaml",
         "pilot": {"blocks": 0},
         "search": {"arms": 2, "blocks_per_trial": 4, "max_trials": 2},
-        # What a kill cuts off costs too.
+        # Includes the cost of what the kill cuts off.
         "budget": {"wall_time": "20m", "measurements": 40},
         "certification": {"blocks": 4, "share": "20%"},
         "first": [
@@ -75,7 +75,7 @@ def write_campaign(place: Place, names: Sequence[str], root: Path) -> None:
 
 
 def journals(cell: Cell) -> list[Path]:
-    """What is written down on a cell that must be put back."""
+    """The journals on a cell, from which it would have to be restored."""
     return sorted((cell.server.shared / "restore").glob("*"))
 
 
@@ -86,15 +86,15 @@ def where(blocks: Sequence[Block]) -> dict[int, str]:
 
 
 def times(events: Sequence[Event]) -> dict[int, tuple[datetime, datetime]]:
-    """When each block was begun and when it ended, by its events."""
+    """The start and end times of each block, by its events."""
     began = {e.data["block"]: e.at for e in events if e.kind == "block-started"}
-    ended = {e.data["block"]: e.at for e in events if e.kind in ("block-complete", "block-void")}
-    assert began.keys() == ended.keys()
-    return {int(str(number)): (at, ended[number]) for number, at in began.items()}
+    ends = {e.data["block"]: e.at for e in events if e.kind in ("block-complete", "block-void")}
+    assert began.keys() == ends.keys()
+    return {int(str(number)): (at, ends[number]) for number, at in began.items()}
 
 
 def spans(blocks: Sequence[Block]) -> list[tuple[datetime, datetime]]:
-    """When the workload ran in each block, from the first arm to the last."""
+    """The time spans of the workload in each block, from the first arm to the last."""
     return [
         (
             min(m.started for m in block.measurements),
@@ -109,8 +109,9 @@ def spans(blocks: Sequence[Block]) -> list[tuple[datetime, datetime]]:
 def check_spread(
     blocks: Sequence[Block], trials: Sequence[Trial], events: Sequence[Event], names: Sequence[str]
 ) -> None:
-    """Whether blocks were whole, on both cells, and never two at once on one of them. An arm whose
-    trial did not start is missing from the block where it failed.
+    """Check that blocks were complete, on both cells, and never two at once on one of them.
+
+    An arm whose trial did not start is missing from the block in which it failed.
     """
     failed = {trial.number for trial in trials if trial.state is TrialState.FAILED}
     of = where(blocks)
@@ -126,31 +127,31 @@ def check_spread(
     on: dict[str, list[tuple[datetime, datetime]]] = defaultdict(list)
     for number, span in times(events).items():
         on[of[number]].append(span)
-    for spent in on.values():
-        assert all(one[1] <= next_one[0] for one, next_one in pairwise(sorted(spent)))
+    for intervals in on.values():
+        assert all(one[1] <= next_one[0] for one, next_one in pairwise(sorted(intervals)))
 
 
 def ran_at_once(blocks: Sequence[Block]) -> bool:
-    """Whether some block was measured on one cell while another was on the other."""
+    """Whether two blocks were ever measured at the same time on different cells."""
     batches: dict[int | None, list[Block]] = defaultdict(list)
     for block in blocks:
         if block.state is BlockState.COMPLETE:
             batches[block.batch].append(block)
     for batch in batches.values():
         if len(batch) == 2 and batch[0].testbed != batch[1].testbed:
-            (began, ended), (other_began, other_ended) = spans(batch)
-            if began < other_ended and other_began < ended:
+            (began, end), (other_began, other_ended) = spans(batch)
+            if began < other_ended and other_began < end:
                 return True
     return False
 
 
-def test_cells_of_the_campaigns_own_are_both_used_and_gone_after_it(
+def test_a_campaigns_own_cells_are_both_used_and_removed_after_it(
     place: Place, names: tuple[str, str], root: Path
 ) -> None:
     write_campaign(place, names, root)
     result = place.fstune("run", str(place.campaign_file))
     assert result.returncode == 0, result.stdout + result.stderr
-    campaign, trials, blocks, events = place.stored()
+    campaign, trials, blocks, events = place.load()
     assert campaign.state is CampaignState.FINISHED
     assert campaign.recommendation is not None
     check_spread(blocks, trials, events, names)
@@ -161,9 +162,9 @@ def test_cells_of_the_campaigns_own_are_both_used_and_gone_after_it(
     ]
     closed = {event.message for event in events if event.kind == "testbed-closed"}
     assert closed == {f"cell {name}: private cell {name} taken down" for name in names}
-    shown = "".join(place.fstune("show").stdout.split())  # a long path is broken somewhere
+    page = "".join(place.fstune("show").stdout.split())  # long paths are wrapped anywhere
     of_each = Counter(b.testbed for b in blocks if b.state is BlockState.COMPLETE)
-    assert all("".join(f"{name}: {n} blocks".split()) in shown for name, n in of_each.items())
+    assert all("".join(f"{name}: {n} blocks".split()) in page for name, n in of_each.items())
     assert place.left_behind() == []
 
 
@@ -173,10 +174,10 @@ def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
     write_campaign(place, names, root)
     at_once(place, *(("cell", "up", "--name", name) for name in names))
     cells = [cell for name in names if (cell := Cells(place.state).load(name)) is not None]
-    found = [Machines.of(cell) for cell in cells]
-    kept = ("--state-dir", str(place.state))
-    assert not forked.fstune("run", str(place.campaign_file), *kept, point=KILL, passes=PASSES)
-    campaign, _, blocks, _ = place.stored()
+    originals = [Machines.of(cell) for cell in cells]
+    options = ("--state-dir", str(place.state))
+    assert not forked.fstune("run", str(place.campaign_file), *options, point=KILL, passes=PASSES)
+    campaign, _, blocks, _ = place.load()
     assert campaign.state is CampaignState.RUNNING
     cut_off = {block.number for block in blocks if block.state is BlockState.RUNNING}
     assert cut_off
@@ -184,8 +185,8 @@ def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
     before = measured(blocks)
     assert before
 
-    assert forked.fstune("resume", *kept), forked.output
-    campaign, trials, blocks, events = place.stored()
+    assert forked.fstune("resume", *options), forked.output
+    campaign, trials, blocks, events = place.load()
     assert campaign.state is CampaignState.FINISHED
     assert campaign.recommendation is not None
     assert before.items() <= measured(blocks).items()
@@ -194,11 +195,11 @@ def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
     with Store.open(place.state) as store:
         assert problems(store) == []
 
-    assert [Machines.of(cell) for cell in cells] == found
+    assert [Machines.of(cell) for cell in cells] == originals
     for name, cell in zip(names, cells, strict=True):
         assert journals(cell) == []
-        # Of both servers' last two starts one was with other options than those found.
+        # One of each server's last two starts was with other options than the original ones.
         log = ["sh", "-c", "cat /var/log/openafs/FileLog*"]
-        said = place.fstune("cell", "exec", "--name", name, "server", *log).stdout
-        starts = [line.split() for line in said.splitlines() if "File server starting (" in line]
+        output = place.fstune("cell", "exec", "--name", name, "server", *log).stdout
+        starts = [line.split() for line in output.splitlines() if "File server starting (" in line]
         assert any("-p" in words for words in starts)

@@ -1,4 +1,4 @@
-"""What the documents claim that campaigns can do is what they can do."""
+"""Campaigns can do exactly what the documents claim."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def _usable(space: str, testbed: dict[str, object], state: Path) -> bool:
         return False
     client = "linux" if "kernel" in str(testbed) else "fuse"
     spaces = {"cache_manager": f"openafs-cache-manager-{client}-1.8", part: space}
-    made = {"name": "x", "testbed": testbed, "spaces": spaces, "workload": "mixed-use"}
-    spec = CampaignSpec.model_validate(made)
+    document = {"name": "x", "testbed": testbed, "spaces": spaces, "workload": "mixed-use"}
+    spec = CampaignSpec.model_validate(document)
     if _REFUSED.search(_problem(spec, state)):
         return False
     assert _problem(spec, state) == ""
@@ -56,7 +56,7 @@ def _problem(spec: CampaignSpec, state: Path) -> str:
 
 @pytest.fixture(scope="module")
 def claimed() -> dict[str, set[str]]:
-    """Return the spaces that campaigns can change, each with the testbeds, as docs/ says."""
+    """Return the spaces that campaigns can change, each with its testbeds, according to docs/."""
     text = (ROOT / "docs" / "campaigns.md").read_text()
     section = text.split("\n## What can be tuned")[1]
     rows = re.findall(r"^\| `([\w.-]+)`[^|]*\|[^|]*\|([^|]*)\|$", section, re.MULTILINE)
@@ -67,13 +67,13 @@ def claimed() -> dict[str, set[str]]:
 def test_the_spaces_that_campaigns_can_change(
     space: str, claimed: dict[str, set[str]], tmp_path: Path
 ) -> None:
-    found = {
+    kinds = {
         kind
         for kind in (CELL, HOSTS)
         if any(_usable(space, testbed, tmp_path) for testbed in TESTBEDS[kind])
     }
-    assert found == claimed.get(space, set())
-    assert (Use.CAMPAIGNS in search_spaces.load(space).uses) == bool(found)
+    assert kinds == claimed.get(space, set())
+    assert (Use.CAMPAIGNS in search_spaces.load(space).uses) == bool(kinds)
 
 
 def test_a_simulated_testbed_takes_every_fileserver_and_cache_manager(tmp_path: Path) -> None:

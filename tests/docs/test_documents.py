@@ -1,4 +1,4 @@
-"""What the documents say is true: commands exist, examples are accepted, links lead somewhere."""
+"""The documents are correct: commands exist, examples are accepted, links have targets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tuner.states import CampaignState
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-#: What is in a report, but for what a recommendation has in it too.
+#: Parts of a report that are not also in a recommendation.
 REPORT_PARTS = (
     "Applying",
     "Counter",
@@ -54,13 +54,13 @@ def _code_blocks(document: Path, language: str) -> list[str]:
 
 
 def _commands() -> set[str]:
-    """Every sub-command, groups spelt out: ``run``, ``cell up``."""
+    """Return every subcommand, with its group: ``run``, ``cell up``."""
     top = typer.main.get_command(app)
-    found: set[str] = set()
+    commands: set[str] = set()
     for name, command in top.commands.items():  # type: ignore[attr-defined]
         below = getattr(command, "commands", None)
-        found |= {name} if below is None else {f"{name} {sub}" for sub in below}
-    return found
+        commands |= {name} if below is None else {f"{name} {sub}" for sub in below}
+    return commands
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -71,13 +71,13 @@ def test_links_lead_to_files(document: Path) -> None:
 
 
 def test_commands_in_documents_exist() -> None:
-    known = _commands()
-    groups = {command.split()[0] for command in known if " " in command}
+    commands = _commands()
+    groups = {command.split()[0] for command in commands if " " in command}
     for document in DOCUMENTS:
         for block in _code_blocks(document, "sh"):
             for words in re.findall(r"\bfstune ([a-z]+)(?: ([a-z]+))?", block):
                 spoken = f"{words[0]} {words[1]}" if words[0] in groups else words[0]
-                assert spoken in known, f"{document.name}: fstune {spoken}"
+                assert spoken in commands, f"{document.name}: fstune {spoken}"
 
 
 def test_make_targets_in_documents_exist() -> None:
@@ -85,14 +85,14 @@ def test_make_targets_in_documents_exist() -> None:
     assert "dist" in targets
     for document in DOCUMENTS:
         code = [*_code_blocks(document, "sh"), *re.findall(r"`([^`\n]+)`", document.read_text())]
-        named = {target for text in code for target in re.findall(r"^make ([a-z-]+)", text, re.M)}
-        assert named <= targets, document.name
+        names = {target for text in code for target in re.findall(r"^make ([a-z-]+)", text, re.M)}
+        assert names <= targets, document.name
 
 
-def test_what_contributors_are_sent_to_exists() -> None:
+def test_files_named_in_the_contributing_guide_exist() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    named = {word for word in re.findall(r"`([\w./-]+)`", text) if "/" in word}
-    missing = {name for name in named if not (ROOT / name).exists()}
+    names = {word for word in re.findall(r"`([\w./-]+)`", text) if "/" in word}
+    missing = {name for name in names if not (ROOT / name).exists()}
     placeholders = {name for name in missing if re.search(r"\b(NAME|SPACE)\b", name)}
     assert missing - placeholders - {"/dev/fuse"} == set()
     assert all((ROOT / name).parent.is_dir() for name in placeholders)
@@ -104,7 +104,7 @@ def test_a_start_without_root_comes_first() -> None:
     assert "fstune run deploy/simulated.yaml" in first
 
 
-def test_every_command_teaches() -> None:
+def test_every_command_has_help() -> None:
     top = typer.main.get_command(app)
     for name, command in top.commands.items():  # type: ignore[attr-defined]
         for one in getattr(command, "commands", {"": command}).values():
@@ -125,19 +125,19 @@ def test_the_example_campaign_is_accepted(document: str, tmp_path: Path) -> None
 
 
 def _keys(model: type[BaseModel]) -> set[str]:
-    """Every key of a section and of the sections below it, by its own name."""
-    found: set[str] = set()
+    """Return every key of a section and of the sections below it, by its own name."""
+    keys: set[str] = set()
     for name, field in model.model_fields.items():
-        found.add(name)
+        keys.add(name)
         for inner in _sections(field.annotation):
-            found |= _keys(inner)
-    return found
+            keys |= _keys(inner)
+    return keys
 
 
 def _sections(annotation: object) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [found for inner in get_args(annotation) for found in _sections(inner)]
+    return [section for inner in get_args(annotation) for section in _sections(inner)]
 
 
 def test_every_key_of_a_campaign_file_is_documented() -> None:
@@ -198,7 +198,7 @@ def test_the_example_testbed_is_accepted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["quickstart.yaml", "simulated.yaml"])
-def test_the_campaigns_that_come_along_are_accepted(name: str) -> None:
+def test_the_packaged_campaigns_are_accepted(name: str) -> None:
     spec = read_spec(ROOT / "deploy" / name)
     load_space(spec.spaces["cache_manager"], "cache_manager")
     load_workload(spec.workload.name, spec.workload.scale)
@@ -218,7 +218,7 @@ def test_the_named_rooms_exist() -> None:
     parent = ROOT
     for line in rooms.splitlines():
         if line.startswith("    "):
-            continue  # goes on about the room above
+            continue  # continues the description of the room above
         name = line.split()[0]
         inside = line.startswith("  ")
         parent = ROOT if not inside else parent

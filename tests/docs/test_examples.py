@@ -1,4 +1,4 @@
-"""The examples are true: simulated ones are run, those for real hosts checked without hosts."""
+"""The examples work: simulated ones are run, those for real hosts are checked without hosts."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_a_simulated_example_is_run_to_its_answer(file: Path, tmp_path: Path) ->
     answer = CliRunner().invoke(app, ["recommend", "--format", "json", *state])
     nothing_to_gain = file.stem == "simulated-no-gain"
     assert answer.exit_code == (3 if nothing_to_gain else 0), answer.output
-    found = json.loads(answer.stdout)["answer"]
-    assert found == ("no_improvement" if nothing_to_gain else "recommended")
+    verdict = json.loads(answer.stdout)["answer"]
+    assert verdict == ("no_improvement" if nothing_to_gain else "recommended")
 
 
 @pytest.mark.parametrize("file", CAMPAIGNS, ids=_name)
@@ -44,7 +44,7 @@ def test_an_example_campaign_is_valid(
 ) -> None:
     looked_for: list[str] = []
 
-    # Where the check would connect to the hosts of a testbed file, which do not exist.
+    # Stands in for connecting to the hosts of a testbed file, which do not exist.
     def rehearse(way: HostsWay, section: str, wish: Wish, state_directory: Path) -> None:
         looked_for.append(section)
 
@@ -64,5 +64,5 @@ def test_an_example_testbed_is_valid_and_used(file: Path) -> None:
 
 
 def test_the_index_has_every_example() -> None:
-    named = set(re.findall(r"\]\(([\w.-]+\.yaml)\)", (EXAMPLES / "README.md").read_text()))
-    assert named == {file.name for file in FILES}
+    names = set(re.findall(r"\]\(([\w.-]+\.yaml)\)", (EXAMPLES / "README.md").read_text()))
+    assert names == {file.name for file in FILES}

@@ -1,4 +1,4 @@
-"""Names are nouns or verbs: no past participle stands for the thing that it was done to."""
+"""Names are nouns or verbs: no bare past participle stands for the thing that it describes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-#: Not for a variable, parameter, attribute, function, class or module by itself: what was found, or
-#: said, has a name of its own (``rows``, ``message``). Adjectives with a noun are fine.
+#: Not allowed as the whole name of a variable, parameter, attribute, function, class or module: use
+#: a noun for what it holds (``rows``, ``message``). Participles together with a noun are fine.
 BANNED = frozenset(
     [
         "asked",
@@ -55,7 +55,7 @@ CLEAN = (
     *("documents.py", "errors.py", "identifiers.py", "interruption.py", "model.py", "new_file.py"),
     *("queue_records.py", "settings.py", "states.py", "text.py", "time_use.py", "tokens.py"),
 )
-#: What others see or use, and flags that say whether something is shown.
+#: Names that others see or use, and flags that say whether something is shown.
 ALLOWED = {
     ("cli/interview.py", "known"),  # a keyword of every kind of service's questions
     ("documents.py", "meant"),  # used by the kinds of services
@@ -71,7 +71,7 @@ ALLOWED = {
 
 
 def names(source: str) -> Iterator[str]:
-    """Every name that a module binds."""
+    """Yield every name that a module binds."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -115,7 +115,7 @@ def test_every_exception_is_needed() -> None:
     assert unused == set()
 
 
-def test_every_folder_is_looked_at_or_known() -> None:
+def test_every_folder_is_checked_or_exempt() -> None:
     places = {
         place.name
         for place in (ROOT / "tuner").iterdir()

@@ -1,4 +1,4 @@
-"""The reference page of all parameters is the one that the spaces make."""
+"""The reference page of all parameters is the one generated from the spaces."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from search_spaces.reference import page
 
 
 def test_the_reference_page_is_up_to_date(root: Path) -> None:
-    written = (root / "docs" / "search-spaces.md").read_text(encoding="utf-8")
-    assert written == page(), "docs/search-spaces.md is out of date: run 'make docs'"
+    text = (root / "docs" / "search-spaces.md").read_text(encoding="utf-8")
+    assert text == page(), "docs/search-spaces.md is out of date: run 'make docs'"
 
 
 def test_the_reference_page_has_everything() -> None:

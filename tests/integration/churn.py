@@ -1,6 +1,6 @@
-"""Changes one part of a cell over and over until it is interrupted: a child of the tests.
+"""Child process of the tests that changes one part of a cell repeatedly until it is interrupted.
 
-Arguments: state directory, cell, part. Says ``changing`` on standard output before each change.
+Arguments: state directory, cell, part. Prints ``changing`` on standard output before each change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One private cell for all tests that need one, and how to look at what a cell leaves behind."""
+"""One private cell for all tests that need one, and ways to find what a cell leaves behind."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tuner.services.openafs.fuse import PROGRAM, FuseClient
 
 PLACE = FileserverPlace(SERVER_ADDRESS, RESTORE)
 BOS_CONFIG = Path("etc/BosConfig")
-#: Two processes may run tests at once: each has a shared cell of its own.
+#: Several processes may run tests concurrently; each has its own shared cell.
 SHARED = "shared" + os.environ.get("PYTEST_XDIST_WORKER", "")
 NAMESPACES = ("mnt", "net", "pid", "ipc", "uts")
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Everything of a cell that the kernel knows: processes (zombies too) and namespaces."""
+    """A cell's traces in the kernel: processes (including zombies) and namespaces."""
 
     directory: str
     processes: frozenset[tuple[int, str]]
@@ -49,14 +49,14 @@ class Trace:
         return cls(directory, frozenset(processes), frozenset(spaces))
 
     def left(self) -> list[str]:
-        """What is still there. A new cell may be given the numbers of namespaces that are gone."""
-        found = self.running()
+        """What still exists, except in other cells, which may reuse the numbers of namespaces."""
+        remaining = self.running()
         pids = [pid for pid in every_process() if not self._is_of_another(pid)]
         spaces = {link for pid in pids for link in namespaces(pid)}
-        return found + sorted(spaces & self.namespaces)
+        return remaining + sorted(spaces & self.namespaces)
 
     def _is_of_another(self, pid: int) -> bool:
-        """Whether a process is of a cell that another process of the tests has brought up."""
+        """Whether a process belongs to a cell that another test process has brought up."""
         try:
             mounts = Path(f"/proc/{pid}/mountinfo").read_text()
         except OSError:
@@ -66,8 +66,8 @@ class Trace:
     def running(self) -> list[str]:
         return [f"process {pid}" for pid, start in self.processes if started(pid) == start]
 
-    def gone(self) -> bool:
-        """Whether nothing is left; the parent of a process that ended may take a moment to reap."""
+    def is_gone(self) -> bool:
+        """Whether nothing is left; waits because reaping ended processes may take a moment."""
         deadline = time.monotonic() + 60.0
         while self.left():
             if time.monotonic() > deadline:
@@ -109,9 +109,9 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture(scope="session")
 def state(root: Path) -> Path:
-    """The state directory of the tests' cells; packages stay there from one test run to the next.
+    """The state directory of the tests' cells; packages stay there between test runs.
 
-    What a test run that was killed has left is cleared away when the cell of that name comes up.
+    Remains of a killed test run are removed when the cell with that name comes up again.
     """
     return root / "build" / "test-state"
 
@@ -123,7 +123,7 @@ def cells(state: Path) -> Cells:
 
 @pytest.fixture(scope="session")
 def cell(cells: Cells) -> Iterator[Cell]:
-    """The shared cell: every test leaves it as it found it."""
+    """The shared cell; every test restores its state."""
     cells.down(SHARED)
     yield cells.up(CellSpec(SHARED))
     cells.down(SHARED)
@@ -185,7 +185,7 @@ def cache_manager(cell: Cell) -> Iterator[CacheManager]:
 
 
 def process_in(node: Node, program: str) -> ProcessId | None:
-    """The process of a node whose command line has ``program`` in it, the oldest; None if none."""
+    """The oldest process of a node that runs ``program``, None if there is none."""
     own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
     for pid in sorted(every_process()):
         try:

@@ -1,4 +1,4 @@
-"""Runs the workload engine on a client of a cell as a controller does, and hands on all it says."""
+"""Runs the workload engine on a client of a cell as a controller does, and returns its output."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _LIMIT_S = 100.0
 
 @dataclass(frozen=True)
 class Answer:
-    """How one stage ended: exit status and document."""
+    """The outcome of one stage: exit status and document."""
 
     status: int
     document: dict[str, Any]
 
     @property
     def error(self) -> tuple[object, ...]:
-        """Kind, operation, path and errno of a failure, which has no score beside it."""
+        """Kind, operation, path and errno of a failure, which must come without a score."""
         assert self.status == 3, self.document
         assert self.document["ok"] is False
         assert "components" not in self.document
@@ -46,7 +46,7 @@ class Runner:
 
     @classmethod
     def install(cls, node: Node, run_id: str, mapping: Mapping[str, Any]) -> Runner:
-        """Ship engine and spec."""
+        """Install the engine and the spec on the client."""
         zipapp.build(node.shared / Path(ARCHIVE).name)
         (node.shared / f"{run_id}.json").write_text(json.dumps(mapping))
         return cls(node, run_id)
@@ -65,7 +65,7 @@ class Runner:
         ]
 
     def run(self, stage: str, *before: str) -> Answer:
-        """Run a stage to its end; ``before`` comes before the command."""
+        """Run a stage to completion; ``before`` is prepended to the command."""
         done = self.node.run([*before, *self.command(stage)], timeout_s=_LIMIT_S)
         return Answer(done.status, json.loads(done.stdout or b"{}"))
 
@@ -76,20 +76,20 @@ class Runner:
         assert done.status == 0, done.stdout
 
     def left(self) -> list[str]:
-        """What there still is: names in the volume, and processes of the engine."""
+        """What remains: names in the volume, and processes of the engine."""
         names = self.node.check(["ls", "-A", VOLUME_PATH]).split()
         return names + [f"process {pid}" for pid in engine_processes(self.node)]
 
 
 def engine_processes(node: Node) -> list[int]:
-    """The engine's processes in a node, as this host numbers them: the parent first."""
+    """The engine's processes in a node, by their process ids on this host, the parent first."""
     own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
-    found = []
+    pids = []
     for pid in sorted(every_process()):
         try:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             if ARCHIVE.encode() in words and os.readlink(f"/proc/{pid}/ns/pid") == own:
-                found.append(pid)
+                pids.append(pid)
         except OSError:
-            continue  # it has ended meanwhile
-    return found
+            continue  # it has exited
+    return pids

@@ -1,4 +1,4 @@
-"""The session of docs/api.md, as it stands there, against a real service."""
+"""The session from docs/api.md, verbatim, against a real service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CAMPAIGN = {
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    """Return a service with tokens, that has begun and finished nothing."""
+    """Yield a service with tokens and without campaigns."""
     service = Service(tmp_path, free_port(), ("--auth", "--allow", "simulated"))
     service.start()
     yield service
@@ -65,11 +65,11 @@ def test_the_session_with_curl(service: Service, root: Path, tmp_path: Path) -> 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    best, answer, begun, rest = done.stdout.strip().split("\n", 3)
+    best, answer, created, rest = done.stdout.strip().split("\n", 3)
     assert json.loads(best)[0]["recommendation"]["campaign_name"] == "earlier"
     assert json.loads(answer)["campaign_name"] == "earlier"
-    assert json.loads(begun)["name"] == "from afar"
-    # "last" is the newest that has measured: by then the earlier one, or the new one.
+    assert json.loads(created)["name"] == "from afar"
+    # "last" is the newest campaign with measurements: by then the earlier one or the new one.
     assert "event: over" in rest
     paused = json.loads(rest.splitlines()[-1])
     assert paused.get("status") == 409 or paused["state"] in ("running", "paused"), paused

@@ -1,4 +1,4 @@
-"""Service and worker as they are deployed: their systemd units, and the proxy of the example."""
+"""Service and worker as deployed: their systemd units, and the example proxy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAME = "tuning.example.org"
 
 @pytest.fixture(params=["fstune-serve.service", "fstune-worker.service"])
 def unit(request: pytest.FixtureRequest, root: Path, tmp_path: Path) -> Path:
-    """Return a unit, for the program of this environment."""
+    """Return a unit that runs this environment's program."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("this machine has no systemd-analyze")
     name: str = request.param
@@ -48,7 +48,7 @@ def analysed(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_unit_is_one_that_systemd_understands(unit: Path) -> None:
+def test_the_unit_is_valid(unit: Path) -> None:
     done = analysed("verify", "--recursive-errors=no", "--man=no", str(unit))
     ours = [line for line in (done.stdout + done.stderr).splitlines() if unit.name in line]
     assert ours == []
@@ -63,12 +63,12 @@ def test_the_unit_may_do_little(unit: Path) -> None:
 
 
 def certificate(directory: Path) -> tuple[Path, Path]:
-    """Make a key and a certificate that it has signed itself."""
+    """Create a key and a self-signed certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
     names = [x509.DNSName(NAME), x509.IPAddress(IPv4Address("127.0.0.1"))]
     now = datetime.now(UTC)
-    made = (
+    signed_certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -80,7 +80,7 @@ def certificate(directory: Path) -> tuple[Path, Path]:
         .sign(key, hashes.SHA256())
     )
     chain, secret = directory / "chain.pem", directory / "key.pem"
-    chain.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    chain.write_bytes(signed_certificate.public_bytes(serialization.Encoding.PEM))
     secret.write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM,
@@ -93,7 +93,7 @@ def certificate(directory: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def proxied(root: Path, tmp_path: Path) -> Iterator[tuple[Service, int, ssl.SSLContext]]:
-    """Return the service, the port of the proxy before it, and whom to trust."""
+    """Yield the service, the port of the proxy in front of it, and a TLS context that trusts it."""
     service = Service(tmp_path, free_port(), ("--auth",))
     tree = ensure_packages(
         root / "build" / "test-state" / "packages", print, name="nginx", packages=("nginx-light",)
@@ -147,32 +147,32 @@ def test_behind_the_proxy_of_the_example(
         timeout=60,
     )
     # The certificate is for the name; the connection goes to the loopback.
-    named = {"sni_hostname": NAME}
+    sni = {"sni_hostname": NAME}
     deadline = time.monotonic() + 60.0
     while True:
         try:
-            answer = client.get("/healthz", extensions=named)
+            answer = client.get("/healthz", extensions=sni)
             break
         except httpx2.TransportError:
             assert time.monotonic() < deadline, "the proxy does not answer"
             time.sleep(0.05)
     assert answer.json() == {"status": "ok"}
     assert answer.headers["strict-transport-security"]
-    assert client.get("/v1/campaigns", extensions=named).status_code == 401
+    assert client.get("/v1/campaigns", extensions=sni).status_code == 401
     login = client.post(
         "/login",
         content=f"token={token}",
         headers={"Origin": f"https://{NAME}:{port}", "Accept": "text/html"},
-        extensions=named,
+        extensions=sni,
     )
     assert login.status_code == 303
     assert "Secure" in login.headers["set-cookie"]
     bearer = {"Authorization": f"Bearer {token}"}
     path = f"/v1/campaigns/{campaign}/events/stream"
-    with client.stream("GET", path, headers=bearer, extensions=named) as stream:
+    with client.stream("GET", path, headers=bearer, extensions=sni) as stream:
         lines = stream.iter_lines()
         assert any(line.startswith("data: ") and "campaign-created" in line for line in lines)
-        # What happens from now on comes at once, not when a buffer is full.
+        # Later events arrive at once, not when a buffer is full.
         with Store.open(tmp_path) as store:
             store.add_event(campaign, NewEvent(datetime.now(UTC), "news", "something happened"))
         assert any(line.startswith("data: ") and "something happened" in line for line in lines)

@@ -1,4 +1,4 @@
-"""The pages in a real browser, on a real service whose campaigns really run."""
+"""The pages in a real browser, from a real service with running campaigns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tuner.store import Store
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
-#: Much noise, so that nothing is settled early.
+#: Much noise, so that nothing is decided early.
 CAMPAIGN = """
 name: watched
 testbed:
@@ -41,14 +41,14 @@ pilot: {blocks: 4, override: true}
 search: {sampler: random, arms: 4}
 budget: {wall_time: 100m}
 """
-#: For a machine that does much else; nobody waits for longer than it takes.
+#: Long enough for a busy machine; waits end as soon as they can.
 PATIENCE_MS = 100_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
 @dataclass
 class Service:
-    """``fstune serve`` as a process, which can be ended and begun again at the same address."""
+    """``fstune serve`` as a process that can be stopped and restarted at the same address."""
 
     directory: Path
     port: int
@@ -117,7 +117,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @dataclass
 class Watched:
-    """A page, and whatever its console has complained of."""
+    """A page, and the errors on its console."""
 
     page: Page
     complaints: list[str]
@@ -133,19 +133,22 @@ def watched(context: BrowserContext) -> Watched:
 
 
 def picture(page: Page, tmp_path: Path, name: str) -> None:
-    """Keep what the page looks like, for whoever wants to see it."""
+    """Save a screenshot of the page for later inspection."""
     directory = Path(os.environ.get("FSTUNE_TEST_PICTURES", tmp_path))
     page.screenshot(path=directory / f"{name}.png", full_page=True)
 
 
 def barriers(page: Page) -> list[str]:
-    """What axe-core finds that keeps somebody from reading or using a page."""
-    found = Axe().run(page).response["violations"]
-    return [f"{v['id']} ({v['impact']}): {[n['html'][:200] for n in v['nodes']]}" for v in found]
+    """Return the accessibility problems that axe-core finds on a page."""
+    violations = Axe().run(page).response["violations"]
+    return [
+        f"{one['id']} ({one['impact']}): {[n['html'][:200] for n in one['nodes']]}"
+        for one in violations
+    ]
 
 
 def log_in(service: Service, page: Page) -> None:
-    """Open the list of campaigns as somebody with a token, who sees that there is none."""
+    """Log in with a token and open the list of campaigns, which is empty."""
     service.options = ("--auth", "--allow", "simulated")
     token = service.fstune("token", "create", "tester", "--scope", "operate").strip()
     service.start()
@@ -158,7 +161,7 @@ def log_in(service: Service, page: Page) -> None:
 
 
 def paused_after_its_pilot(service: Service, campaign: str, page: Page) -> None:
-    """Look at a campaign that stands still, however slow anything is here, until it is resumed."""
+    """Show a campaign that stays paused, however slow the machine is, until it is resumed."""
     file = service.directory / "campaign.yaml"
     file.write_text(campaign)
     subprocess.run(
@@ -168,7 +171,7 @@ def paused_after_its_pilot(service: Service, campaign: str, page: Page) -> None:
         timeout=100,
         check=False,
     )
-    # The list is kept up to date without anybody's doing.
+    # The list updates itself.
     page.get_by_role("link", name="watched").click()
     page.wait_for_url(re.compile("/campaigns/.+"))
     expect(page.locator("#connection")).to_have_text("live")
@@ -177,7 +180,7 @@ def paused_after_its_pilot(service: Service, campaign: str, page: Page) -> None:
 
 @contextmanager
 def kept_from_outliving_us(service: Service) -> Iterator[Store]:
-    """End whatever campaign still runs when the test is over."""
+    """Kill campaigns that are still running at the end of the test."""
     with Store.open(service.directory) as store:
         try:
             yield store
@@ -207,14 +210,14 @@ def test_a_campaign_watched_to_its_answer(
     assert watched.complaints == []
 
 
-def test_a_running_campaign_is_steered_and_seen_again_after_the_service_was_away(
+def test_a_running_campaign_is_steered_and_shown_again_after_the_service_was_away(
     service: Service, watched: Watched, tmp_path: Path
 ) -> None:
     page = watched.page
     log_in(service, page)
     state = page.locator("#overview .state")
     with kept_from_outliving_us(service) as store:
-        # It would run for hours: whatever is slow here, there is something left to watch.
+        # It would run for hours, so that even on a slow machine there is something left to watch.
         paused_after_its_pilot(service, CAMPAIGN.replace("100m", "10000m"), page)
         page.get_by_role("button", name="Resume").click()
         expect(page.locator("#trials tbody tr").nth(2)).to_be_visible()
@@ -225,14 +228,14 @@ def test_a_running_campaign_is_steered_and_seen_again_after_the_service_was_away
         expect(state).to_have_text("paused")
         page.get_by_role("button", name="Resume").click()
         expect(state).to_have_text("running")
-        # The service ends and comes back; the campaign goes on, and the page catches up.
+        # The service stops and comes back; the campaign continues, and the page catches up.
         campaign = store.campaign("last").id
         service.stop(signal.SIGKILL)
-        seen = store.events(campaign)[-1].number
+        last_number = store.events(campaign)[-1].number
         expect(page.locator("#connection")).to_contain_text("connection lost")
         picture(page, tmp_path, "disconnected")
         assert barriers(page) == []
-        wait_for(lambda: store.events(campaign)[-1].number > seen, "another event")
+        wait_for(lambda: store.events(campaign)[-1].number > last_number, "another event")
         service.start()
         expect(page.locator("#connection")).to_have_text("live")
         page.locator("#cancelling summary").click()
@@ -240,11 +243,11 @@ def test_a_running_campaign_is_steered_and_seen_again_after_the_service_was_away
         expect(state).to_have_text("cancelled")
         newest = store.events(campaign)[-1]
     expect(page.locator("#events li").first).to_contain_text(newest.message)
-    # While the service was away, the browser says so by itself; we say nothing else.
+    # The browser itself reports that the service was away; there are no other errors.
     assert [c for c in watched.complaints if "net::ERR_" not in c] == []
 
 
-def test_a_campaign_whose_process_was_killed_says_so_and_is_taken_up_again(
+def test_a_campaign_whose_process_was_killed_is_reported_and_resumed(
     service: Service, watched: Watched, tmp_path: Path
 ) -> None:
     page = watched.page
@@ -256,7 +259,7 @@ def test_a_campaign_whose_process_was_killed_says_so_and_is_taken_up_again(
         expect(page.locator("#now")).to_contain_text("in hand", timeout=PATIENCE_MS)
         (lease,) = store.leases()
         os.kill(lease.holder.pid, signal.SIGKILL)
-        # Nothing happens any more that it could tell of: the page is told all the same.
+        # There are no further events, but the page is notified nevertheless.
         died = f"its process ({lease.holder.pid} on {lease.holder.host}) has died"
         expect(page.locator("#absence")).to_contain_text(died, timeout=PATIENCE_MS)
         expect(state).to_have_text("running")
@@ -275,7 +278,7 @@ def test_a_campaign_whose_process_was_killed_says_so_and_is_taken_up_again(
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Return a service without tokens, with one finished campaign."""
+    """Yield a service without tokens that has one finished campaign."""
     directory = tmp_path_factory.mktemp("finished")
     file = directory / "campaign.yaml"
     file.write_text(CAMPAIGN.replace("100m", "20m"))
@@ -296,7 +299,7 @@ PAGES = (
 )
 
 
-#: Colours and sizes do not depend on each other: each is looked at once.
+#: Colours and sizes are independent, so each is checked once.
 LOOKS = pytest.mark.parametrize(
     ("scheme", "size"),
     [("light", (1280, 800)), ("dark", (360, 740))],
@@ -320,18 +323,18 @@ def test_pages_fit_and_can_be_read(
     for number, path in enumerate(PAGES):
         page.goto(finished.url + path)
         if path == "/campaigns/last":
-            # What is worked out beside the page is asked for again, and fits as well.
+            # Parts computed in the background are requested later and must fit as well.
             expect(page.locator("#parameters svg.parallel")).to_be_visible()
             expect(page.locator("#parameters[data-again]")).to_have_count(0)
         picture(page, tmp_path, f"{number}-{scheme}-{width}")
-        # Nothing sticks out: what is wide scrolls by itself, on a phone not even that.
+        # Nothing overflows: wide elements scroll on their own, and on a phone there are none.
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
         if width < 400:
             every = "[...document.querySelectorAll('.scroll')]"
             wide = f"{every}.filter(e => e.scrollWidth > e.clientWidth).map(e => e.id)"
             assert page.evaluate(wide) == [], path
         assert barriers(page) == [], path
-    # The browser itself says so of the page that is not there.
+    # The browser itself reports the missing page.
     assert [c for c in complaints if "404" not in c] == []
     context.close()
 
@@ -350,13 +353,13 @@ def test_a_report_is_read_from_a_file_without_a_network(
     )
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
-    asked: list[str] = []
+    requests: list[str] = []
     complaints: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    page.on("request", lambda request: requests.append(request.url))
     page.on("console", lambda message: complaints.append(message.text))
     page.goto(file.as_uri())
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("Recommended|No improve"))
-    # Its style is in effect: nothing else would fold the rows of a forest plot into one picture.
+    # Its style is in effect: only that combines the rows of a forest plot into one picture.
     expect(page.locator("svg.interval .dot").first).to_be_visible()
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(20, 23, 26)" if scheme == "dark" else "rgb(251, 251, 250)")
@@ -369,7 +372,7 @@ def test_a_report_is_read_from_a_file_without_a_network(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert barriers(page) == []
     picture(page, tmp_path, f"report-{scheme}-{width}")
-    assert [url for url in asked if url != file.as_uri()] == []
+    assert [url for url in requests if url != file.as_uri()] == []
     assert complaints == []
     context.close()
 
@@ -381,12 +384,12 @@ def test_everything_can_be_reached_by_keyboard(watched: Watched, finished: Servi
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
-    wanted = page.locator("main a, main button, main summary").count()
+    expected = page.locator("main a, main button, main summary").count()
     reached = set()
     for _ in range(60):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.outerHTML.slice(0, 200)"))
-    assert sum(html.startswith(("<a", "<button", "<summary")) for html in reached) >= wanted
+    assert sum(html.startswith(("<a", "<button", "<summary")) for html in reached) >= expected
 
 
 def test_options_are_copied(context: BrowserContext, watched: Watched, finished: Service) -> None:

@@ -1,4 +1,4 @@
-"""Clients of a real service: the command line at a server, and what they see when it is killed."""
+"""Clients of a real service: the command line with a server, and clients when it is killed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tuner.store import NewEvent, Store, tables
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="this machine has no curl")
 
-#: Much noise, so that nothing is settled early, and a budget for longer than any test waits.
+#: Much noise, so that nothing is decided early, and a budget longer than any test waits.
 LONG = CAMPAIGN | {
     "testbed": {"simulated": {"noise": 0.05}},
     "spaces": {
@@ -55,12 +55,12 @@ LONG = CAMPAIGN | {
 }
 
 
-#: When somebody was last heard of: it is another time at each look.
+#: The time since the last sign of life, which differs from call to call.
 AGE = re.compile(r"[\d.]+ (s|min \d\d s) ago")
 
 
 class Remote:
-    """A service, and clients that have a token for it and know nothing of its directory."""
+    """A service, and clients that have a token for it but no access to its directory."""
 
     def __init__(self, service: Service, away: Path) -> None:
         self.service = service
@@ -78,7 +78,7 @@ class Remote:
         )
 
     def start(self, *arguments: str, complaints: Path | None = None) -> subprocess.Popen[str]:
-        """A command under way; ``complaints``: where its standard error goes instead of a pipe."""
+        """Start a command; ``complaints``: a file for its standard error instead of a pipe."""
         if complaints is not None:
             with complaints.open("w") as file:
                 return self._start(arguments, file)
@@ -86,7 +86,7 @@ class Remote:
 
     @contextmanager
     def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """A command under way, killed if it has not ended by itself."""
+        """Run a command, and kill it afterwards if it has not ended."""
         with self.start(*arguments) as process:
             try:
                 yield process
@@ -104,7 +104,7 @@ class Remote:
         )
 
     def fstune(self, *arguments: str) -> str:
-        """Run a command in this process, to its end; raises what it would tell."""
+        """Run a command in this process to completion; raises the error it would report."""
         done = CliRunner().invoke(command_line, arguments, env=self.environment)
         if isinstance(done.exception, TunerError):
             raise done.exception
@@ -123,7 +123,7 @@ class Remote:
 
 @pytest.fixture
 def remote(tmp_path: Path) -> Iterator[Remote]:
-    """Return clients of a service that has begun nothing."""
+    """Yield clients of a service without campaigns."""
     there, away = tmp_path / "there", tmp_path / "away"
     there.mkdir()
     away.mkdir()
@@ -136,18 +136,18 @@ def remote(tmp_path: Path) -> Iterator[Remote]:
 
 
 def numbers(stream: str) -> list[int]:
-    """The identifiers of the events of a stream that have arrived whole."""
-    told = stream.rpartition("\n\n")[0]
-    return [int(line[4:]) for line in told.splitlines() if line.startswith("id: ")]
+    """The identifiers of the events in a stream that have arrived completely."""
+    complete = stream.rpartition("\n\n")[0]
+    return [int(line[4:]) for line in complete.splitlines() if line.startswith("id: ")]
 
 
 def test_clients_miss_nothing_when_the_service_is_killed(remote: Remote) -> None:
-    file, said = remote.away / "campaign.yaml", remote.away / "said"
+    file, errors_file = remote.away / "campaign.yaml", remote.away / "said"
     before, after = remote.away / "before", remote.away / "after"
     file.write_text(json.dumps(LONG))
-    watching = remote.start("run", str(file), "--log", "json", complaints=said)
-    wait_for(lambda: "\n" in said.read_text(), "the campaign's name")
-    first = said.read_text().partition("\n")[0]
+    watching = remote.start("run", str(file), "--log", "json", complaints=errors_file)
+    wait_for(lambda: "\n" in errors_file.read_text(), "the campaign's name")
+    first = errors_file.read_text().partition("\n")[0]
     assert "runs at" in first
     (campaign,) = [word for word in first.split() if word[:2] == "20"]
     path = f"/v1/campaigns/{campaign}/events/stream"
@@ -160,20 +160,20 @@ def test_clients_miss_nothing_when_the_service_is_killed(remote: Remote) -> None
         assert store.campaign(campaign).state is CampaignState.RUNNING
         away = newest(store, campaign)
         wait_for(lambda: newest(store, campaign) > away, "events while the service is away")
-        wait_for(lambda: "trying again" in said.read_text(), "word of the lost connection")
+        wait_for(lambda: "trying again" in errors_file.read_text(), "word of the lost connection")
         remote.service.start()
         last = numbers(before.read_text())[-1]
         again = remote.curl(path, after, "-H", f"Last-Event-ID: {last}")
-        wait_for(lambda: "connected again" in said.read_text(), "the connection")
+        wait_for(lambda: "connected again" in errors_file.read_text(), "the connection")
         remote.fstune("cancel", campaign)
         rest, _ = watching.communicate(timeout=100)
         again.wait(100)
         events = [event.number for event in store.events(campaign)]
         assert store.campaign(campaign).state is CampaignState.CANCELLED
-    complaints = said.read_text()
+    complaints = errors_file.read_text()
     assert watching.returncode == 130, complaints
     assert events == list(range(1, len(events) + 1))
-    # Whoever watches by curl comes again with the last number; the command does by itself.
+    # A client using curl must reconnect with the last number; the command does so automatically.
     assert numbers(before.read_text()) + numbers(after.read_text()) == events
     assert after.read_text().rstrip().endswith("data: {}")
     lines = complaints.splitlines()
@@ -186,20 +186,22 @@ def newest(store: Store, campaign: str) -> int:
     return store.events(campaign)[-1].number
 
 
-def test_a_campaign_is_steered_from_afar(remote: Remote) -> None:
+def test_a_campaign_is_steered_remotely(remote: Remote) -> None:
     file = remote.away / "campaign.yaml"
     file.write_text(json.dumps(LONG))
     with remote.running("run", str(file)) as watching:
         assert watching.stdout is not None
         assert any("block 1 complete" in line for line in watching.stdout)
         there = ("--state-dir", str(remote.service.directory))
-        told, known = (AGE.sub("", remote.fstune("status", *at)).split() for at in ((), there))
-        assert told == known
+        remote_words, local_words = (
+            AGE.sub("", remote.fstune("status", *at)).split() for at in ((), there)
+        )
+        assert remote_words == local_words
         with Store.open(remote.service.directory) as store:
             (lease,) = store.leases()
-        assert str(lease.holder.pid) in told
-        assert told[-1] == "runs"
-        # It may come to its safe point while the command looks.
+        assert str(lease.holder.pid) in remote_words
+        assert remote_words[-1] == "runs"
+        # It may reach its safe point while the command checks.
         paused = remote.fstune("pause", "last")
         assert "will pause at the next safe point" in paused or "is paused" in paused
         _, complaint = watching.communicate(timeout=100)
@@ -217,14 +219,14 @@ def test_a_campaign_is_steered_from_afar(remote: Remote) -> None:
     cancelled = remote.fstune("cancel", "last")
     assert "will cancel" in cancelled or "is cancelled" in cancelled
     with remote.running("watch") as watching:
-        said, complaint = watching.communicate(timeout=100)
+        output, complaint = watching.communicate(timeout=100)
     assert watching.returncode == 130
     assert complaint == "fstune: cancelled\n"
-    assert "asked to pause from one, over HTTP" in said
+    assert "asked to pause from one, over HTTP" in output
     assert not (remote.away / "nothing").exists()
 
 
-def test_what_is_read_from_afar_is_what_is_read_there(remote: Remote) -> None:
+def test_remote_reads_equal_local_ones(remote: Remote) -> None:
     file = remote.away / "campaign.yaml"
     file.write_text(json.dumps(CAMPAIGN))
     assert "Recommended: " in remote.fstune("run", str(file))
@@ -242,8 +244,8 @@ def test_what_is_read_from_afar_is_what_is_read_there(remote: Remote) -> None:
     ):
         assert remote.fstune(*words) == remote.fstune(*words, *there), words
     file = remote.away / "campaign.jsonl.gz"
-    written = remote.fstune("export", "last", str(file))
-    assert written.endswith(f" {file.stat().st_size} bytes written to {file}\n")
+    output = remote.fstune("export", "last", str(file))
+    assert output.endswith(f" {file.stat().st_size} bytes written to {file}\n")
     with pytest.raises(ConflictError, match="exists; name a new file"):
         remote.fstune("export", "last", str(file))
     elsewhere = ("--state-dir", str(remote.away / "elsewhere"))
@@ -254,14 +256,14 @@ def test_what_is_read_from_afar_is_what_is_read_there(remote: Remote) -> None:
     assert "Recommended: " in branched
 
 
-def test_why_and_expiry_are_read_from_afar(remote: Remote) -> None:
+def test_explanation_and_expiry_are_read_remotely(remote: Remote) -> None:
     there = ("--state-dir", str(remote.service.directory))
     file = remote.away / "campaign.yaml"
-    # A small effect in some noise takes blocks enough for a sentence.
+    # A small effect in some noise takes enough blocks for an explanation.
     effect = {"parameter": "cache_manager.daemons", "change": -0.06}
     testbed = {"simulated": {"noise": 0.03, "effects": [effect]}}
-    asked = {"testbed": testbed, "seed": 5, "budget": {"wall_time": "40m"}}
-    file.write_text(json.dumps({**CAMPAIGN, **asked}))
+    changes = {"testbed": testbed, "seed": 5, "budget": {"wall_time": "40m"}}
+    file.write_text(json.dumps({**CAMPAIGN, **changes}))
     remote.fstune("run", str(file))
     with Store.open(remote.service.directory) as store:
         campaign = store.campaign("last")
@@ -273,17 +275,17 @@ def test_why_and_expiry_are_read_from_afar(remote: Remote) -> None:
         ready = NewEvent(at, "testbed-ready", "ready", {"identity": "dafs 2"})
         store.add_event(later, ready)
     for words in (("show", campaign.id), ("recommend", campaign.id), ("list",)):
-        told = remote.fstune(*words)
-        assert told == remote.fstune(*words, *there), words
-        assert "expired: " in told
+        output = remote.fstune(*words)
+        assert output == remote.fstune(*words, *there), words
+        assert "expired: " in output
         if words[0] != "list":
             sentence = "Calls that waited for a thread: 500 with the baseline, 10 with it"
-            assert sentence in " ".join(told.split())
+            assert sentence in " ".join(output.split())
     assert '"expired": "expired: campaign' in remote.fstune("list", "--json")
 
 
 def waiting_for_threads(store: Store, campaign: Campaign) -> None:
-    """Have the baseline's calls waited for threads in every block, and those of others hardly."""
+    """Store counters by which the baseline's calls often waited for threads, and others' hardly."""
     table = tables.measurement
 
     def write(connection: Connection) -> None:
@@ -295,23 +297,23 @@ def waiting_for_threads(store: Store, campaign: Campaign) -> None:
     store._database.write(write)
 
 
-def test_a_comparison_that_is_run_from_afar_ends_with_its_table(remote: Remote) -> None:
+def test_a_comparison_that_is_run_remotely_ends_with_its_table(remote: Remote) -> None:
     compared = {name: value for name, value in CAMPAIGN.items() if name != "pilot"} | {
         "compare": {"few": {"cache_manager": {"daemons": 3}}},
         "budget": {"wall_time": "10m"},
     }
     file = remote.away / "campaign.yaml"
     file.write_text(json.dumps(compared))
-    ended = remote.fstune("run", str(file))
+    output = remote.fstune("run", str(file))
     there = ("--state-dir", str(remote.service.directory))
     table = remote.fstune("show", *there).partition("Compared with the baseline")[2]
     assert "few" in table.partition("By component")[0]
-    assert table.partition("By component")[0] in ended
+    assert table.partition("By component")[0] in output
     for words in (("show",), ("show", "--json"), ("watch",)):
         assert remote.fstune(*words) == remote.fstune(*words, *there), words
 
 
-def test_what_is_recommended_is_applied_verified_and_rolled_back_from_afar(
+def test_a_recommendation_is_applied_verified_and_rolled_back_remotely(
     remote: Remote,
 ) -> None:
     with Store.open(remote.service.directory) as store:
@@ -331,7 +333,7 @@ def test_what_is_recommended_is_applied_verified_and_rolled_back_from_afar(
     (first, *_) = remote.fstune("applications").splitlines()
     assert first.endswith("  applied")
     with Store.open(remote.service.directory) as store:
-        # A newer campaign, of which nothing is in force: it is not what is meant below.
+        # A newer campaign with nothing in force: the commands below do not refer to it.
         recommending(store, spec(found=ORIGINAL), ORIGINAL, CANDIDATE)
     verified = remote.fstune("verify", "--blocks", "4")
     assert "The certificate holds." in verified
@@ -346,7 +348,7 @@ def test_what_is_recommended_is_applied_verified_and_rolled_back_from_afar(
         remote.fstune("verify", "--testbed", "x.yaml")
 
 
-def test_what_the_server_refuses_is_told_in_its_words(remote: Remote) -> None:
+def test_refusals_are_reported_in_the_servers_words(remote: Remote) -> None:
     file = remote.away / "campaign.yaml"
     file.write_text(json.dumps(CAMPAIGN | {"workload": "./mine.yaml"}))
     with pytest.raises(SpecError, match=r"^workload: there is no such packaged workload; see /v1"):

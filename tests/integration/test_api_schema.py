@@ -1,8 +1,8 @@
-"""The whole document of the interface, held against a service that runs: requests made from it by
-schemathesis, with every permission and with none.
+"""The whole OpenAPI document checked against a running service by schemathesis.
 
-What is not asked of the service: that it takes whatever its document allows (words of pages, tags
-and names are its own to know), and that it takes nothing else (a number may be given as text).
+Its requests are made with every permission and with none. The service is required neither to accept
+everything that the document allows (only it knows valid page tokens, tags and names) nor to accept
+nothing else (a number may be given as text).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tuner.store import Store
 from tuner.store.access import Access
 from tuner.tokens import Scope
 
-#: The seed makes the cases the same each time; a stream is listened to for a moment only.
+#: The seed makes the cases reproducible; streams are read only briefly.
 CONFIGURATION = """
 seed = 1
 base-url = "{url}"
@@ -56,31 +56,31 @@ max-stream-events = 1
 request-timeout = 0.2
 """
 _STREAM = "GET /v1/campaigns/{campaign}/events/stream: "
-#: On a busy machine that moment may be over before a stream has begun; the second is a warning
-#: about how long the first would be, told in full.
+#: On a busy machine that time may be over before a stream starts; the second is a warning that the
+#: first would be too long to print in full.
 LATE = (f"{_STREAM}requests.exceptions.ReadTimeout", f"{_STREAM}hypothesis.errors.HypothesisWarn")
 PUBLIC = {"/healthz", "/readyz"}
 
 
 class NotStarting:
-    """Takes note of the campaigns that would be run: what runs do is no matter of the document."""
+    """Records the campaigns that would be run; the document does not cover the runs themselves."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.runs: list[str] = []
         self.applied: list[str] = []
         self.verified: list[str] = []
 
     def start(self, campaign: str, *, override_pilot: bool = False) -> None:
-        self.asked.append(campaign)
+        self.runs.append(campaign)
 
     def begin(self, campaign: Campaign) -> None:
-        self.asked.append(campaign.id)
+        self.runs.append(campaign.id)
 
     def start_application(self, command: str, application: Application) -> None:
         self.applied.append(f"{command} {application.id}")
 
     def refuse_queue(self, command: str, reference: str) -> None:
-        """Nothing is left to workers."""
+        """Refuse nothing, as nothing is left to workers."""
 
     def start_verification(self, campaign: str, blocks: int, request: int) -> None:
         self.verified.append(campaign)
@@ -88,7 +88,7 @@ class NotStarting:
 
 @dataclass
 class Running:
-    """A service that listens."""
+    """A listening service."""
 
     url: str
     token: str
@@ -96,8 +96,8 @@ class Running:
 
 
 @dataclass
-class Tried:
-    """What came of all cases."""
+class Outcome:
+    """The outcome of all cases."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Tried:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Return a service with a finished campaign, and a token for everything."""
+    """Yield a service with a finished campaign, and a token with every permission."""
     directory = tmp_path_factory.mktemp("state")
     file = directory / "campaign.yaml"
     file.write_text(CAMPAIGN)
@@ -136,17 +136,17 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     assert not thread.is_alive()
 
 
-def tried(running: Running, headers: str, examples: int) -> Tried:
-    """Make requests from the document and look at every answer."""
+def exercise(running: Running, headers: str, examples: int) -> Outcome:
+    """Make requests from the document and check every answer."""
     text = CONFIGURATION.format(url=running.url, headers=headers, examples=examples)
     config = schemathesis.Config.from_str(text)
     schema = schemathesis.openapi.from_url(f"{running.url}/openapi.json", config=config)
-    found = Tried()
+    outcome = Outcome()
     for event in from_schema(schema).execute():
         if isinstance(event, events.NonFatalError):
-            said = f"{event.label}: {event.info}"
-            if not any(said.startswith(late) for late in LATE):
-                found.wrong.append(said)
+            message = f"{event.label}: {event.info}"
+            if not any(message.startswith(late) for late in LATE):
+                outcome.wrong.append(message)
         elif isinstance(event, events.FatalError):
             raise event.exception
         elif isinstance(event, events.ScenarioFinished):
@@ -155,44 +155,42 @@ def tried(running: Running, headers: str, examples: int) -> Tried:
                 if answer is None:
                     continue
                 operation = event.recorder.cases[case].value.operation
-                found.statuses[answer.status_code] += 1
+                outcome.statuses[answer.status_code] += 1
                 if answer.status_code < 400:
-                    found.open_to_all.add(operation.path)
+                    outcome.open_to_all.add(operation.path)
             for case, checks in event.recorder.checks.items():
                 label = event.recorder.cases[case].value.operation.label
                 for check in checks:
                     if check.failure_info is not None:
                         failure = check.failure_info.failure
-                        found.wrong.append(f"{label}: {failure.title}: {failure.message}")
-    return found
+                        outcome.wrong.append(f"{label}: {failure.title}: {failure.message}")
+    return outcome
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_every_answer_is_one_that_the_document_tells_of(
-    running: Running, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_every_answer_is_documented(running: Running, caplog: pytest.LogCaptureFixture) -> None:
     header = f'Authorization = "Bearer {running.token}"'
-    found = tried(running, header, examples=6)
-    assert found.wrong == []
-    assert found.statuses.total() >= 2000
-    # Not all is refused: campaigns are begun, steered and read.
-    assert {200, 202, 404, 405, 409, 412, 422} <= set(found.statuses)
-    assert max(found.statuses) < 500
-    assert running.starter.asked
+    outcome = exercise(running, header, examples=6)
+    assert outcome.wrong == []
+    assert outcome.statuses.total() >= 2000
+    # Not everything is refused: campaigns are started, steered and read.
+    assert {200, 202, 404, 405, 409, 412, 422} <= set(outcome.statuses)
+    assert max(outcome.statuses) < 500
+    assert running.starter.runs
     assert running.starter.verified
-    # Nor is it a defect when somebody stops listening to a stream.
+    # A client that stops reading a stream is not an error either.
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_without_a_token_nothing_is_told(running: Running) -> None:
-    before = list(running.starter.asked)
-    found = tried(running, "", examples=2)
-    assert found.wrong == []
-    # What cannot be read at all is refused before anybody asks who sent it.
-    assert set(found.statuses) <= {200, 400, 401, 405, 422}
-    assert found.statuses.total() >= 1000
-    assert found.open_to_all == PUBLIC
-    assert running.starter.asked == before
+def test_without_a_token_nothing_is_disclosed(running: Running) -> None:
+    before = list(running.starter.runs)
+    outcome = exercise(running, "", examples=2)
+    assert outcome.wrong == []
+    # A request that cannot be parsed is refused before authentication.
+    assert set(outcome.statuses) <= {200, 400, 401, 405, 422}
+    assert outcome.statuses.total() >= 1000
+    assert outcome.open_to_all == PUBLIC
+    assert running.starter.runs == before

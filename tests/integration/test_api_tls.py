@@ -1,4 +1,4 @@
-"""The service with TLS of its own, asked by curl and by the command line."""
+"""The service with its own TLS, used by curl and by the command line."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.ports import free_port
 from tuner.cli.app import app as command_line
 from tuner.errors import ServerError
 
-#: Exit statuses of curl: what is there is not HTTP, or its certificate is not trusted.
+#: Exit statuses of curl: the server does not speak HTTP, or its certificate is not trusted.
 NO_HTTP, NOT_TRUSTED = (1, 52, 56), 60
 
 
 @pytest.fixture
 def encrypted(tmp_path: Path) -> Iterator[tuple[Service, Path]]:
-    """Return a service that asks for tokens and speaks TLS, and the certificate to trust."""
+    """Yield a service that requires tokens and speaks TLS, and the certificate to trust."""
     chain, secret = certificate(tmp_path)
     tls = ("--tls-cert", str(chain), "--tls-key", str(secret))
     service = Service(tmp_path, free_port(), ("--auth", *tls))
@@ -58,13 +58,13 @@ def test_tls_of_its_own(encrypted: tuple[Service, Path], tmp_path: Path) -> None
     old = curl("--cacert", str(chain), "--tls-max", "1.1", f"{url}/healthz")
     assert old.returncode not in (0, NOT_TRUSTED)
 
-    def asked(**environment: str) -> BaseException | str:
-        told = dict(os.environ, FSTUNE_TOKEN=token, FSTUNE_SERVER=url, **environment)
-        done = CliRunner().invoke(command_line, ["list"], env=told)
+    def list_campaigns(**environment: str) -> BaseException | str:
+        variables = dict(os.environ, FSTUNE_TOKEN=token, FSTUNE_SERVER=url, **environment)
+        done = CliRunner().invoke(command_line, ["list"], env=variables)
         return done.exception if done.exception is not None else done.output
 
-    assert asked(SSL_CERT_FILE=str(chain)) == "No campaigns yet.\n"
-    refused = asked()
+    assert list_campaigns(SSL_CERT_FILE=str(chain)) == "No campaigns yet.\n"
+    refused = list_campaigns()
     assert isinstance(refused, ServerError)
     assert "its certificate is not trusted" in str(refused)
     assert "SSL_CERT_FILE" in str(refused)

@@ -1,4 +1,4 @@
-"""The private cell: up, down, complete, side by side, and after everything that can cut it off."""
+"""The private cell: up, down, complete, side by side, and after every kind of interruption."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ VOLUME = "/afs/.:mount/fstune.test:bench"
 
 
 def fingerprint(path: Path) -> str:
-    """The content and the dates of everything below a path of the host."""
+    """A hash over content and timestamps of everything below a path on the host."""
     digest = hashlib.sha256()
-    for found in sorted([path, *path.rglob("*")]) if path.exists() else []:
-        about = found.lstat()
-        digest.update(f"{found} {about.st_mode} {about.st_mtime_ns} {about.st_ino}\n".encode())
+    for entry in sorted([path, *path.rglob("*")]) if path.exists() else []:
+        about = entry.lstat()
+        digest.update(f"{entry} {about.st_mode} {about.st_mtime_ns} {about.st_ino}\n".encode())
         if stat.S_ISREG(about.st_mode) and about.st_size < 20_000_000:
-            digest.update(found.read_bytes())
+            digest.update(entry.read_bytes())
     return digest.hexdigest()
 
 
@@ -64,7 +64,7 @@ def host_before() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def side(host_before: dict[str, str], cell: Cell, cells: Cells) -> Iterator[Cell]:
-    """A second cell beside the shared one, with a slow link; tests may break it."""
+    """A second cell in addition to the shared one, with a slow link; tests may break it."""
     cells.down("side")
     yield cells.up(CellSpec("side", clients=2, link="50mbit"))
     cells.down("side")
@@ -122,7 +122,7 @@ def test_exec_ends_with_the_status_of_the_command(cell: Cell, fstune: Fstune) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["exec", "--name", SHARED, "client9", "ls"], "has no node client9; it has server, cl"),
         (["exec", "--name", "absent", "client1", "ls"], "cell absent is not up; bring it up with"),
@@ -138,15 +138,15 @@ def test_a_mistake_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
-    said: str,
+    message: str,
 ) -> None:
     monkeypatch.setenv("FSTUNE_STATE_DIR", str(state))
     monkeypatch.setattr(sys, "argv", ["fstune", "cell", *arguments])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as caught:
         main()
-    assert ended.value.code not in (None, 0, 1)
+    assert caught.value.code not in (None, 0, 1)
     out, err = capsys.readouterr()
-    assert said in err
+    assert message in err
     assert (len(err.splitlines()), out) == (1, "")
 
 
@@ -161,7 +161,7 @@ def test_without_root_it_says_so_in_one_line(root: Path, tmp_path: Path) -> None
         "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); "
         "sys.argv[1:] = ['cell', 'up']; main()"
     )
-    # What is imported later may lie where that user cannot read it.
+    # Import it first: that user may not be able to read modules imported later.
     argv = [command()[0], "-c", f"import tuner.cli.cell; from tuner.cli import main; {script}"]
     done = run_to_end(argv, tmp_path)
     assert done.returncode == 6
@@ -204,7 +204,7 @@ def test_two_cells_live_side_by_side(cell: Cell, side: Cell, fstune: Fstune) -> 
 RECEIVE = """
 import socket, time
 listener = socket.create_server(("10.77.0.1", 5001))
-# Little may have arrived before the clock is started, or while this process does not run.
+# Limits what can arrive before the clock starts or while this process is not running.
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
 print("listening", flush=True)
 connection = listener.accept()[0]
@@ -222,7 +222,7 @@ connection.sendall(bytes(8 << 20))
 
 
 def transfer_s(cell: Cell) -> float:
-    """How long 8 MiB take from client to server."""
+    """The time to transfer 8 MiB from client to server, in seconds."""
     receiver = subprocess.Popen(
         cell.server.enter(["python3", "-c", RECEIVE]), stdout=subprocess.PIPE, text=True
     )
@@ -236,7 +236,7 @@ def transfer_s(cell: Cell) -> float:
 def test_a_link_is_really_limited(cell: Cell, side: Cell) -> None:
     shaped = transfer_s(side)
     assert 8 * (8 << 20) / shaped < 75e6
-    # A cable that is only memory is hundreds of times faster, when the machine has time for it.
+    # An unlimited virtual link is hundreds of times faster when the machine is not busy.
     assert any(8 * transfer_s(cell) < shaped for _ in range(20))
 
 
@@ -247,7 +247,7 @@ def test_after_all_its_processes_were_killed_it_comes_up_and_goes_down(
     for node in side.nodes:
         os.kill(node.init.pid, signal.SIGKILL)
         os.waitpid(node.starter.pid, 0)
-    assert before.gone(), before.left()
+    assert before.is_gone(), before.left()
     record = side.server.directory.parent / "cell.json"
     document = json.loads(record.read_text())
     for node in document["nodes"]:
@@ -257,19 +257,19 @@ def test_after_all_its_processes_were_killed_it_comes_up_and_goes_down(
     again = cells.up(CellSpec("side"))
     assert again.is_alive()
 
-    # And with a record that cannot be read, its processes running.
+    # Again with an unreadable record, while its processes are running.
     trace = Trace.of(again)
     record.write_text(record.read_text()[:-20])
     assert cells.down("side")
-    assert trace.gone(), trace.left()
+    assert trace.is_gone(), trace.left()
     assert not record.parent.exists()
     assert not cells.down("side")
     assert cell.is_alive()
     assert host() == host_before
 
 
-def begun(directory: Path, moment: str) -> bool:
-    """Whether a cell that is being built has come as far as ``moment``."""
+def has_reached(directory: Path, moment: str) -> bool:
+    """Whether a cell that is being built has reached ``moment``."""
     if moment == "recorded":
         return (directory / "cell.json").exists()
     if moment == "second node":
@@ -292,7 +292,7 @@ def test_up_killed_at_any_moment_leaves_nothing_after_down(
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_for(lambda: begun(directory, moment), moment)
+        wait_for(lambda: has_reached(directory, moment), moment)
         time.sleep(random.Random(moment).uniform(0.0, 0.2))
     finally:
         building.kill()
@@ -303,13 +303,13 @@ def test_up_killed_at_any_moment_leaves_nothing_after_down(
         again = cells.up(CellSpec(name))
         assert trace is not None
         first = trace
-        if again != left:  # the first try had not come to its end before it was killed
+        if again != left:  # the first attempt was killed before it was complete
             wait_for(lambda: not first.running(), "the end of the first try's processes")
-        found = cells.load(name)
-        assert found is not None
-        trace = Trace.of(found)
+        loaded = cells.load(name)
+        assert loaded is not None
+        trace = Trace.of(loaded)
     assert cells.down(name)
-    assert trace is None or trace.gone(), trace.left()
+    assert trace is None or trace.is_gone(), trace.left()
     assert not directory.exists()
     assert mounts_below(directory) == []
 
@@ -324,18 +324,18 @@ def test_up_interrupted_leaves_nothing(state: Path, cells: Cells, cell: Cell) ->
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        wait_for(lambda: begun(directory, "databases"), "the databases")
+        wait_for(lambda: has_reached(directory, "databases"), "the databases")
         left = cells.load(name)
         assert left is not None
         trace = Trace.of(left)
         building.send_signal(signal.SIGINT)
         if building.wait(100) != 0:
             break  # it was not done yet
-    assert trace.gone(), trace.left()
+    assert trace.is_gone(), trace.left()
     assert not directory.exists()
 
 
-def test_two_that_bring_up_one_cell_at_once_get_the_same(cells: Cells, state: Path) -> None:
+def test_two_processes_that_bring_up_one_cell_get_the_same(cells: Cells, state: Path) -> None:
     cells.down("twice")
     both = [
         subprocess.Popen(
@@ -351,10 +351,10 @@ def test_two_that_bring_up_one_cell_at_once_get_the_same(cells: Cells, state: Pa
         answers = [process.communicate(timeout=100) for process in both]
         assert [process.returncode for process in both] == [0, 0], answers
         assert answers[0][0] == answers[1][0]
-        found = cells.load("twice")
-        assert found is not None
-        assert found.is_alive()
-        trace = Trace.of(found)
+        loaded = cells.load("twice")
+        assert loaded is not None
+        assert loaded.is_alive()
+        trace = Trace.of(loaded)
     finally:
         cells.down("twice")
-    assert trace.gone(), trace.left()
+    assert trace.is_gone(), trace.left()

@@ -1,4 +1,4 @@
-"""Two clients of a real cell at once: one result of both, files of the other, one fate."""
+"""Two clients of a real cell in one run: a merged result, each other's files, a common end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALL: dict[str, Any] = yaml.safe_load(
 
 @pytest.fixture(scope="module")
 def pair(cells: Cells) -> Iterator[Cell]:
-    """A cell with two clients; every test leaves it as it found it."""
+    """A cell with two clients; every test restores its state."""
     cells.down("pair")
     yield cells.up(CellSpec("pair", clients=2))
     cells.down("pair")
@@ -59,20 +59,20 @@ def runs(pair: Cell) -> list[str]:
 
 
 def silent(text: str = "") -> None:
-    """Nobody listens."""
+    """Ignore the message."""
 
 
 def test_two_clients_with_two_processes_are_one_run(
     pair: Cell, caches: CacheManager, tmp_path: Path
 ) -> None:
-    made: list[list[str]] = []
+    directories: list[list[str]] = []
 
     def make_cold() -> None:
-        made.append(sorted(runs(pair)))
+        directories.append(sorted(runs(pair)))
         caches.make_cold()
 
     report = together(pair, tmp_path).run("two-1", 7, make_cold, silent)
-    assert made == [["fstune-two-1-1", "fstune-two-1-2"]]
+    assert directories == [["fstune-two-1-1", "fstune-two-1-2"]]
     assert set(report.clients) == {"client1", "client2"}
     assert set(report.components) == {"writing", "large", "reading", "deleting"}
     for name, merged in report.components.items():

@@ -1,4 +1,4 @@
-"""Counters of a real cell: they move as the workload demands, and prove what was cold."""
+"""Counters of a real cell: they increase as the workload demands, and prove cold caches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tuner.services.openafs.fileserver import Fileserver
 pytestmark = pytest.mark.cell
 
 SMALL = load_workload(str(Path(__file__).parents[1] / "data" / "small-workload.yaml"))
-#: What its stages write, and read for the first time: 20 files of 4 KiB and one of 2 MiB.
+#: Bytes that its stages write, and read for the first time: 20 files of 4 KiB and one of 2 MiB.
 BYTES = 20 * 4096 + (2 << 20)
 #: Directories are fetched too.
 OVERHEAD_BYTES = 64 << 10
@@ -46,7 +46,7 @@ def watch_of(cell: Cell) -> Watch:
 def measured(
     cell: Cell, run_id: str, make_cold: Callable[[], None], seed: int = 7
 ) -> tuple[dict[str, float | str], Report, ArmWatch]:
-    """One run of the small workload and what was counted around it."""
+    """Run the small workload once and return its diagnostics, report and watch."""
     clients = [NodeConnector(node) for node in cell.clients]
     engine: Engine | Together = (
         Engine.install(clients[0], SHARED, VOLUME_PATH, SMALL)
@@ -64,48 +64,48 @@ def measured(
     return arm.end(report.written_bytes), report, arm
 
 
-def number(found: dict[str, float | str], name: str) -> float:
-    value: Any = found[name]
+def number(counts: dict[str, float | str], name: str) -> float:
+    value: Any = counts[name]
     assert isinstance(value, float)
     return value
 
 
 def test_counters_move_as_the_workload_demands(cell: Cell, cache_manager: CacheManager) -> None:
     cache_manager.make_cold()
-    found, report, arm = measured(cell, "diag-1", cache_manager.make_cold)
+    counts, report, arm = measured(cell, "diag-1", cache_manager.make_cold)
     assert report.written_bytes == BYTES
     for where in ("server.fs", "client1.cm"):
         for what in ("fetched_bytes", "stored_bytes"):
-            assert BYTES <= number(found, f"{where}.{what}") <= BYTES + OVERHEAD_BYTES
-    assert number(found, "server.fs.create_file_calls") == 22  # with the mark of the run directory
-    assert number(found, "server.fs.remove_file_calls") >= 20
-    assert number(found, "client1.cm.dcache_misses") >= 21
-    assert number(found, "server.rx.packets_received") * 1500 > BYTES
-    assert number(found, "server.udp.datagrams_received") > number(found, "server.rx.resends")
+            assert BYTES <= number(counts, f"{where}.{what}") <= BYTES + OVERHEAD_BYTES
+    assert number(counts, "server.fs.create_file_calls") == 22  # with the mark of the run directory
+    assert number(counts, "server.fs.remove_file_calls") >= 20
+    assert number(counts, "client1.cm.dcache_misses") >= 21
+    assert number(counts, "server.rx.packets_received") * 1500 > BYTES
+    assert number(counts, "server.udp.datagrams_received") > number(counts, "server.rx.resends")
     for where in ("server", "client1"):
-        assert number(found, f"{where}.context_switches") > 0
-        assert number(found, f"{where}.peak_memory_bytes") > 1 << 20
-        assert number(found, f"{where}.threads") > 1
-        assert number(found, f"{where}.cpu_s") >= 0
-    assert number(found, "host.busy_s") > 0
-    assert number(found, "host.steal_s") >= 0
-    assert found["stored"] == "proven"
+        assert number(counts, f"{where}.context_switches") > 0
+        assert number(counts, f"{where}.peak_memory_bytes") > 1 << 20
+        assert number(counts, f"{where}.threads") > 1
+        assert number(counts, f"{where}.cpu_s") >= 0
+    assert number(counts, "host.busy_s") > 0
+    assert number(counts, "host.steal_s") >= 0
+    assert counts["stored"] == "proven"
     assert not arm.remarks
 
 
 def test_a_cold_stage_is_proven(cell: Cell, cache_manager: CacheManager) -> None:
-    found, _, _ = measured(cell, "diag-2", cache_manager.make_cold)
-    assert found["cold.read.reading"] == "proven"
-    assert found["cold.read.needed_bytes"] == BYTES
-    assert number(found, "cold.read.fetched_bytes") >= BYTES
-    assert number(found, "cold.read.dcache_misses") >= 21
+    counts, _, _ = measured(cell, "diag-2", cache_manager.make_cold)
+    assert counts["cold.read.reading"] == "proven"
+    assert counts["cold.read.needed_bytes"] == BYTES
+    assert number(counts, "cold.read.fetched_bytes") >= BYTES
+    assert number(counts, "cold.read.dcache_misses") >= 21
 
 
 def test_a_cold_stage_that_was_warm_is_refuted(cell: Cell, cache_manager: CacheManager) -> None:
     cache_manager.make_cold()
 
     def forgotten() -> None:
-        """Nothing is emptied."""
+        """Empty no cache."""
 
     with pytest.raises(WorkloadError, match=r"^reading did not read from a cold cache: stage read"):
         measured(cell, "diag-3", forgotten)
@@ -113,8 +113,8 @@ def test_a_cold_stage_that_was_warm_is_refuted(cell: Cell, cache_manager: CacheM
 
 def test_a_memory_cache_counts_as_well(cell: Cell, cache_manager: CacheManager) -> None:
     cache_manager.apply({"memcache": True})
-    found, _, _ = measured(cell, "diag-4", cache_manager.make_cold)
-    assert found["cold.read.reading"] == "proven"
+    counts, _, _ = measured(cell, "diag-4", cache_manager.make_cold)
+    assert counts["cold.read.reading"] == "proven"
 
 
 def test_a_restarted_server_counts_from_zero(
@@ -127,8 +127,8 @@ def test_a_restarted_server_counts_from_zero(
     after = watch.read().samples["server"]
     assert before.life != after.life
     assert after.counters["fs.store_data_calls"] == 0
-    found, _, _ = measured(cell, "diag-5", cache_manager.make_cold)
-    assert number(found, "server.fs.stored_bytes") >= BYTES
+    counts, _, _ = measured(cell, "diag-5", cache_manager.make_cold)
+    assert number(counts, "server.fs.stored_bytes") >= BYTES
 
 
 def test_reading_everything_takes_little_of_an_arm(
@@ -136,17 +136,17 @@ def test_reading_everything_takes_little_of_an_arm(
 ) -> None:
     cache_manager.make_cold()
     watch = watch_of(cell)
-    asked: list[Sequence[str]] = []
+    commands: list[Sequence[str]] = []
     real = NodeConnector.run
 
     def run(host: NodeConnector, argv: Sequence[str], **options: Any) -> CommandResult:
-        asked.append(argv)
+        commands.append(argv)
         return real(host, argv, **options)
 
     monkeypatch.setattr(NodeConnector, "run", run)
     assert not watch.read().missing
-    # Few commands: an arm restarts programs, which is many of them.
-    assert 0 < len(asked) <= 6
+    # Few commands compared with the many that restarting programs takes for each arm.
+    assert 0 < len(commands) <= 6
 
 
 @pytest.fixture
@@ -158,9 +158,9 @@ def two_clients(cells: Cells) -> Iterator[Cell]:
 
 def test_several_clients_are_counted_together(two_clients: Cell) -> None:
     manager = attach_cache_manager(two_clients)
-    found, _, arm = measured(two_clients, "diag-6", manager.make_cold)
-    assert found["cold.read.needed_bytes"] == 2 * BYTES
-    assert found["cold.read.reading"] == "proven"
-    assert found["stored"] == "proven"
-    assert number(found, "client2.cm.stored_bytes") >= BYTES
+    counts, _, arm = measured(two_clients, "diag-6", manager.make_cold)
+    assert counts["cold.read.needed_bytes"] == 2 * BYTES
+    assert counts["cold.read.reading"] == "proven"
+    assert counts["stored"] == "proven"
+    assert number(counts, "client2.cm.stored_bytes") >= BYTES
     assert not arm.remarks

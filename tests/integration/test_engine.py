@@ -1,4 +1,4 @@
-"""The workload engine on a real cell: runs, verifies, cleans up, and says what went wrong."""
+"""The workload engine on a real cell: it runs, verifies, cleans up and reports failures."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def runs(cell: Cell) -> list[str]:
 
 
 def silent(text: str = "") -> None:
-    """Nobody listens."""
+    """Ignore the message."""
 
 
 def forever() -> list[dict[str, Any]]:
-    """A first stage that does not end by itself: it asks for attributes at leisure."""
+    """Return a first stage that never ends within a test, because of slowly paced stats."""
     leisure = {"operation": "stat", "fileset": "few", "passes": 1000, "rate_per_s": 40}
     phases = [*SMALL["stages"][0]["phases"], {**leisure, "component": "writing"}]
     return [{**SMALL["stages"][0], "phases": phases}]
@@ -53,16 +53,16 @@ def test_a_run_measures_every_component_and_leaves_nothing(
     cell: Cell, cache_manager: CacheManager, tmp_path: Path
 ) -> None:
     engine = install(cell, tmp_path)
-    said: list[str] = []
-    report = engine.run("it-1", 7, cache_manager.make_cold, said.append)
-    assert said == ["write", "read"]
+    stages: list[str] = []
+    report = engine.run("it-1", 7, cache_manager.make_cold, stages.append)
+    assert stages == ["write", "read"]
     assert set(report.components) == {"writing", "large", "reading", "deleting"}
     assert all(one.elapsed_s > 0 and one.operations > 0 for one in report.components.values())
     assert report.engine_sha256 == engine.sha256
     assert runs(cell) == []
 
 
-def test_what_was_changed_under_it_is_found(
+def test_a_concurrent_change_is_detected(
     cell: Cell, cache_manager: CacheManager, tmp_path: Path
 ) -> None:
     engine = install(cell, tmp_path)

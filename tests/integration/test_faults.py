@@ -1,4 +1,4 @@
-"""Faults on a real cell: each voids the run, is named, leaves nothing behind and gives no score."""
+"""Faults on a real cell: each voids the run without a score, is named and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ FILE = "few.d00001/f0000001"
 
 @pytest.fixture(scope="module")
 def pair(cells: Cells) -> Iterator[Cell]:
-    """A cell with a second client, from which another meddles."""
+    """A cell with a second client that interferes."""
     cells.down("faults")
     yield cells.up(CellSpec("faults", clients=2))
     cells.down("faults")
 
 
 def spec(*operations: str, limit_s: float = 60.0) -> dict[str, Any]:
-    """Four files are written in one stage and used in the next, by two processes."""
+    """Return a spec in which two processes write four files and use them in the next stage."""
 
     def stage(name: str, component: str, words: tuple[str, ...]) -> dict[str, Any]:
         phases = [{"operation": word, "fileset": "few", "component": component} for word in words]
@@ -102,12 +102,12 @@ def test_what_another_client_does_to_a_file_voids_the_run(pair: Cell, what: str)
     [(100_000, "short-write", None), (131_072, "os-error", errno.EFBIG)],
 )
 def test_a_short_write_voids_the_run(pair: Cell, limit: int, kind: str, number: int | None) -> None:
-    """The write across the greatest size that a process may give a file is short."""
+    """The write that crosses the limit on a process's file size is short."""
     runner = Runner.install(pair.clients[0], "short", spec("read"))
     answer = runner.run("write", "prlimit", f"--fsize={limit}")
     runner.clean()
-    found, operation, path, said = answer.error
-    assert (found, operation, said) == (kind, "create", number)
+    error_kind, operation, path, error_number = answer.error
+    assert (error_kind, operation, error_number) == (kind, "create", number)
     assert str(path).startswith(f"{runner.root}/few.d0000")
     assert runner.left() == []
 
@@ -126,7 +126,7 @@ def small_quota(cell: Cell) -> Iterator[None]:
 def full_partition(cell: Cell) -> Iterator[None]:
     resize = ["mount", "--options"]
     used = cell.server.check(["df", "--block-size=1k", "--output=used", PARTITION]).split()[-1]
-    # Room for some of what is to be written.
+    # Room for some of the data.
     size_kb = int(used) + SIZE // 2048
     cell.server.check([*resize, f"remount,size={size_kb}k", PARTITION])
     try:
@@ -137,7 +137,7 @@ def full_partition(cell: Cell) -> Iterator[None]:
 
 FULL = [
     (small_quota, "os-error", errno.EDQUOT, "Disk quota exceeded"),
-    # The server refuses the data, and this client tells nobody: close(2) has succeeded long since.
+    # The server refuses the data, but this client reports nothing: close(2) has already succeeded.
     (full_partition, "short-write", None, f"before byte {SIZE}: what was written was not stored"),
 ]
 
@@ -150,7 +150,7 @@ def test_a_full_volume_voids_the_run(
     number: int | None,
     message: str,
 ) -> None:
-    # One process: two would race for who meets the full volume, and in which call.
+    # One process: with two, it would vary which of them finds the volume full, and in which call.
     runner = Runner.install(pair.clients[0], "full", {**spec("read"), "processes": 1})
     make_cold = attach_cache_manager(pair).make_cold
     with full(pair):
@@ -158,8 +158,8 @@ def test_a_full_volume_voids_the_run(
         answer = runner.run("write")
     make_cold()
     runner.clean()
-    found, operation, path, said = answer.error
-    assert (found, operation, said) == (kind, "create", number)
+    error_kind, operation, path, error_number = answer.error
+    assert (error_kind, operation, error_number) == (kind, "create", number)
     assert str(path).startswith(f"{runner.root}/few.d0000")
     assert message in answer.document["error"]["message"]
     assert runner.left() == []
@@ -208,7 +208,7 @@ def test_a_cache_manager_that_dies_voids_the_run(pair: Cell) -> None:
 
 
 def endless(limit_s: float = 60.0) -> dict[str, Any]:
-    """A first stage that ends with asking for attributes at leisure, longer than any limit."""
+    """Return a spec whose first stage ends with slowly paced stats, for longer than any limit."""
     mapping = spec("read", limit_s=limit_s)
     leisure = {"operation": "stat", "fileset": "few", "passes": 1000, "rate_per_s": 40}
     mapping["stages"][0]["phases"].append({**leisure, "component": "writing"})
@@ -216,7 +216,7 @@ def endless(limit_s: float = 60.0) -> dict[str, Any]:
 
 
 def workers(node: Node) -> list[int]:
-    """Both workers, when they are busy with the last phase: all files have been written then."""
-    written = node.run(["find", VOLUME_PATH, "-name", "f*", "-size", f"{SIZE}c"]).stdout
-    found = engine_processes(node)
-    return found[1:] if len(found) == 3 and len(written.split()) == 4 else []
+    """Return both workers once they are in the last phase, when all files have been written."""
+    files = node.run(["find", VOLUME_PATH, "-name", "f*", "-size", f"{SIZE}c"]).stdout
+    processes = engine_processes(node)
+    return processes[1:] if len(processes) == 3 and len(files.split()) == 4 else []

@@ -1,4 +1,4 @@
-"""What is written for servers, in the hands of the real ones."""
+"""Real servers obey the formats written for them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tuner.services.openafs.fileserver import Fileserver
 
 pytestmark = [pytest.mark.cell, pytest.mark.timeout(600)]
 
-#: The largest configurations are kept to half of this.
+#: The largest configurations are limited to half of this.
 _MEMORY_BYTES = 1 << 30
 
 
 def configurations(fileserver: Fileserver) -> list[dict[str, Value]]:
-    """Some, of every form that an option can have."""
+    """Return some configurations with every form of option."""
     facts = {**fileserver.facts, "memory_bytes": _MEMORY_BYTES}
-    drawn = [draw(fileserver.space, Chance(seed, 0.6), facts) for seed in range(4)]
-    return [{"preset": "L", "vlru_disable": True, "threads": 100}, *drawn]
+    samples = [draw(fileserver.space, Chance(seed, 0.6), facts) for seed in range(4)]
+    return [{"preset": "L", "vlru_disable": True, "threads": 100}, *samples]
 
 
 def part(words: list[str]) -> Part:
@@ -35,7 +35,7 @@ def part(words: list[str]) -> Part:
 
 @pytest.fixture
 def as_found(cell: Cell, fileserver: Fileserver) -> Iterator[None]:
-    """Give the server back its options, and its configuration without the file."""
+    """Restore the server's options afterwards, and its configuration without the file."""
     config = cell.server.directory / BOS_CONFIG
     before = config.read_text()
     yield
@@ -45,7 +45,7 @@ def as_found(cell: Cell, fileserver: Fileserver) -> Iterator[None]:
 
 
 def run_script(cell: Cell, fileserver: Fileserver, words: list[str]) -> None:
-    """Run the script for a server there, and wait until it serves."""
+    """Run the script for a server on its node, and wait until it serves."""
     script = cell.server.shared / "set.sh"
     script.write_text(FORMATS["script"].write(part(words)))
     size = fileserver._log_size()

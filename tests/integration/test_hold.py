@@ -1,4 +1,4 @@
-"""A hold on a host: one at a time, and put back by the host itself when nobody is heard of."""
+"""A hold on a host is exclusive, and the host restores itself when its heartbeats stop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OURS, THEIRS = Owner("campaign-1", "here"), Owner("campaign-2", "there")
 
 @pytest.fixture
 def directory(cell: Cell) -> Iterator[str]:
-    """A directory of its own on the server's node; its watches end with it."""
+    """A separate directory on the server's node; its watches end with it."""
     path = f"/fstune/hold-{time.monotonic_ns()}"
     yield path
     host = NodeConnector(cell.server)
@@ -39,12 +39,12 @@ def directory(cell: Cell) -> Iterator[str]:
 
 
 def watches(cell: Cell, path: str) -> int:
-    """How many watches run in a directory."""
-    found = 0
+    """The number of watches running in a directory."""
+    count = 0
     for pid in cell.server.run(["pidof", "sh"]).stdout.decode().split():
         where = cell.server.run(["readlink", f"/proc/{pid}/cwd"]).stdout.decode().strip()
-        found += where == path
-    return found
+        count += where == path
+    return count
 
 
 def take(cell: Cell, path: str, owner: Owner = OURS, after_s: float = 60.0) -> Hold:
@@ -72,60 +72,60 @@ def test_the_same_campaign_takes_its_host_again(cell: Cell, directory: str) -> N
 
 
 def journal(cell: Cell, directory: str, script: str) -> Journal:
-    """A journal that is restored by a script of the test's."""
+    """A journal with a restore script of the test's own."""
     host = NodeConnector(cell.server)
-    kept = Journal(
+    record = Journal(
         host, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
     )
-    kept.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
+    record.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
     host.put(f"{directory}/restore/part/restore.sh", script.encode(), mode=0o700)
-    return kept
+    return record
 
 
-def test_a_host_that_hears_nothing_puts_itself_back(cell: Cell, directory: str) -> None:
+def test_a_host_without_heartbeats_restores_itself(cell: Cell, directory: str) -> None:
     hold = take(cell, directory)
-    kept = journal(cell, directory, 'echo restored | tee "${0%/*}/../../proof"\n')
+    record = journal(cell, directory, 'echo restored | tee "${0%/*}/../../proof"\n')
     hold.connector.put(f"{directory}/lease/heartbeat", b"-100000\n")
-    wait_for(lambda: kept.host.ask(["test", "-e", f"{directory}/proof"]).status == 0, "the watch")
+    wait_for(lambda: record.host.ask(["test", "-e", f"{directory}/proof"]).status == 0, "the watch")
     wait_for(lambda: watches(cell, directory) == 0, "the watch's end")
-    assert kept.read("commands") is None
+    assert record.read("commands") is None
     with pytest.raises(TestbedError, match="has put itself back"):
         hold.beat()
     with pytest.raises(TestbedError, match="has put itself back"):
         hold.change(["true"])
-    said = hold.give_back()
-    assert said is not None
-    assert "not heard from for 60 s" in said
+    message = hold.give_back()
+    assert message is not None
+    assert "not heard from for 60 s" in message
 
 
 def test_heartbeats_keep_it_from_doing_so(cell: Cell, directory: str) -> None:
     hold = take(cell, directory, after_s=20.0)
-    kept = journal(cell, directory, "exit 1\n")
+    record = journal(cell, directory, "exit 1\n")
 
-    def heard() -> str:
-        return kept.host.ask(["cat", f"{directory}/lease/heartbeat"]).stdout
+    def heartbeat() -> str:
+        return record.host.ask(["cat", f"{directory}/lease/heartbeat"]).stdout
 
     beats = Heartbeats([hold])
     for _ in range(2):
-        before = heard()
-        wait_for(lambda before=before: heard() != before, "a sign of life")  # type: ignore[misc]
+        before = heartbeat()
+        wait_for(lambda before=before: heartbeat() != before, "a sign of life")  # type: ignore[misc]
     beats.close()
     hold.beat()
-    assert kept.read("commands") == ("a", "b")
-    check_change(kept.host, ["rm", "--recursive", kept.directory])
+    assert record.read("commands") == ("a", "b")
+    check_change(record.host, ["rm", "--recursive", record.directory])
     assert hold.give_back() is None
 
 
 def test_a_host_that_is_not_put_back_is_not_given_back(cell: Cell, directory: str) -> None:
     hold = take(cell, directory)
-    kept = journal(cell, directory, "echo it does not work >&2; exit 1\n")
+    record = journal(cell, directory, "echo it does not work >&2; exit 1\n")
     with pytest.raises(CommandFailed, match="it does not work"):
-        kept.restore()
-    said = hold.give_back()
-    assert said is not None
-    assert "it will try by itself in 60 s" in said
+        record.restore()
+    message = hold.give_back()
+    assert message is not None
+    assert "it will try by itself in 60 s" in message
     hold.beat()
-    check_change(kept.host, ["rm", "--recursive", kept.directory])
+    check_change(record.host, ["rm", "--recursive", record.directory])
     assert hold.give_back() is None
 
 
@@ -133,31 +133,31 @@ def test_a_stale_lease_is_taken_over_after_its_host_was_put_back(
     cell: Cell, directory: str
 ) -> None:
     first = take(cell, directory, after_s=30.0)
-    kept = journal(cell, directory, 'echo restored | tee "${0%/*}/../../proof"\n')
+    record = journal(cell, directory, 'echo restored | tee "${0%/*}/../../proof"\n')
     first.connector.put(f"{directory}/lease/heartbeat", b"-100000\n")
     second = take(cell, directory, THEIRS, after_s=30.0)
-    assert kept.host.ask(["cat", f"{directory}/proof"]).stdout == "restored\n"
-    assert kept.read("commands") is None
+    assert record.host.ask(["cat", f"{directory}/proof"]).stdout == "restored\n"
+    assert record.read("commands") is None
     assert second.give_back() is None
 
 
-def test_a_journal_that_was_cut_off_in_the_writing_is_none(cell: Cell, directory: str) -> None:
-    """Nothing had been changed yet, so there is nothing to put back."""
+def test_a_partly_written_journal_is_ignored(cell: Cell, directory: str) -> None:
+    """Nothing had been changed yet, so there is nothing to restore."""
     host = NodeConnector(cell.server)
-    kept = Journal(
+    record = Journal(
         host, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
     )
-    kept.begin({"commands": ("a",)}, {})
+    record.begin({"commands": ("a",)}, {})
     check(host, ["mv", f"{directory}/restore/part", f"{directory}/restore/.part.new"])
-    assert kept.read("commands") is None
+    assert record.read("commands") is None
     assert restore_all(host, directory) == []
-    kept.begin({"commands": ("b",)}, {})
-    assert kept.read("commands") == ("b",)
+    record.begin({"commands": ("b",)}, {})
+    assert record.read("commands") == ("b",)
 
 
 @contextmanager
 def small_disk(cell: Cell, path: str) -> Iterator[Callable[[], None]]:
-    """A disk of its own for a directory; gives what fills it."""
+    """A separate disk for a directory; yields a function that fills it."""
 
     def fill() -> None:
         cell.server.run(["dd", "if=/dev/zero", f"of={path}/filler"])
@@ -172,7 +172,7 @@ def small_disk(cell: Cell, path: str) -> Iterator[Callable[[], None]]:
         cell.server.check(["umount", path])
 
 
-def test_a_host_whose_disk_takes_nothing_any_more_is_put_back(
+def test_a_host_whose_disk_is_full_is_restored(
     cell: Cell, directory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proof, lease = f"{directory}.proof", f"{directory}/lease"
@@ -184,7 +184,7 @@ def test_a_host_whose_disk_takes_nothing_any_more_is_put_back(
         with pytest.raises(TestbedError, match=r"heartbeat\.sh: exit status 1: .*No space left"):
             hold.change(["touch", f"{directory}.changed"])
         assert cell.server.run(["test", "-e", f"{directory}.changed"]).status == 1
-        # Nor can the lease be moved away, as on a disk that has become read-only.
+        # The lease cannot be moved away either, as on a disk that has become read-only.
         cell.server.check(["mount", "--bind", lease, lease])
         long_ago = ["sh", "-c", 'printf -- -99999 1<> "$1"', "sh", f"{lease}/heartbeat"]
         cell.server.check(long_ago)
@@ -195,32 +195,30 @@ def test_a_host_whose_disk_takes_nothing_any_more_is_put_back(
     cell.server.check(["rm", proof])
 
 
-def test_a_journal_for_which_there_is_no_room_keeps_anything_from_being_changed(
-    cell: Cell, directory: str
-) -> None:
+def test_without_room_for_a_journal_nothing_is_changed(cell: Cell, directory: str) -> None:
     with small_disk(cell, directory) as fill:
         hold = take(cell, directory)
         fill()
-        kept = Journal(
+        record = Journal(
             hold, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
         )
         with pytest.raises(TestbedError, match="No space left on device"):
-            kept.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
+            record.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
         cell.server.check(["rm", f"{directory}/filler"])
-        assert kept.read("commands") is None
+        assert record.read("commands") is None
         assert restore_all(hold.connector, directory) == []
-        # A put-back takes the lease away, so that whoever goes on has to take it anew.
+        # Restoring a host takes the lease away, so it must be acquired again to continue.
         again = take(cell, directory)
-        kept = Journal(
+        record = Journal(
             again, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
         )
-        assert kept.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
-        assert kept.read("commands") == ("a", "b")
+        assert record.begin({"commands": ("a", "b")}, {"address": "192.0.2.1"})
+        assert record.read("commands") == ("a", "b")
 
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_the_journal_alone_puts_the_fileserver_back(cell: Cell, hangs: bool) -> None:
-    """As a watch or an administrator does: with nothing of ours but the files on the host."""
+    """As a watch or an administrator would, using only the files on the host."""
     server = attach_fileserver(cell)
     server.apply({"threads": 20})
     if hangs:
@@ -228,8 +226,8 @@ def test_the_journal_alone_puts_the_fileserver_back(cell: Cell, hangs: bool) -> 
         assert hung is not None
         os.kill(hung.pid, signal.SIGSTOP)
     script = Path(server.place.directory) / "fileserver" / "restore.sh"
-    said = cell.server.check(["sh", str(script)], timeout_s=60.0)
-    assert said == "restarted as found\n"
+    message = cell.server.check(["sh", str(script)], timeout_s=60.0)
+    assert message == "restarted as found\n"
     assert cell.server.check(["sh", str(script)]) == "left as found\n"
     process = process_in(cell.server, "dafileserver")
     assert process is not None

@@ -1,4 +1,4 @@
-"""What hosts by SSH do for a workload: commands that are spoken with, and connections lost."""
+"""What hosts by SSH do for a workload: interactive commands, and lost connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tuner.services.openafs.fuse import FuseClient, FusePlace
 
 pytestmark = pytest.mark.cell
 
-#: Says that it is ready, waits for a word, and answers with it.
+#: Prints that it is ready, reads a word, and answers with it.
 ASKS = ["sh", "-c", 'echo "ready $1" >&2; read -r word; echo "got $word"; exit 3', "sh", "a 'b'"]
 
 
@@ -36,8 +36,8 @@ def lab(cells: Cells, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]
 
 @contextmanager
 def connected(lab: Lab, address: str) -> Iterator[SshConnector]:
-    known, key = lab.directory / "known_hosts", lab.directory / "user"
-    host = SshHost(address, ssh.OPERATOR, 22, key, False, known, sudo=True)
+    known_hosts, key = lab.directory / "known_hosts", lab.directory / "user"
+    host = SshHost(address, ssh.OPERATOR, 22, key, False, known_hosts, sudo=True)
 
     def opener(address: str, port: int, timeout_s: float) -> socket.socket:
         return ssh.connect_from(lab.desk, address, port, timeout_s)
@@ -56,7 +56,7 @@ def asking(node: Node) -> bool:
     return any(words == ASKS for words in processes(node))
 
 
-def test_a_command_is_spoken_with(server: SshConnector) -> None:
+def test_a_conversation_with_a_command(server: SshConnector) -> None:
     talk = server.converse(ASKS)
     assert talk.listen() == "ready a 'b'"
     talk.say("go $(on)")
@@ -68,14 +68,14 @@ def test_a_command_is_spoken_with(server: SshConnector) -> None:
 
 
 def test_hostile_options_reach_a_client_program_as_data(lab: Lab) -> None:
-    """From a configuration to the program's own arguments: by SSH, sudo and a script."""
+    """They pass from a configuration to the program's arguments through SSH, sudo and a script."""
     words = [*(word for word in HOSTILE if "\0" not in word), "$(touch /fstune/met)"]
     node = lab.clients[0]
     place = FusePlace("/afs", "/var/cache/openafs", VOLUME_PATH, f"{RESTORE}/restore")
     records = '#!/bin/sh\nprintf "%s\\0" "$@" > /fstune/given\nexit 1\n'
     with connected(lab, client_address(1)) as connector:
         client = FuseClient.attach(connector, place)
-        client._record()  # so that it is put back by its own program
+        client._record()  # so that it is restored with its own program
         client.program = "/usr/local/bin/afsd.fuse"
         with (
             lab.standing_in(node, "afsd.fuse", records),
@@ -83,13 +83,13 @@ def test_hostile_options_reach_a_client_program_as_data(lab: Lab) -> None:
         ):
             client.start(words)
         client.restore()
-    given = (node.shared / "given").read_text(errors="surrogateescape").split("\0")[:-1]
-    assert given == words
+    arguments = (node.shared / "given").read_text(errors="surrogateescape").split("\0")[:-1]
+    assert arguments == words
     assert not (node.shared / "met").exists()
-    assert lab.programs() == lab.found
+    assert lab.programs() == lab.original
 
 
-def test_a_conversation_that_is_given_up_ends_the_command(lab: Lab, server: SshConnector) -> None:
+def test_an_abandoned_conversation_ends_the_command(lab: Lab, server: SshConnector) -> None:
     talk = server.converse(ASKS)
     assert talk.listen() is not None
     assert asking(lab.server)
@@ -112,7 +112,7 @@ def test_a_lost_connection_ends_the_conversation_and_the_command(
     assert server.run(["true"]).status == 0
 
 
-def test_a_long_command_goes_on_without_its_connection(lab: Lab, server: SshConnector) -> None:
+def test_a_long_command_survives_its_connection(lab: Lab, server: SshConnector) -> None:
     flag = lab.server.shared / "long"
     script = 'echo ran >> "$1"; while [ -e "$1" ]; do sleep 0.05; done; echo done'
     with ThreadPoolExecutor(1) as pool:

@@ -1,4 +1,4 @@
-"""The classic arithmetic and output against Debian's ministat, on random samples."""
+"""The classic arithmetic and output compared with Debian's ministat, on random samples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAIRS = 300
 
 
 def fetched(root: Path) -> Path:
-    """The program from Debian's package, unpacked below build/; the machine stays as it is."""
+    """The program from Debian's package, unpacked below build/ and not installed."""
     home = root / "build" / "test-tools" / "ministat"
     program = home / "usr" / "bin" / "ministat"
     if program.exists():
@@ -41,14 +41,14 @@ def fetched(root: Path) -> Path:
         try:
             unpacked.rename(home)
         except OSError:
-            # Another test run was quicker: its program is as good as ours.
+            # Another test run was faster; use its program.
             if not program.exists():
                 raise
     return program
 
 
 def package(scratch: Path) -> Path:
-    """The downloaded package: by the machine's own package lists, else by fresh private ones."""
+    """Download the package with the machine's package lists, or otherwise with private new ones."""
     lists = scratch / "lists"
     (lists / "partial").mkdir(parents=True)
     private = ["-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={scratch}"]
@@ -67,9 +67,9 @@ def package(scratch: Path) -> Path:
             )
             if done.returncode != 0:
                 complaints.append(f"apt-get {command[0]}: {done.stderr.strip()}")
-        found = sorted(scratch.glob("ministat_*.deb"))
-        if found:
-            return found[0]
+        packages = sorted(scratch.glob("ministat_*.deb"))
+        if packages:
+            return packages[0]
     raise RuntimeError("; ".join(complaints) or "apt-get downloaded nothing")
 
 
@@ -92,8 +92,8 @@ def write(folder: Path, samples: tuple[Sample, Sample]) -> None:
         (folder / sample.label).write_text(text, encoding="utf-8")
 
 
-def drawn(rng: np.random.Generator) -> tuple[Sample, Sample]:
-    """Two samples of 3 to 80 values, rounded or not, alike or not."""
+def random_samples(rng: np.random.Generator) -> tuple[Sample, Sample]:
+    """Draw two samples of 3 to 80 values, rounded or not, from equal or different distributions."""
     level = float(np.exp(rng.uniform(-3.0, 8.0)))
     spread = level * rng.uniform(0.005, 0.3)
     shift = spread * rng.choice([0.0, 0.5, 2.0])
@@ -106,9 +106,9 @@ def drawn(rng: np.random.Generator) -> tuple[Sample, Sample]:
 
 
 def assert_alike(mine: str, their: str) -> None:
-    """The same words and plots; the same numbers, but for the last digit printed."""
+    """Assert that words and plots are equal, and numbers equal except for the last digit."""
     ours, others = mine.splitlines(), their.splitlines()
-    # Stacks that are taller in the first sample than in the second are cut in theirs.
+    # ministat truncates stacks that are taller in the first sample than in the second.
     start = others.index(next(line for line in others if line.startswith("+-")))
     cut = len(ours) - len(others)
     assert cut >= 0
@@ -126,7 +126,7 @@ def test_agrees_on_random_pairs(ministat: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(20150715)
     proven = 0
     for _ in range(PAIRS):
-        samples = drawn(rng)
+        samples = random_samples(rng)
         write(tmp_path, samples)
         confidence = float(rng.choice(CONFIDENCES))
         separate = bool(rng.random() < 0.5)

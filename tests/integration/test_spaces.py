@@ -1,4 +1,4 @@
-"""Search spaces against the real programs: every option, sampled and published configurations."""
+"""Search spaces against the real programs: every option; sampled and published configurations."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tuner.services.target import Target
 
 pytestmark = pytest.mark.cell
 
-#: As many configurations are sampled of what is searched by default, and of everything.
+#: Number of configurations sampled from the default search, and again from all parameters.
 EACH = 12
-#: The largest configurations are kept to half of this.
+#: The largest configurations are limited to half of this.
 MEMORY_BYTES = 1 << 30
 RISKS = ("durability", "security", "availability")
 
@@ -39,13 +39,13 @@ def everything(space: Space) -> Space:
 
 
 def options_of(help_text: str) -> list[tuple[str, Takes]]:
-    """What a program's own usage text says that it takes, in its order."""
+    """The options in a program's own usage text, in its order."""
     usage = " ".join(help_text.partition("Where:")[0].split())
-    found = []
+    options = []
     for flag, value, more in _OPTION.findall(usage):
         takes = Takes.VALUE if value.startswith("<") else Takes.OPTIONAL
-        found.append((flag, Takes.NOTHING if not value else Takes.VALUES if more else takes))
-    return found
+        options.append((flag, Takes.NOTHING if not value else Takes.VALUES if more else takes))
+    return options
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def options_of(help_text: str) -> list[tuple[str, Takes]]:
     ],
 )
 def test_the_options_are_those_of_the_real_program(cell: Cell, name: str, program: str) -> None:
-    """Each option of -help is a parameter's, or left out with a reason; and the other way round."""
+    """Each option in -help belongs to a parameter or is left out with a reason, and vice versa."""
     space = load(name)
     done = cell.clients[0].run([program, "-help"])
     real = options_of((done.stdout + done.stderr).decode())
@@ -82,17 +82,17 @@ def test_the_commands_are_those_of_the_real_program(cell: Cell) -> None:
 
 
 @dataclasses.dataclass
-class Seen:
-    """What the programs showed, in the order of the configurations."""
+class Readings:
+    """The values that programs reported, in the order of the configurations."""
 
-    shown: list[Mapping[str, Value]]
+    answers: list[Mapping[str, Value]]
 
     def check(self, space: Space, values: Mapping[str, Value], facts: Mapping[str, int]) -> int:
-        """Whether everything readable shows as it should; returns how much of it was clamped."""
+        """Check that everything readable has its expected value; return the number of clamps."""
         expected = space.effective(values, facts)
-        shown = self.shown[-1]
+        reading = self.answers[-1]
         for name, one in expected.items():
-            assert shown[one.key] == one.reading, f"{name} of {values}"
+            assert reading[one.key] == one.reading, f"{name} of {values}"
             assert one.clamped == (one.value != one.requested)
         readable = {p.name for p in space.parameters if p.read_back is not None}
         assert values.keys() & readable <= expected.keys()
@@ -100,22 +100,22 @@ class Seen:
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
-    """Listens at the place where what is shown meets what is expected."""
-    seen = Seen([])
+def readings(monkeypatch: pytest.MonkeyPatch) -> Readings:
+    """Record the values read back wherever they are compared with the expected ones."""
+    readings = Readings([])
 
     def listen(
         space: Space,
         values: Mapping[str, Value],
         facts: Mapping[str, int],
-        shown: Mapping[str, Value],
+        reading: Mapping[str, Value],
     ) -> dict[str, Value]:
-        seen.shown.append(shown)
-        return part.verify_effective(space, values, facts, shown)
+        readings.answers.append(reading)
+        return part.verify_effective(space, values, facts, reading)
 
     for module in (fileserver_module, cache_manager_module):
         monkeypatch.setattr(module, "verify_effective", listen)
-    return seen
+    return readings
 
 
 def apply(target: part.Part, values: Mapping[str, Value]) -> Configuration:
@@ -125,22 +125,22 @@ def apply(target: part.Part, values: Mapping[str, Value]) -> Configuration:
 
 
 def sampled(space: Space, facts: Mapping[str, int]) -> list[dict[str, Value]]:
-    """Configurations of what is searched by default and of everything, none twice."""
+    """Return distinct configurations of the default search and of all parameters."""
     small = {**facts, "memory_bytes": min(facts["memory_bytes"], MEMORY_BYTES)}
-    found: list[dict[str, Value]] = []
+    results: list[dict[str, Value]] = []
     for source, seed in ((space, 1), (everything(space), 2)):
-        ask, wanted = Chance(seed, 0.6), len(found) + EACH
-        while len(found) < wanted:
+        ask, target_count = Chance(seed, 0.6), len(results) + EACH
+        while len(results) < target_count:
             values = draw(source, ask, small)
-            if values and values not in found:
-                found.append(values)
-    return found
+            if values and values not in results:
+                results.append(values)
+    return results
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_sampled_configurations_are_in_effect_on_the_fileserver(
-    cell: Cell, fileserver: Fileserver, seen: Seen
+    cell: Cell, fileserver: Fileserver, readings: Readings
 ) -> None:
     space, facts = fileserver.space, fileserver.facts
     configurations = sampled(space, facts)
@@ -148,7 +148,7 @@ def test_sampled_configurations_are_in_effect_on_the_fileserver(
     for values in configurations:
         assert space.violations(values, facts) == []
         effective = apply(fileserver, values)
-        assert seen.check(space, values, facts) == 0
+        assert readings.check(space, values, facts) == 0
         assert effective.part("fileserver") == values
         assert running(cell, "dafileserver")[1:] == [*fileserver.rest, *space.render(values)]
     proposed = {name for values in configurations for name in values}
@@ -158,7 +158,7 @@ def test_sampled_configurations_are_in_effect_on_the_fileserver(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_sampled_configurations_are_in_effect_on_the_cache_manager(
-    cell: Cell, cache_manager: CacheManager, seen: Seen
+    cell: Cell, cache_manager: CacheManager, readings: Readings
 ) -> None:
     space, facts = cache_manager.space, cache_manager.facts
     configurations = sampled(space, facts)
@@ -166,14 +166,14 @@ def test_sampled_configurations_are_in_effect_on_the_cache_manager(
     for values in configurations:
         assert space.violations(values, facts) == []
         apply(cache_manager, values)
-        seen.check(space, values, facts)
+        readings.check(space, values, facts)
         options = [*cache_manager.rests[0], *space.render(values)]
         assert running(cell, "afsd.fuse")[1:] == options
     proposed = {name for values in configurations for name in values}
     assert proposed == space.by_name.keys()
 
 
-def test_clamps_are_told_apart_from_failures(fileserver: Fileserver, seen: Seen) -> None:
+def test_clamps_are_distinguished_from_failures(fileserver: Fileserver, readings: Readings) -> None:
     space, facts = fileserver.space, fileserver.facts
     values: dict[str, Value] = {
         "threads": 100,
@@ -182,7 +182,7 @@ def test_clamps_are_told_apart_from_failures(fileserver: Fileserver, seen: Seen)
         "udp_buffer": 2 * facts["net_core_rmem_max"],
     }
     effective = apply(fileserver, values).part("fileserver")
-    assert seen.check(space, values, facts) == 3
+    assert readings.check(space, values, facts) == 3
     assert effective == {
         "threads": 100,
         "small_vnodes": 201,
@@ -195,14 +195,14 @@ def test_clamps_are_told_apart_from_failures(fileserver: Fileserver, seen: Seen)
     "preset", load("openafs-fileserver-1.8").presets, ids=lambda preset: str(preset.name)
 )
 def test_published_options_run_on_the_fileserver(
-    cell: Cell, fileserver: Fileserver, seen: Seen, preset: Preset
+    cell: Cell, fileserver: Fileserver, readings: Readings, preset: Preset
 ) -> None:
-    """As published, except that the log stays where it is looked for."""
+    """As published, except that the log stays in its usual place."""
     rest = tuple(word for word in preset.rest if word != "-syslog")
     server = dataclasses.replace(fileserver, rest=(*fileserver.rest, *rest))
     apply(server, preset.values)
     fileserver.running = server.running
-    seen.check(server.space, preset.values, server.facts)
+    readings.check(server.space, preset.values, server.facts)
     argv = running(cell, "dafileserver")
     assert server.space.parse(argv).values == preset.values
     published = server.space.parse(shlex.split(preset.options))
@@ -213,9 +213,9 @@ def test_published_options_run_on_the_fileserver(
     "preset", load("openafs-cache-manager-fuse-1.8").presets, ids=lambda preset: str(preset.name)
 )
 def test_published_options_run_on_the_cache_manager(
-    cell: Cell, cache_manager: CacheManager, seen: Seen, preset: Preset
+    cell: Cell, cache_manager: CacheManager, readings: Readings, preset: Preset
 ) -> None:
-    """As published, where the cache is large enough for them."""
+    """As published, if the cache is large enough."""
     rest = [word for word in preset.rest if word not in cache_manager.rests[0]]
     manager = dataclasses.replace(cache_manager, rests=[(*cache_manager.rests[0], *rest)])
     values = manager.space.fit(preset.values, manager.facts)
@@ -223,14 +223,14 @@ def test_published_options_run_on_the_cache_manager(
         assert values == preset.values
     apply(manager, values)
     cache_manager.options_in_effect = manager.options_in_effect
-    seen.check(manager.space, values, manager.facts)
+    readings.check(manager.space, values, manager.facts)
     assert manager.space.parse(running(cell, "afsd.fuse")).values == values
 
 
 def test_volume_server_settings_are_in_effect(cell: Cell, fileserver: Fileserver) -> None:
     space = everything(load("openafs-volserver-1.8"))
     ask = Chance(3, 0.8)
-    apply(fileserver, {"threads": 20})  # from here on the host knows what to go back to
+    apply(fileserver, {"threads": 20})  # from here on the host has a journal to restore
     for _ in range(5):
         values = draw(space, ask, fileserver.facts)
         program = fileserver.original[1].split()[0]
@@ -252,7 +252,7 @@ def _serves_volumes(cell: Cell) -> bool:
 
 
 def running(cell: Cell, program: str) -> list[str]:
-    """The command line of a program of the cell as the kernel has it."""
+    """The command line of a program of the cell, according to the kernel."""
     node = cell.clients[0] if program == "afsd.fuse" else cell.server
     process = process_in(node, program)
     assert process is not None

@@ -1,4 +1,4 @@
-"""Commands by SSH on real hosts: sshd in the nodes of a private cell, connections lost and cut."""
+"""Commands by SSH on real hosts: sshd in the nodes of a private cell, lost and cut connections."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ from tuner.hosts.ssh import SshConnector
 pytestmark = pytest.mark.cell
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-#: A dead connection is given up after three times this.
+#: A dead connection is abandoned after three times this.
 KEEPALIVE_S = 3.0
-#: A command that is to be ended gets so long, the first of these in which it has begun.
+#: Timeouts of commands to be terminated; the first that lets the command start is used.
 LIMITS_S = (1.0, 8.0, 60.0)
-#: Prints its number into a file and then takes long; the file is there whole or not at all.
+#: Writes its process id to a file, atomically, and then takes long.
 LONG = ["sh", "-c", 'echo $$ > "$1.new"; mv "$1.new" "$1"; sleep "$2"; echo done', "sh"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Hosts:
-    """The nodes of a cell as hosts, and how they are reached from the first client."""
+    """The nodes of a cell as hosts, reached from the first client."""
 
     cell: Cell
     keys: Path
     server: SshHost
 
     def open(self, host: SshHost | None = None, **changes: object) -> SshConnector:
-        wanted = dataclasses.replace(host or self.server, **changes)  # type: ignore[arg-type]
+        target = dataclasses.replace(host or self.server, **changes)  # type: ignore[arg-type]
         patience = Patience(connect_s=30.0, attempts=2, keepalive_s=KEEPALIVE_S)
-        return SshConnector(wanted, patience, self.connect)
+        return SshConnector(target, patience, self.connect)
 
     def connect(self, address: str, port: int, timeout_s: float) -> socket.socket:
         return ssh.connect_from(self.cell.clients[0], address, port, timeout_s)
@@ -64,7 +64,7 @@ class Hosts:
     def authorized(self) -> str:
         return (self.keys / "user.pub").read_text()
 
-    def known(self, name: str, *lines: str) -> Path:
+    def known_hosts_file(self, name: str, *lines: str) -> Path:
         path = self.keys / name
         path.write_text("".join(f"{line}\n" for line in lines))
         return path
@@ -77,12 +77,12 @@ def make_key(path: Path, passphrase: str = "") -> Path:
 
 
 def fingerprint(line: str, scratch: Path) -> str:
-    """What ssh-keygen says of a public key."""
+    """The fingerprint of a public key according to ssh-keygen."""
     path = scratch / "asked.pub"
     path.write_text(f"{line}\n")
     command = ["ssh-keygen", "-l", "-f", str(path)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return said.split()[1]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return output.split()[1]
 
 
 @pytest.fixture(scope="module")
@@ -98,10 +98,10 @@ def hosts(cells: Cells, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ho
         ):
             public = ssh.start(node, (keys / "user.pub").read_text())
             lines.append(f"{address} {public}")
-        known = keys / "known_hosts"
-        known.write_text("".join(f"{line}\n" for line in lines))
+        known_hosts = keys / "known_hosts"
+        known_hosts.write_text("".join(f"{line}\n" for line in lines))
         yield Hosts(
-            cell, keys, SshHost(SERVER_ADDRESS, key_file=user, agent=False, known_hosts=known)
+            cell, keys, SshHost(SERVER_ADDRESS, key_file=user, agent=False, known_hosts=known_hosts)
         )
     finally:
         cells.down("ssh")
@@ -109,7 +109,7 @@ def hosts(cells: Cells, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ho
 
 @pytest.fixture(autouse=True)
 def no_traces(hosts: Hosts) -> None:
-    """Commands show that they run by a file in /tmp: none may be left by an earlier test or try."""
+    """Remove the files in /tmp by which commands of earlier tests showed that they ran."""
     hosts.node.check(["find", "/tmp", "-mindepth", "1", "-delete"])
 
 
@@ -123,7 +123,7 @@ def appears(node: Node, path: str) -> None:
     wait_for(lambda: node.run(["test", "-e", path]).status == 0, path)
 
 
-def gone(node: Node, pid: str) -> None:
+def await_end(node: Node, pid: str) -> None:
     wait_for(lambda: node.run(["test", "-e", f"/proc/{pid}"]).status != 0, f"the end of {pid}")
 
 
@@ -150,7 +150,7 @@ def test_commands_keep_input_outputs_and_status_apart(server: SshConnector) -> N
     assert server.run(["hostname"]).stdout == "server\n"
 
 
-def test_no_argument_meets_a_shell(server: SshConnector) -> None:
+def test_no_argument_is_interpreted_by_a_shell(server: SshConnector) -> None:
     words = ["", "a b", "it's", '"', "$(id)", "`id`", "$HOME", "a\nb", "-n", "--", "*", "\\", "é"]
     done = server.run(["printf", "%s|", *words])
     assert done.stdout.split("|")[:-1] == words
@@ -159,7 +159,7 @@ def test_no_argument_meets_a_shell(server: SshConnector) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ssh", "node"])
-def test_files_come_back_as_they_went(kind: str, hosts: Hosts, server: SshConnector) -> None:
+def test_files_are_transferred_unchanged(kind: str, hosts: Hosts, server: SshConnector) -> None:
     host: Connector = server if kind == "ssh" else NodeConnector(hosts.node)
     content = bytes(range(256)) * 5000
     host.put("/tmp/a 'b' $(c)", content, mode=0o640)
@@ -188,13 +188,13 @@ def test_one_connection_serves_many_commands_and_threads(
 
 def test_unknown_host_key(hosts: Hosts) -> None:
     public = (hosts.node.shared / "ssh" / "host_key.pub").read_text()
-    for path in (hosts.known("empty"), hosts.keys / "missing"):
+    for path in (hosts.known_hosts_file("empty"), hosts.keys / "missing"):
         with hosts.open(known_hosts=path) as stranger, pytest.raises(AccessError) as caught:
             stranger.run(["true"])
-        said = str(caught.value)
-        assert fingerprint(public, hosts.keys) in said
-        assert f"not in {path}" in said
-        assert f"ssh-keyscan -t ed25519 {SERVER_ADDRESS} >> {path}" in said
+        message = str(caught.value)
+        assert fingerprint(public, hosts.keys) in message
+        assert f"not in {path}" in message
+        assert f"ssh-keyscan -t ed25519 {SERVER_ADDRESS} >> {path}" in message
     assert (hosts.keys / "empty").read_text() == ""
     assert not (hosts.keys / "missing").exists()
 
@@ -202,20 +202,20 @@ def test_unknown_host_key(hosts: Hosts) -> None:
 def test_changed_and_revoked_host_keys(hosts: Hosts) -> None:
     public = (hosts.node.shared / "ssh" / "host_key.pub").read_text().strip()
     other = (make_key(hosts.keys / "other_host").with_suffix(".pub")).read_text().strip()
-    path = hosts.known("changed", f"{SERVER_ADDRESS} {other}")
+    path = hosts.known_hosts_file("changed", f"{SERVER_ADDRESS} {other}")
     with hosts.open(known_hosts=path) as changed, pytest.raises(AccessError) as caught:
         changed.run(["true"])
-    said = str(caught.value)
-    assert fingerprint(public, hosts.keys) in said
-    assert fingerprint(other, hosts.keys) in said
-    assert f"ssh-keygen -R '{SERVER_ADDRESS}' -f {path}" in said
-    path = hosts.known("revoked", f"{SERVER_ADDRESS} {public}", f"@revoked * {public}")
+    message = str(caught.value)
+    assert fingerprint(public, hosts.keys) in message
+    assert fingerprint(other, hosts.keys) in message
+    assert f"ssh-keygen -R '{SERVER_ADDRESS}' -f {path}" in message
+    path = hosts.known_hosts_file("revoked", f"{SERVER_ADDRESS} {public}", f"@revoked * {public}")
     with hosts.open(known_hosts=path) as revoked, pytest.raises(AccessError, match="is not in"):
         revoked.run(["true"])
 
 
 def test_hashed_known_hosts(hosts: Hosts) -> None:
-    path = hosts.known("hashed", *hosts.server.known_hosts.read_text().splitlines())
+    path = hosts.known_hosts_file("hashed", *hosts.server.known_hosts.read_text().splitlines())
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(path)], check=True, capture_output=True)
     assert SERVER_ADDRESS not in path.read_text()
     with hosts.open(known_hosts=path) as connector:
@@ -227,13 +227,13 @@ def test_keys_that_are_not_accepted(hosts: Hosts, tmp_path: Path) -> None:
     locked = make_key(tmp_path / "locked", "a passphrase")
     rubbish = tmp_path / "rubbish"
     rubbish.write_text("not a key")
-    for path, said in (
+    for path, message in (
         (wrong, f"accepts no key .tried the key {wrong}"),
         (locked, "private key is encrypted"),
         (rubbish, "holds no private key"),
         (tmp_path / "missing", "No such file"),
     ):
-        with hosts.open(key_file=path) as connector, pytest.raises(AccessError, match=said):
+        with hosts.open(key_file=path) as connector, pytest.raises(AccessError, match=message):
             connector.run(["true"])
 
 
@@ -263,23 +263,23 @@ def test_a_port_where_nobody_listens(hosts: Hosts) -> None:
         connector.run(["true"])
 
 
-def test_what_may_pass_is_tried_again_and_what_does_not_is_not(hosts: Hosts) -> None:
-    tried: list[str] = []
+def test_only_temporary_failures_are_retried(hosts: Hosts) -> None:
+    addresses: list[str] = []
 
     def late(address: str, port: int, timeout_s: float) -> socket.socket:
-        tried.append(address)
-        if len(tried) < 3:
+        addresses.append(address)
+        if len(addresses) < 3:
             raise ConnectionRefusedError(111, "Connection refused")
         return hosts.connect(address, port, timeout_s)
 
     patience = Patience(attempts=3)
     with SshConnector(hosts.server, patience, late) as connector:
         assert connector.run(["true"]).status == 0
-    assert len(tried) == 3
-    stranger = dataclasses.replace(hosts.server, known_hosts=hosts.known("nobody"))
+    assert len(addresses) == 3
+    stranger = dataclasses.replace(hosts.server, known_hosts=hosts.known_hosts_file("nobody"))
     with SshConnector(stranger, patience, late) as connector, pytest.raises(AccessError):
         connector.run(["true"])
-    assert len(tried) == 4
+    assert len(addresses) == 4
 
 
 def test_other_accounts_and_sudo(hosts: Hosts) -> None:
@@ -297,7 +297,7 @@ def test_other_accounts_and_sudo(hosts: Hosts) -> None:
                 root.run([*LONG, "/tmp/sudo", "100"], timeout_s=timeout_s)
             if pid := root.run(["cat", "/tmp/sudo"]).stdout.strip():
                 break
-        gone(hosts.node, pid)
+        await_end(hosts.node, pid)
         done = root.run_detached(["id", "--user"], run_id="by-sudo", timeout_s=30.0)
         assert done.stdout == "0\n"
     with (
@@ -318,17 +318,17 @@ def test_an_account_without_a_shell(hosts: Hosts) -> None:
 def test_through_a_jump_host(hosts: Hosts) -> None:
     jump = dataclasses.replace(hosts.server, address=client_address(2), user=ssh.VISITOR)
     with hosts.open(jump=jump) as connector:
-        seen = connector.run(["printenv", "SSH_CONNECTION"]).stdout
-        assert seen.split()[0] == client_address(2)
+        variables = connector.run(["printenv", "SSH_CONNECTION"]).stdout
+        assert variables.split()[0] == client_address(2)
         assert connector.run_detached(["hostname"], run_id="jumped").stdout == "server\n"
-    untrusted = dataclasses.replace(jump, known_hosts=hosts.known("none"))
+    untrusted = dataclasses.replace(jump, known_hosts=hosts.known_hosts_file("none"))
     with (
         hosts.open(jump=untrusted) as connector,
         pytest.raises(AccessError, match=r"visitor@10\.77\.0\.12: its host key is not in"),
     ):
         connector.run(["true"])
     with (
-        hosts.open(jump=jump, known_hosts=hosts.known("none")) as connector,
+        hosts.open(jump=jump, known_hosts=hosts.known_hosts_file("none")) as connector,
         pytest.raises(AccessError, match=r"root@10\.77\.0\.1: its host key is not in"),
     ):
         connector.run(["true"])
@@ -342,14 +342,14 @@ def test_through_a_jump_host(hosts: Hosts) -> None:
 def test_a_timeout_ends_the_command_and_its_children(hosts: Hosts, server: SshConnector) -> None:
     script = 'sleep 100 & echo "$! $$" > /tmp/timed; wait'
     for timeout_s in LIMITS_S:
-        said = rf"10\.77\.0\.1: sh -c: no end after {timeout_s:.0f} s$"
-        with pytest.raises(CommandTimeout, match=said):
+        pattern = rf"10\.77\.0\.1: sh -c: no end after {timeout_s:.0f} s$"
+        with pytest.raises(CommandTimeout, match=pattern):
             server.run(["sh", "-c", script], timeout_s=timeout_s)
         if pids := server.run(["cat", "/tmp/timed"]).stdout.split():
             break
     assert len(pids) == 2
     for pid in pids:
-        gone(hosts.node, pid)
+        await_end(hosts.node, pid)
 
 
 def test_too_much_output(server: SshConnector) -> None:
@@ -367,8 +367,8 @@ def test_a_plain_command_does_not_outlive_its_connection(hosts: Hosts) -> None:
         restart(hosts)
         with pytest.raises(TransportError):
             running.result(60.0)
-        # Nothing was asked of the host when the next one finds the connection dead.
-        gone(hosts.node, connector.run(["cat", "/tmp/plain"]).stdout.strip())
+        # The next command finds the connection dead before it reaches the host.
+        await_end(hosts.node, connector.run(["cat", "/tmp/plain"]).stdout.strip())
 
 
 @pytest.mark.parametrize("kind", ["plain", "detached"])
@@ -385,13 +385,14 @@ def test_a_command_that_is_interrupted_is_ended(
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         (server.run if kind == "plain" else run)(argv, timeout_s=90.0)
-    gone(hosts.node, server.run(["cat", argv[-2]]).stdout.strip())
+    await_end(hosts.node, server.run(["cat", argv[-2]]).stdout.strip())
     assert server.run(["ls", "-A", "/var/tmp/fstune-0"]).stdout == ""
 
 
 class Striking:
-    """A lock of paramiko's that lets a stop signal strike whoever has just taken it, the ``at``-th
-    time. Whether it has, is ``struck``.
+    """A paramiko lock that sends a stop signal when the main thread takes it the ``at``-th time.
+
+    ``struck`` says whether it has.
     """
 
     def __init__(self, lock: Any, at: int) -> None:
@@ -416,14 +417,14 @@ class Striking:
 @pytest.mark.parametrize(
     ("keeps", "least"),
     [
-        (True, 3),  # a sign of life is asked for, then a command
-        (False, 5),  # a session is opened, a command asked for, sent and let go of
+        (True, 3),  # a sign of life is requested, then a command
+        (False, 5),  # a session is opened, a command is requested, sent and released
     ],
 )
 def test_a_stop_signal_leaves_a_connection_that_works(
     keeps: bool, least: int, server: SshConnector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever in paramiko it strikes: what is put back goes over the same connection."""
+    """Wherever it strikes in paramiko, restoring the host uses the same connection."""
     if not keeps:
         monkeypatch.setattr(link, "_MOST_IDLE", 0)
         server._link._close_idle()
@@ -448,7 +449,7 @@ def test_a_stop_signal_leaves_a_connection_that_works(
 
 
 def test_commands_share_what_runs_them(server: SshConnector) -> None:
-    """To start python3 anew for each is most of what a short command takes."""
+    """Starting python3 for each would be most of the time of a short command."""
     asks = ["sh", "-c", "cut -d ' ' -f 4 /proc/$PPID/stat"]
     assert len({server.run(asks).stdout for _ in range(5)}) == 1
     with pytest.raises(CommandTimeout):
@@ -463,14 +464,14 @@ def test_what_runs_commands_may_be_killed_between_them(hosts: Hosts) -> None:
         assert connector.run(["echo", "here"]).stdout == "here\n"
 
 
-def test_a_host_that_grants_one_session_has_it_when_it_is_needed(hosts: Hosts) -> None:
-    """No session is kept from one that has none to spare."""
+def test_the_only_session_of_a_host_is_available_when_it_is_needed(hosts: Hosts) -> None:
+    """No idle session is kept on a host that has none to spare."""
     options = ["-o", "MaxSessions=1", "-o", "Port=2222", "-o", "PidFile=/run/sshd-2222.pid"]
     hosts.node.check(["/usr/sbin/sshd", "-f", "/fstune/ssh/sshd_config", *options])
-    named = (hosts.keys / "known_hosts").read_text().splitlines()[0].partition(" ")[2]
-    known = hosts.known("narrow", f"[{SERVER_ADDRESS}]:2222 {named}")
+    host_key = (hosts.keys / "known_hosts").read_text().splitlines()[0].partition(" ")[2]
+    known_hosts = hosts.known_hosts_file("narrow", f"[{SERVER_ADDRESS}]:2222 {host_key}")
     try:
-        with hosts.open(port=2222, known_hosts=known) as connector:
+        with hosts.open(port=2222, known_hosts=known_hosts) as connector:
             assert connector.run(["echo", "here"]).stdout == "here\n"
             conversation = connector.converse(["cat"])
             conversation.kill()
@@ -479,14 +480,14 @@ def test_a_host_that_grants_one_session_has_it_when_it_is_needed(hosts: Hosts) -
         hosts.node.check(["sh", "-c", "kill $(cat /run/sshd-2222.pid)"])
 
 
-def test_closing_wakes_who_waits(hosts: Hosts) -> None:
+def test_closing_wakes_waiting_threads(hosts: Hosts) -> None:
     with ThreadPoolExecutor(1) as pool, hosts.open() as connector:
         running = pool.submit(connector.run, [*LONG, "/tmp/closed", "100"])
         appears(hosts.node, "/tmp/closed")
         connector.close()
         with pytest.raises(TransportError):
             running.result(60.0)
-        gone(hosts.node, hosts.node.check(["cat", "/tmp/closed"]).strip())
+        await_end(hosts.node, hosts.node.check(["cat", "/tmp/closed"]).strip())
 
 
 def test_a_detached_command_outlives_its_connection_and_runs_once(hosts: Hosts) -> None:
@@ -515,11 +516,11 @@ def test_a_detached_command_ends_when_its_time_is_up(hosts: Hosts, server: SshCo
             server.run_detached([*LONG, "/tmp/late", "100"], run_id="late", timeout_s=timeout_s)
         if pid := server.run(["cat", "/tmp/late"]).stdout.strip():
             break
-    gone(hosts.node, pid)
+    await_end(hosts.node, pid)
     assert server.run(["ls", "-A", "/var/tmp/fstune-0"]).stdout == ""
 
 
-def test_a_host_that_was_restarted_is_told(hosts: Hosts, server: SshConnector) -> None:
+def test_a_restart_of_the_host_is_reported(hosts: Hosts, server: SshConnector) -> None:
     with ThreadPoolExecutor(1) as pool:
         argv = [*LONG, "/tmp/rebooted", "100"]
         running = pool.submit(server.run_detached, argv, run_id="boot", timeout_s=200.0)
@@ -536,7 +537,7 @@ def test_a_host_that_was_restarted_is_told(hosts: Hosts, server: SshConnector) -
 
 @pytest.fixture
 def cut(hosts: Hosts) -> Iterator[Callable[[], None]]:
-    """Cuts the cable of the first client; it is mended afterwards."""
+    """Yield a function that cuts the first client's cable, which is reconnected afterwards."""
     port = ["ip", "link", "set", "port1"]
 
     def down() -> None:
@@ -581,7 +582,7 @@ def test_a_silently_dead_connection_behind_a_jump_host_is_noticed(hosts: Hosts) 
                 running.result(60.0)
         finally:
             hosts.node.check(["ip", "link", "set", "port1", "up"])
-    # It may have noticed by itself, and ended, before the link was mended.
+    # It may have noticed the loss and exited before the link was restored.
     first.run(["kill", "-KILL", first.check(["cat", "/tmp/behind"]).strip()])
 
 
@@ -597,6 +598,6 @@ def test_nothing_is_left_in_this_process(hosts: Hosts) -> None:
     wait_for(lambda: len(os.listdir("/proc/self/fd")) <= files, "the end of open files")
 
 
-def test_nobody_but_root_reaches_the_setuid_programs(hosts: Hosts) -> None:
+def test_only_root_reaches_the_setuid_programs(hosts: Hosts) -> None:
     tree = hosts.cell.server.directory.parents[2] / "packages" / "root-only"
     assert tree.stat().st_mode & 0o777 == 0o700

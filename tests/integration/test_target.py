@@ -1,4 +1,4 @@
-"""The target on a real cell: every change is applied, read back, refused where due, and undone."""
+"""The target on a real cell: changes are applied, read back, refused if invalid, and undone."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Values = Mapping[str, Value]
 
 
 def silent(text: str) -> None:
-    """Nobody listens."""
+    """Ignore the message."""
 
 
 def file_log(cell: Cell) -> str:
@@ -72,7 +72,7 @@ def effective(part: Part, values: Values) -> dict[str, Value]:
 
 @pytest.fixture
 def unchanged(cell: Cell) -> Iterator[None]:
-    """The server's configuration file is the same afterwards, byte for byte; nothing else is."""
+    """Check afterwards that the server's configuration file is unchanged and no other is left."""
     before = bos_config(cell)
     yield
     assert bos_config(cell) == before
@@ -109,13 +109,13 @@ def test_flags_are_applied_and_read_back(
     cell.clients[0].check(["ls", VOLUME_PATH])
 
 
-def test_values_that_the_server_raises_or_the_kernel_lowers_are_told(
+def test_values_that_the_server_raises_or_the_kernel_lowers_are_reported(
     unchanged: None, fileserver: Fileserver
 ) -> None:
     most = fileserver.facts["net_core_rmem_max"]
-    asked: dict[str, Value] = {"threads": 64, "large_vnodes": 100, "udp_buffer": 16 * most}
-    expected = asked | {"large_vnodes": 129, "udp_buffer": most}
-    assert effective(fileserver, asked) == expected
+    settings: dict[str, Value] = {"threads": 64, "large_vnodes": 100, "udp_buffer": 16 * most}
+    expected = settings | {"large_vnodes": 129, "udp_buffer": most}
+    assert effective(fileserver, settings) == expected
 
 
 def test_reading_back_finds_a_value_that_is_not_in_effect(
@@ -127,14 +127,14 @@ def test_reading_back_finds_a_value_that_is_not_in_effect(
             fileserver.read_back(other)
 
 
-def test_a_buffer_that_the_kernel_lowers_without_the_space_s_knowledge_is_refused(
+def test_a_buffer_that_the_kernel_lowers_unknown_to_the_space_is_refused(
     unchanged: None, fileserver: Fileserver
 ) -> None:
     parameter = replace(fileserver.space["udp_buffer"], at_most=None)
-    known = dict(fileserver.space.by_name, udp_buffer=parameter)
-    order = tuple(known[p.name] for p in fileserver.space.order)
+    parameters = dict(fileserver.space.by_name, udp_buffer=parameter)
+    order = tuple(parameters[p.name] for p in fileserver.space.order)
     unaware = replace(
-        fileserver.space, by_name=known, order=order, parameters=tuple(known.values())
+        fileserver.space, by_name=parameters, order=order, parameters=tuple(parameters.values())
     )
     most = fileserver.facts["net_core_rmem_max"]
     believing = replace(fileserver, space=unaware)
@@ -199,8 +199,10 @@ def test_a_server_that_dies_after_its_start_is_the_configuration_s_fault(
     fileserver.running = ()
 
 
-def test_a_server_that_still_starts_is_asked_again(cell: Cell, fileserver: Fileserver) -> None:
-    """It answers calls some time before its counters can be read."""
+def test_a_server_that_is_still_starting_is_queried_again(
+    cell: Cell, fileserver: Fileserver
+) -> None:
+    """It answers calls before its counters can be read."""
     node = cell.server
     real = node.check(["sh", "-c", "command -v xstat_fs_test"]).strip()
     starting = node.shared / "xstat_fs_test"
@@ -228,21 +230,21 @@ def test_a_server_that_still_starts_is_asked_again(cell: Cell, fileserver: Files
 
 def test_a_run_that_was_cut_off_is_undone_by_the_next(unchanged: None, cell: Cell) -> None:
     first = attach_fileserver(cell)
-    found = dict(first.initial)
+    initial = dict(first.initial)
     first.apply({"threads": 20})
     journal = cell.server.shared / "restore" / "fileserver"
     for path in (journal, *journal.iterdir()):
         assert path.stat().st_mode & 0o077 == 0
-    # As it is when a run ends between "bos delete" and "bos create".
+    # The state after a run that ended between "bos delete" and "bos create".
     first._bos("stop", "-wait")
     first._bos("delete")
     second = attach_fileserver(cell)
-    assert (second.original, dict(second.initial)) == (first.original, found)
+    assert (second.original, dict(second.initial)) == (first.original, initial)
     assert "fileserver on server restarted as found" in second.restore()
     assert not journal.exists()
     assert attach_fileserver(cell).running == first.original
     assert attach_fileserver(cell).restore().startswith("fileserver on server left as found")
-    second.read_back(found)
+    second.read_back(initial)
 
 
 def test_a_damaged_journal_is_never_guessed_at(cell: Cell) -> None:
@@ -270,10 +272,10 @@ def test_a_damaged_journal_deletes_no_instance(unchanged: None, cell: Cell, name
     assert "restarted as found" in server.restore()
 
 
-def test_what_somebody_else_made_of_the_instance_is_not_overwritten(
+def test_somebody_elses_change_of_the_instance_is_not_overwritten(
     unchanged: None, cell: Cell
 ) -> None:
-    """By the next arm, that is; what was found comes back in the end, and both are told."""
+    """That is, not by the next arm; in the end the original is restored, and both are reported."""
     server = attach_fileserver(cell)
     server.apply({"threads": 20})
     theirs = (f"{server.original[0]} -p 33", *server.original[1:])
@@ -289,7 +291,7 @@ def test_what_somebody_else_made_of_the_instance_is_not_overwritten(
     assert re.search(r"restarted as found; somebody else had made it: .* -p 33;", again.restore())
 
 
-def test_a_journal_that_somebody_removed_is_written_again_to_put_back(
+def test_a_journal_that_somebody_removed_is_rewritten_for_restoring(
     unchanged: None, cell: Cell
 ) -> None:
     server, manager = attach_fileserver(cell), attach_cache_manager(cell)
@@ -302,10 +304,10 @@ def test_a_journal_that_somebody_removed_is_written_again_to_put_back(
     assert commands_now(cell) == server.original
 
 
-def test_a_client_is_put_back_although_nothing_can_be_written(
+def test_a_client_is_restored_although_nothing_can_be_written(
     cell: Cell, cache_manager: CacheManager
 ) -> None:
-    """As on a machine whose disk has failed, and is read-only since."""
+    """As on a machine whose disk has failed and become read-only."""
     client = cell.clients[0]
     cache_manager.apply({"blocks": 150000})
     client.check(["mount", "--bind", RESTORE, RESTORE])
@@ -318,7 +320,7 @@ def test_a_client_is_put_back_although_nothing_can_be_written(
         client.check(["umount", RESTORE])
 
 
-def test_a_cache_manager_that_does_not_answer_fails_what_is_read_back(
+def test_a_cache_manager_that_does_not_answer_fails_the_read_back(
     cell: Cell, cache_manager: CacheManager
 ) -> None:
     cache_manager.apply({"blocks": 150000})
@@ -376,7 +378,7 @@ def test_options_that_cannot_be_mounted_say_why(
 
 
 def fetches(cell: Cell) -> int:
-    """How many FetchData calls the server has answered."""
+    """The number of FetchData calls that the server has answered."""
     argv = ["xstat_fs_test", "10.77.0.1", "-collID", "2", "-onceonly"]
     for line in cell.server.check(argv).splitlines():
         words = line.replace(",", " ").split()
@@ -404,7 +406,7 @@ def test_a_cold_cache_is_cold_and_a_warm_one_is_warm(
     client.check(["rm", path])
 
 
-def test_somebody_who_sits_in_the_files_does_not_hold_up_a_remount(
+def test_a_process_with_its_directory_in_the_volume_does_not_block_a_remount(
     cell: Cell, cache_manager: CacheManager
 ) -> None:
     client = cell.clients[0]
@@ -434,7 +436,7 @@ def test_a_cache_manager_that_hangs_is_ended(cell: Cell, cache_manager: CacheMan
     cache_manager.read_back({"blocks": 150000})
 
 
-def test_a_cache_manager_that_has_died_is_noticed_and_replaced(
+def test_a_cache_manager_that_has_died_is_detected_and_replaced(
     cell: Cell, cache_manager: CacheManager
 ) -> None:
     cache_manager.apply({"blocks": 150000})
@@ -478,7 +480,9 @@ def test_an_interruption_at_any_moment_can_be_undone(
     target.restore(silent)
 
 
-def test_a_server_that_crashed_and_came_back_is_noticed(cell: Cell, fileserver: Fileserver) -> None:
+def test_a_server_that_crashed_and_restarted_is_detected(
+    cell: Cell, fileserver: Fileserver
+) -> None:
     fileserver.apply({"threads": 30})
     before = fileserver.incarnation()
     assert fileserver.incarnation() == before
@@ -493,7 +497,7 @@ def test_a_server_that_crashed_and_came_back_is_noticed(cell: Cell, fileserver: 
 def test_a_bosserver_that_crashes_costs_nothing(
     cell: Cell, fileserver: Fileserver, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
-    """Neither while the fileserver is changed nor, by a script, while it is put back."""
+    """Neither while the fileserver is changed nor while a script restores it."""
     run = NodeConnector.run
     crashed: list[int] = []
 

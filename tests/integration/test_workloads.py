@@ -1,4 +1,4 @@
-"""Every packaged workload on a real cell: runs, verifies, does what was planned, cleans up."""
+"""Every packaged workload on a real cell: it runs, verifies, follows its plan and cleans up."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ SCALES = {
     "vda": 0.01,
     "webserver": 0.02,
 }
-#: With many processes afsd.fuse now and then lets a call time out; a campaign measures such a block
-#: again, so here it may have two more tries.
+#: With many processes afsd.fuse occasionally lets a call time out; a campaign repeats such a block,
+#: so two more attempts are allowed here.
 TRIES = 3
 READING = ("read", "next-read", "random-read", "read-modify-write")
 
@@ -84,12 +84,12 @@ def test_a_workload_does_what_was_planned_and_leaves_nothing(
 
 
 def timed_out(answer: Answer) -> bool:
-    """Whether a call to the fileserver had no answer in time."""
+    """Whether a call to the fileserver timed out."""
     return bool(answer.document["error"]["errno"] == errno.ETIMEDOUT)
 
 
 def every_stage(runner: Runner, spec: Spec, cache_manager: CacheManager) -> list[Any]:
-    """The documents of all stages, from the beginning again when a call was not answered."""
+    """Return the documents of all stages; start over when a call timed out."""
     for _ in range(TRIES):
         documents = []
         for stage in spec.stages:
@@ -101,7 +101,7 @@ def every_stage(runner: Runner, spec: Spec, cache_manager: CacheManager) -> list
             documents.append(answer.document)
         else:
             return documents
-        runner.clean()  # or every test after it finds what is left
+        runner.clean()  # otherwise every later test finds its files
         if not timed_out(answer):
             break
     pytest.fail(str(answer.document["error"]))
@@ -129,8 +129,8 @@ def test_a_stage_that_writes_ends_when_the_server_has_it_all(
         answer = runner.run("write")
         at_once.append(stored_files(cell, size) - before)
         if answer.status == 0:
-            # The thread of afsd.fuse that stores a file may wait for a processor for longer than
-            # all that its end is awaited by; but then it does store it.
+            # The thread of afsd.fuse that stores a file may wait for a processor even longer than
+            # the engine waits for it; but the file is stored eventually.
             await_files(cell, size, before + files)
         runner.clean()
         if answer.status == 0 and at_once[-1] == files:
@@ -142,13 +142,13 @@ def test_a_stage_that_writes_ends_when_the_server_has_it_all(
 
 def await_files(cell: Cell, size: int, count: int) -> None:
     deadline = time.monotonic() + 60.0
-    while (stored := stored_files(cell, size)) != count:
-        assert time.monotonic() < deadline, stored
+    while (now := stored_files(cell, size)) != count:
+        assert time.monotonic() < deadline, now
         time.sleep(0.05)
 
 
 def writing_spec(processes: int, files: int, size: int) -> dict[str, Any]:
-    """Files of one size are written in one stage and removed in another."""
+    """Return a spec in which files of one size are written in one stage and removed in another."""
     few = {
         "files": files,
         "directories": min(files, processes),
@@ -181,5 +181,5 @@ def writing_spec(processes: int, files: int, size: int) -> dict[str, Any]:
 
 
 def stored_files(cell: Cell, size: int) -> int:
-    """How many files of that size the server has on its partition."""
+    """The number of files of that size on the server's partition."""
     return len(cell.server.check(["find", PARTITION, "-type", "f", "-size", f"{size}c"]).split())

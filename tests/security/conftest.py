@@ -1,4 +1,4 @@
-"""The shared cell of the tests that attack real hosts."""
+"""The shared cell for the tests that attack real hosts."""
 
 from tests.integration.conftest import cell, cells, state
 

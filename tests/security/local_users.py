@@ -1,4 +1,4 @@
-"""A local user of a host: can give a process any name and any arguments, and knows what fstune
+"""A local user of a host, who can give a process any name and any arguments, and knows what fstune
 looks for.
 """
 
@@ -16,8 +16,8 @@ from tests.integration.conftest import wait_for
 
 UID = 1234
 OPTIONS = ("-dynroot", "-fakestat", "-cachedir", CACHE_DIRECTORY, "-mountdir", MOUNT_POINT)
-#: The place of the arguments in memory is the process's own (proc(5) stat, fields 48 and 49): what
-#: stands there is what everybody is shown. It is as long as they are, so they were made to fit.
+#: The arguments are in the process's own memory (proc(5) stat, fields 48 and 49), and whatever is
+#: there is shown to everybody. Its length is fixed, so the original arguments are made to fit.
 _PRETEND = """
 import ctypes, os, sys, time
 os.setgroups([]); os.setgid({uid}); os.setuid({uid})
@@ -33,14 +33,15 @@ time.sleep(300)
 
 @contextmanager
 def decoy(node: Node, command: Sequence[str], user: int = UID) -> Iterator[int]:
-    """A process of a user that shows ``command`` as its own; newer than the true one. Gives its
-    number within the node.
+    """Run a user's process that shows ``command`` as its own and is newer than the real one.
+
+    Yields its process id within the node.
     """
-    shown = "".join(f"{word}\0" for word in command).encode()
+    arguments = "".join(f"{word}\0" for word in command).encode()
     script = node.shared / f"pretend-{time.monotonic_ns()}.py"
-    script.write_text(_PRETEND.format(uid=user, shown=shown.hex()))
+    script.write_text(_PRETEND.format(uid=user, shown=arguments.hex()))
     argv = ["python3", f"/fstune/{script.name}"]
-    argv.append("x" * max(1, len(shown) - sum(len(word) + 1 for word in argv) - 1))
+    argv.append("x" * max(1, len(arguments) - sum(len(word) + 1 for word in argv) - 1))
     before = called(node, command[0])
     process = subprocess.Popen(node.enter(argv), stdin=subprocess.DEVNULL)
     pid = None
@@ -49,7 +50,7 @@ def decoy(node: Node, command: Sequence[str], user: int = UID) -> Iterator[int]:
         (pid,) = called(node, command[0]) - before
         yield pid
     finally:
-        # Whoever has entered the node may have gone, and what it started there not.
+        # The process that entered the node may have ended, but not what it started there.
         if pid is not None:
             node.run(["kill", "-KILL", str(pid)])
         process.kill()
@@ -58,26 +59,27 @@ def decoy(node: Node, command: Sequence[str], user: int = UID) -> Iterator[int]:
 
 
 def called(node: Node, program: str) -> set[int]:
-    """Every process that goes by a name, whoever owns it."""
+    """Return every process with a program's name, whoever owns it."""
     name = program.rpartition("/")[2]
     return set(map(int, node.run(["pidof", name]).stdout.split()))
 
 
 def of_root(node: Node, program: str) -> list[tuple[str, ...]]:
-    """The arguments of every process of root that goes by a name, without its own name."""
-    found = []
+    """Return the arguments, without the name, of every process of root with a program's name."""
+    commands = []
     for pid in sorted(called(node, program)):
         uids = node.run(["sh", "-c", f"grep ^Uid: /proc/{pid}/status"]).stdout.split()[1:]
         line = node.run(["cat", f"/proc/{pid}/cmdline"]).stdout.decode().split("\0")
         if uids == [b"0"] * 4:
-            found.append(tuple(line[1:-1]))
-    return found
+            commands.append(tuple(line[1:-1]))
+    return commands
 
 
 @contextmanager
 def trap(node: Node) -> Iterator[tuple[str, Path]]:
-    """A program of the user's, called like the true one; its path in the node, and the file (on
-    this side) that is there once root has run it.
+    """Create a user's program with the name of the real one.
+
+    Yields its path in the node, and the file (on this side) that exists once root has run it.
     """
     directory = f"/tmp/trap-{time.monotonic_ns()}"
     proof = node.shared / f"proof-{time.monotonic_ns()}"

@@ -1,4 +1,4 @@
-"""Attack: a local user of a client calls a process of theirs afsd.fuse."""
+"""Attack: a local user of a client names one of their processes afsd.fuse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCKS = ("-blocks", "150000")
 
 @pytest.fixture
 def node(cell: Cell) -> Iterator[Node]:
-    """The client's node; its cache manager is as it was afterwards."""
+    """The client's node; checks afterwards that its cache manager is unchanged."""
     node = cell.clients[0]
     before = of_root(node, "afsd.fuse")
     yield node
@@ -37,8 +37,8 @@ def place(node: Node) -> Iterator[FusePlace]:
 def test_a_process_of_a_local_user_is_not_taken_for_the_cache_manager(
     node: Node, place: FusePlace
 ) -> None:
-    """Nothing of what it shows is believed, and its program is never run as root."""
-    (found,) = of_root(node, "afsd.fuse")
+    """Nothing that it shows is believed, and its program is never run as root."""
+    (original,) = of_root(node, "afsd.fuse")
     with trap(node) as (program, proof), decoy(node, (program, *OPTIONS, "-blocks", "99999")):
         client = FuseClient.attach(NodeConnector(node), place)
         try:
@@ -46,14 +46,14 @@ def test_a_process_of_a_local_user_is_not_taken_for_the_cache_manager(
         finally:
             client.restore()
         assert not proof.exists()
-        assert client.options == found
+        assert client.options == original
         assert client.program == "/usr/sbin/afsd.fuse"
 
 
 def test_a_decoy_alone_is_named_and_refused(node: Node, place: FusePlace) -> None:
     host = NodeConnector(node)
     client = FuseClient.attach(host, place)
-    client.start((*OPTIONS, *BLOCKS))  # so that there is a journal to come back by
+    client.start((*OPTIONS, *BLOCKS))  # so that there is a journal to restore from
     other = FusePlace(place.mount, place.cache, place.probe, f"{place.directory}/other")
     try:
         node.check(["umount", MOUNT_POINT])
@@ -68,28 +68,26 @@ def test_a_decoy_alone_is_named_and_refused(node: Node, place: FusePlace) -> Non
         client.restore()
 
 
-def test_a_decoy_does_not_pass_for_what_was_found_and_put_back(
-    node: Node, place: FusePlace
-) -> None:
-    (found,) = of_root(node, "afsd.fuse")
+def test_a_decoy_is_not_taken_for_the_restored_cache_manager(node: Node, place: FusePlace) -> None:
+    (original,) = of_root(node, "afsd.fuse")
     client = FuseClient.attach(NodeConnector(node), place)
     client.start((*OPTIONS, *BLOCKS))
     with decoy(node, client.command):
-        said = client.restore()
-        assert of_root(node, "afsd.fuse") == [found]
-    assert "mounted again as found" in said
+        message = client.restore()
+        assert of_root(node, "afsd.fuse") == [original]
+    assert "mounted again as found" in message
 
 
 def test_a_journal_stays_when_more_than_one_daemon_is_left(node: Node, place: FusePlace) -> None:
-    """One that does not end, and is root's: nobody can say which of them serves."""
+    """The second belongs to root and does not end, so it is unknown which of them serves."""
     client = FuseClient.attach(NodeConnector(node), place)
     client.start((*OPTIONS, *BLOCKS))
     journal = node.shared / "decoys" / "cache_manager"
     remount = journal / "fuse-remount.sh"
     sums = journal / "sums"
-    whole, known = remount.read_text(), sums.read_text()
+    whole, original_sums = remount.read_text(), sums.read_text()
     with decoy(node, ("/usr/sbin/afsd.fuse", *OPTIONS), user=0):
-        # As if it were held by the kernel: the script cannot end it, and goes on all the same.
+        # As if it were stuck in the kernel: the script cannot end it, but continues.
         remount.write_text("exit 0\n")
         node.check(["sh", "-c", "cd /fstune/decoys/cache_manager && sed -i /fuse-remount/d sums &&"
                     " sha256sum fuse-remount.sh >> sums && sort -k 2 -o sums sums"])  # fmt: skip
@@ -97,13 +95,13 @@ def test_a_journal_stays_when_more_than_one_daemon_is_left(node: Node, place: Fu
             client.restore()
         assert journal.exists()
     remount.write_text(whole)
-    sums.write_text(known)
+    sums.write_text(original_sums)
     client.restore()
     assert not journal.exists()
 
 
-def test_a_decoy_is_not_asked_in_the_cache_managers_place(node: Node, place: FusePlace) -> None:
-    """Nor does one keep a mount from being seen to have ended."""
+def test_a_decoy_is_not_queried_instead_of_the_cache_manager(node: Node, place: FusePlace) -> None:
+    """Nor does it hide that a mount has ended."""
     client = FuseClient.attach(NodeConnector(node), place)
     try:
         client.start((*OPTIONS, *BLOCKS))

@@ -1,4 +1,4 @@
-"""Connections that are too many: who has to go, and who is let in. No network is needed."""
+"""Too many connections: which are closed, and which are admitted. No network is needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def come(counted: Connections, address: str, *, by_proxy: bool = False) -> Conne
     return one
 
 
-def test_who_has_kept_us_waiting_longest_makes_room() -> None:
+def test_the_connection_idle_for_longest_makes_room() -> None:
     counted = Connections(most=3, most_of_an_address=3)
     first, second, third = (come(counted, f"192.0.2.{n}") for n in range(3))
     assert first and second and third  # noqa: PT018
@@ -45,7 +45,7 @@ def test_who_has_kept_us_waiting_longest_makes_room() -> None:
     assert come(counted, "192.0.2.10") is not None
 
 
-def test_one_address_pushes_out_its_own_alone() -> None:
+def test_an_address_displaces_only_its_own_connections() -> None:
     counted = Connections(most=100, most_of_an_address=2)
     other = come(counted, "192.0.2.1")
     mine = [come(counted, "192.0.2.2") for _ in range(3)]
@@ -59,9 +59,9 @@ def test_one_address_pushes_out_its_own_alone() -> None:
 def test_a_service_that_may_not_raise_its_limit_takes_fewer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As the unit of deploy/: its system calls are filtered."""
+    """As under the unit in deploy/, whose system calls are filtered."""
 
-    def refuse(*given: object) -> None:
+    def refuse(*arguments: object) -> None:
         raise PermissionError("not allowed")
 
     monkeypatch.setattr("api.front.resource.getrlimit", lambda which: (1024, 4096))

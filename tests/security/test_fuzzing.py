@@ -1,7 +1,7 @@
-"""Every parser that reads what comes from outside, given what nobody would send: it answers, or
-says what is wrong by the one error that its callers know.
+"""Every parser of external input, given malformed input: it returns a result, or raises the one
+error that its callers expect.
 
-So many cases each: ``FSTUNE_FUZZ`` (60); 20,000 were run once, see docs/security.md.
+``FSTUNE_FUZZ`` is the number of cases for each (60); 20,000 were run once, see docs/security.md.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ pytestmark = pytest.mark.timeout(300 + CASES)
 many = settings(
     max_examples=CASES,
     database=None,
-    # How long one takes says something of the machine, and nothing of the parser.
+    # The time of one case depends on the machine rather than on the parser.
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 OPENAFS = ROOT / "tests" / "data" / "openafs"
 TEXTS = {path.stem: path.read_text() for path in sorted(OPENAFS.glob("*.txt"))}
-#: What breaks readers: nothing, numbers beyond all types, signs, controls, half characters.
+#: What breaks parsers: nothing, numbers beyond all types, signs, controls, half characters.
 BITS = (
     "", "0", "-1", "9" * 400, "1e400", "nan", "inf", "0x1", "\0", "\n", "\r\n", "\t", "\x1b[2J",
     "\u202e", "\ud800", "é", "٣", "'", '"', "\\", ":", "=", "[", "]", "{", "}", "null", "true",
@@ -80,7 +80,7 @@ edits = st.lists(
 
 
 def mangled(samples: Sequence[str]) -> st.SearchStrategy[str]:
-    """What a tool really prints, with some of it cut out and something else put in."""
+    """Real output of a tool, with parts cut out and other text inserted."""
 
     def change(text: str, changes: list[tuple[int, int, str]]) -> str:
         for place, length, new in changes:
@@ -91,16 +91,16 @@ def mangled(samples: Sequence[str]) -> st.SearchStrategy[str]:
     return st.one_of(st.text(max_size=80), st.builds(change, st.sampled_from(samples), edits))
 
 
-def said(problem: Exception) -> None:
-    """Whoever gets the error can read what is wrong."""
+def check_message(problem: Exception) -> None:
+    """Check that the error says what is wrong."""
     assert str(problem)
 
 
-def holds(parser: Callable[[str], object], named: tuple[type[Exception], ...], text: str) -> None:
+def holds(parser: Callable[[str], object], errors: tuple[type[Exception], ...], text: str) -> None:
     try:
         parser(text)
-    except named as problem:
-        said(problem)
+    except errors as problem:
+        check_message(problem)
 
 
 tools = mangled(list(TEXTS.values()))
@@ -161,7 +161,7 @@ def test_what_tools_print(name: str) -> None:
 @many
 @given(mangled([TEXTS["diagnostics-client"], TEXTS["diagnostics-server"]]))
 def test_what_probes_print(text: str) -> None:
-    host = SimpleNamespace(host="fs9", put=lambda *given, **named: None)
+    host = SimpleNamespace(host="fs9", put=lambda *arguments, **options: None)
     for probe in (
         client_probe(cast("Any", host), "ws1", "afsd.fuse", "/srv"),
         server_probe(cast("Any", host), "fs9", "dafileserver", "192.0.2.9"),
@@ -170,22 +170,22 @@ def test_what_probes_print(text: str) -> None:
 
 
 class Babble:
-    """A host that answers anything with anything."""
+    """A host that answers every command with arbitrary output."""
 
     host = "fs9"
 
-    def __init__(self, said: Sequence[str], statuses: Sequence[int]) -> None:
-        self._said, self._statuses, self._count = said, statuses, 0
+    def __init__(self, answers: Sequence[str], statuses: Sequence[int]) -> None:
+        self._answers, self._statuses, self._count = answers, statuses, 0
 
     def ask(self, argv: Sequence[str], **_: object) -> CommandResult:
         self._count += 1
-        said = self._said[self._count % len(self._said)]
+        answer = self._answers[self._count % len(self._answers)]
         status = self._statuses[self._count % len(self._statuses)]
-        return CommandResult(tuple(argv), status, said, said)
+        return CommandResult(tuple(argv), status, answer, answer)
 
 
 PLAIN = ["1700000000.25\n", "4\n", "Python 3.11.2\n", "100 200\n", "MemTotal: 5 kB\n", "Avail\n7\n"]
-ASKED: tuple[Callable[[Any], object], ...] = (
+QUERIES: tuple[Callable[[Any], object], ...] = (
     lambda host: host_facts(host, ["/"]),
     lambda host: facts.server_facts(host, "192.0.2.9", "dafs", "bench"),
     lambda host: cache_manager.host_limits(host, "/var/cache/openafs"),
@@ -198,19 +198,19 @@ ASKED: tuple[Callable[[Any], object], ...] = (
 
 @many
 @given(
-    st.sampled_from(ASKED),
+    st.sampled_from(QUERIES),
     st.lists(mangled([*PLAIN, *TEXTS.values()]), min_size=1, max_size=5),
     st.lists(st.sampled_from([0, 0, 0, 0, 1]), min_size=1, max_size=3),
 )
 def test_what_hosts_say_of_themselves(
-    asked: Callable[[Any], object], texts: list[str], statuses: list[int]
+    query: Callable[[Any], object], texts: list[str], statuses: list[int]
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(facts, "_PAUSE_S", 0.0)
         try:
-            asked(Babble(texts, statuses))
+            query(Babble(texts, statuses))
         except TestbedError as problem:
-            said(problem)
+            check_message(problem)
 
 
 HEADER = {"ended": "exit", "status": 0, "dead": True, "stdout_bytes": 3, "stderr_bytes": 1}
@@ -225,7 +225,7 @@ def test_answers_of_a_supervisor(text: str, piece: int) -> None:
         for start in range(0, len(data), piece):
             reader.feed(data[start : start + piece])
     except ValueError as problem:
-        said(problem)
+        check_message(problem)
 
 
 REPORT = {
@@ -242,7 +242,7 @@ def test_reports_of_the_engine(text: str, status: int) -> None:
     try:
         read_report(CommandResult(("python3",), status, text, ""), "write")
     except WorkloadError as problem:
-        said(problem)
+        check_message(problem)
 
 
 LINES = [
@@ -262,7 +262,7 @@ def test_command_lines_of_bosconfig_and_processes(name: str) -> None:
         try:
             space.parse(text.split(" ")[1:])
         except SpaceError as problem:
-            said(problem)
+            check_message(problem)
 
     fuzz()
 
@@ -285,7 +285,7 @@ def test_files_of_testbeds_and_campaigns(tmp_path: Path, read: Callable[[Path], 
         try:
             read(path)
         except SpecError as problem:
-            said(problem)
+            check_message(problem)
 
     fuzz()
 
@@ -302,7 +302,7 @@ def test_words_of_pages(text: str) -> None:
         try:
             read_token(text, *kinds)
         except SpecError as problem:
-            said(problem)
+            check_message(problem)
 
 
 @many
@@ -312,7 +312,7 @@ def test_identifiers_of_last_events(text: str) -> None:
     try:
         assert stream_place(cast("Any", serving), None, text[:20]) >= 0
     except SpecError as problem:
-        said(problem)
+        check_message(problem)
 
 
 @pytest.fixture(scope="module")
@@ -327,21 +327,21 @@ def test_token_headers(store: Store) -> None:
 
     @many
     @given(mangled([text]))
-    def fuzz(given: str) -> None:
-        assert given == text or access.token_of(given, now) is None
+    def fuzz(header: str) -> None:
+        assert header == text or access.token_of(header, now) is None
 
     fuzz()
 
 
 def test_archives(store: Store, tmp_path: Path) -> None:
-    """Of what is inside, and of the file as it is packed."""
+    """Both of the contents and of the compressed file."""
     with Store.open(tmp_path / "theirs") as theirs:
         whole = tmp_path / "whole.gz"
         export_campaign(theirs, filled(theirs), whole)
     packed = whole.read_bytes()
     text = gzip.decompress(packed).decode()
     path = tmp_path / "mangled.gz"
-    made = random.Random(7)
+    chance = random.Random(7)
 
     @many
     @given(mangled([text]), st.integers(0, 9))
@@ -350,11 +350,11 @@ def test_archives(store: Store, tmp_path: Path) -> None:
         if kind == 0:
             content = bytearray(packed)
             for _ in range(3):
-                content[made.randrange(len(content))] = made.randrange(256)
+                content[chance.randrange(len(content))] = chance.randrange(256)
         path.write_bytes(content)
         try:
             import_campaign(store, path)
         except (SpecError, ConflictError) as problem:
-            said(problem)
+            check_message(problem)
 
     fuzz()

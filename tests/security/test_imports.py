@@ -1,4 +1,4 @@
-"""Attack: whoever sends an export. What it brings in is believed by all who read it later."""
+"""Attack: a forged export. Imported records are trusted by everything that reads them later."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_an_identifier_is_ours(tmp_path: Path, file: Path, name: str) -> None:
     assert "is not the identifier of a campaign" in refused(tmp_path, rewritten(file, change))
 
 
-def test_an_identifier_that_got_in_reaches_no_path(tmp_path: Path) -> None:
-    """As one of a database to which an earlier release has let it."""
+def test_an_invalid_identifier_in_the_database_reaches_no_path(tmp_path: Path) -> None:
+    """As one that an earlier release has let into a database."""
     victim = tmp_path / "victim"
     victim.mkdir()
     directory = tmp_path / "a" / "restore-here"
@@ -73,13 +73,13 @@ def test_an_identifier_that_got_in_reaches_no_path(tmp_path: Path) -> None:
 
 
 def nested() -> Any:
-    found: Any = []
+    document: Any = []
     for _ in range(300):
-        found = [found]
-    return found
+        document = [document]
+    return document
 
 
-#: What stands in a column of a table, where fstune never writes it.
+#: Values that fstune never writes to a column of a table.
 WRONG = [
     ("campaign", "created", "0001-01-01T00:00:00+00:00"),
     ("campaign", "updated", "9999-12-31T23:59:59-23:59"),
@@ -119,7 +119,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("table", "column", "value"), WRONG)
-def test_every_row_is_held_to_what_ours_have(
+def test_every_row_is_validated(
     tmp_path: Path, file: Path, table: str, column: str, value: object
 ) -> None:
     def change(lines: list[Any]) -> None:
@@ -129,10 +129,10 @@ def test_every_row_is_held_to_what_ours_have(
 
 
 @pytest.mark.postgres
-def test_postgresql_is_sent_nothing_that_ours_have_not(
+def test_invalid_values_never_reach_postgresql(
     tmp_path: Path, file: Path, postgresql: Server, reused: str
 ) -> None:
-    """It would take some of it, and refuse some with errors of its own."""
+    """It would accept some of them, and refuse others with its own errors."""
 
     def text(lines: list[Any]) -> None:
         next(row for name, row in lines[1:-1] if name == "event")["message"] = "a\0b"
@@ -164,8 +164,8 @@ def test_a_file_that_would_fill_memory_or_disk_is_refused(
 Write = Callable[[Path], object]
 
 
-def test_an_export_follows_no_link_that_was_put_in_its_way(tmp_path: Path) -> None:
-    """In a directory where others may write too: the name of the file is known beforehand."""
+def test_an_export_follows_no_planted_link(tmp_path: Path) -> None:
+    """In a directory where others can write too, as the name of the file is known in advance."""
     target = tmp_path / "shadow"
     target.write_text("root's")
     file = tmp_path / "campaign.gz"

@@ -1,4 +1,4 @@
-"""Attack: a local user is at a well-known place before fstune is."""
+"""Attack: a local user has created files in a well-known place before fstune does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tuner.store import Store
 
 ROOT = os.geteuid() == 0
 OTHER = 1234
-as_root = pytest.mark.skipif(not ROOT, reason="another user's files are made by root")
+as_root = pytest.mark.skipif(not ROOT, reason="only root can create another user's files")
 
 
 def take(directory: Path) -> Hold:
@@ -58,13 +58,13 @@ def test_a_script_that_others_can_write_is_not_run(tmp_path: Path, how: str) -> 
     journal.mkdir(parents=True, mode=0o700)
     script = journal / "restore.sh"
     script.write_text(f"touch {proof}; echo done\n")
-    given = directory
+    target = directory
     match how:
         case "writable":
             directory.chmod(0o777)
         case "link":
-            given = tmp_path / "link"
-            given.symlink_to(directory)
+            target = tmp_path / "link"
+            target.symlink_to(directory)
         case "journal-writable":
             journal.chmod(0o770)
         case "script-writable":
@@ -74,13 +74,13 @@ def test_a_script_that_others_can_write_is_not_run(tmp_path: Path, how: str) -> 
             journal.rename(real)
             journal.symlink_to(real)
     with pytest.raises(TestbedError, match=r"own directory|not ours alone"):
-        restore_all(LocalConnector(), str(given))
+        restore_all(LocalConnector(), str(target))
     assert not proof.exists()
 
 
 @pytest.mark.parametrize("planted", ["directory", "file", "link", "writable"])
-def test_a_directory_that_was_planted_for_runs_stops_none(tmp_path: Path, planted: str) -> None:
-    """Detached commands are kept in a directory below /var/tmp, whose name is known."""
+def test_a_planted_directory_does_not_stop_detached_runs(tmp_path: Path, planted: str) -> None:
+    """Detached commands are stored in a directory below /var/tmp with a well-known name."""
     place = tmp_path / f"runs-{os.geteuid()}"
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -105,8 +105,8 @@ def test_a_directory_that_was_planted_for_runs_stops_none(tmp_path: Path, plante
     assert attend(tmp_path, "true", known=True).ended == "unknown"
 
 
-def test_what_blocks_or_shows_campaigns_is_ours_alone(tmp_path: Path) -> None:
-    """Whoever can open a lock can hold it for ever; a database can be locked by its readers."""
+def test_locks_and_databases_are_private(tmp_path: Path) -> None:
+    """Anyone who can open a lock can hold it forever, and readers can lock a database."""
     state = tmp_path / "state"
     before = os.umask(0o022)
     try:
@@ -122,7 +122,7 @@ def test_what_blocks_or_shows_campaigns_is_ours_alone(tmp_path: Path) -> None:
     assert set(modes.values()) == {0}
 
 
-def test_what_an_earlier_release_left_open_is_closed(tmp_path: Path) -> None:
+def test_permissions_left_open_by_an_earlier_release_are_fixed(tmp_path: Path) -> None:
     state = tmp_path / "state"
     (state / "locks").mkdir(parents=True)
     (state / "locks" / "cell-try.use").touch(0o666)

@@ -1,6 +1,6 @@
-"""Attack: a host is put back by hand at any moment of a remount, however long that takes.
+"""Attack: a host is restored manually at any moment of a remount, however long that takes.
 
-The number of times is ``FSTUNE_RACES`` (8); 200 were run once, see docs/security.md.
+``FSTUNE_RACES`` is the number of repetitions (8); 200 were run once, see docs/security.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def node(cell: Cell) -> Iterator[Node]:
 
 
 class Tuner(threading.Thread):
-    """A campaign's part on one client: remounts it until it is refused."""
+    """The part of a campaign on one client, which remounts it until that is refused."""
 
     def __init__(self, node: Node, number: int) -> None:
         super().__init__(daemon=True)
@@ -69,7 +69,7 @@ def mounted(node: Node) -> bool:
 
 @pytest.mark.timeout(300 + 10 * RACES)
 def test_whenever_a_host_is_put_back_it_is_as_found(node: Node) -> None:
-    (found,) = daemons(node)
+    (original,) = daemons(node)
     moments = random.Random(20261121)
     journal = node.shared / "race" / "restore" / "cache_manager"
     for number in range(RACES):
@@ -77,27 +77,27 @@ def test_whenever_a_host_is_put_back_it_is_as_found(node: Node) -> None:
         tuner.start()
         wait_for(journal.exists, "the first change")
         time.sleep(moments.uniform(0.0, 1.2))
-        said = list(hosts.restore([NodeConnector(node)], DIRECTORY))
-        # At once, and still when the campaign has come to its end.
-        assert daemons(node) == [found], (number, said)
+        messages = list(hosts.restore([NodeConnector(node)], DIRECTORY))
+        # Immediately, and still after the campaign has ended.
+        assert daemons(node) == [original], (number, messages)
         tuner.join(100.0)
         assert not tuner.is_alive()
         assert "has put itself back" in str(tuner.refused), number
-        assert daemons(node) == [found], (number, said)
+        assert daemons(node) == [original], (number, messages)
         assert mounted(node)
-        assert said[0].startswith("cache_manager on client1 "), said
+        assert messages[0].startswith("cache_manager on client1 "), messages
         assert not journal.exists()
-        # Nothing is left that anybody could be put back by, and nothing is held.
+        # No journal and no lease is left.
         assert not list((node.shared / "race" / "restore").glob("*/restore.sh"))
         assert not (node.shared / "race" / "lease").exists()
 
 
-def test_a_put_back_waits_for_a_change_that_takes_long(node: Node) -> None:
-    """As one of the kernel's client, which may take minutes; restore used to wait two seconds."""
+def test_restoring_waits_for_a_change_that_takes_long(node: Node) -> None:
+    """A change of the kernel's client may take minutes; restore used to wait only two seconds."""
     owner = Owner("campaign-slow", "here")
     hold = Hold.take(NodeConnector(node), DIRECTORY, owner, 600.0)
     client = FuseClient.attach(hold, PLACE)
-    (found,) = daemons(node)
+    (original,) = daemons(node)
     client.start((*OPTIONS, "-blocks", "150000"))
     (node.shared / "gate").touch()
     late: list[Path] = []
@@ -116,21 +116,21 @@ def test_a_put_back_waits_for_a_change_that_takes_long(node: Node) -> None:
     changing = threading.Thread(target=change, daemon=True)
     changing.start()
     wait_for((node.shared / "begun").exists, "the change")
-    said: list[str] = []
+    messages: list[str] = []
     restoring = threading.Thread(
-        target=lambda: said.extend(hosts.restore([NodeConnector(node)], DIRECTORY)), daemon=True
+        target=lambda: messages.extend(hosts.restore([NodeConnector(node)], DIRECTORY)), daemon=True
     )
     restoring.start()
     wait_for(lambda: not (node.shared / "race" / "lease").exists(), "its lease to be taken")
-    time.sleep(3.0)  # longer than anybody used to wait
-    assert said == []
+    time.sleep(3.0)  # longer than restore used to wait
+    assert messages == []
     (node.shared / "gate").unlink()
     restoring.join(100.0)
     changing.join(100.0)
     (node.shared / "begun").unlink()
     assert late
-    assert daemons(node) == [found]
-    assert said
-    assert "mounted again as found" in said[0]
+    assert daemons(node) == [original]
+    assert messages
+    assert "mounted again as found" in messages[0]
     with pytest.raises(TestbedError, match="has put itself back"):
         hold.change(["true"])

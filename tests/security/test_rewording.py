@@ -1,5 +1,5 @@
-"""Nothing is decided by the wording of a message: with every sentence replaced, campaigns that
-fail, stop and go on come to the same end.
+"""No decision depends on the wording of a message: with every sentence replaced, campaigns that
+fail, stop or resume end in the same way.
 """
 
 from __future__ import annotations
@@ -25,45 +25,45 @@ from tuner.campaign.stopping import stop_signals
 from tuner.errors import TunerError
 from tuner.store import Store
 
-#: Fields that hold sentences for people.
+#: Fields that contain sentences for people.
 SENTENCES = ("message", "reason", "about", "stopped")
 ROOT = Path(tuner.__file__).parents[1]
 
 
 def reworded(text: str) -> str:
-    """Another text for each text; none for none."""
+    """Return a different text for each text, and an empty one for an empty one."""
     return "".join(chr(97 + b % 26) for b in hashlib.sha256(text.encode()).digest()) if text else ""
 
 
 def records() -> list[type[Any]]:
-    """Every dataclass of the program that has a sentence among its fields."""
+    """Return every dataclass of the program that has a sentence among its fields."""
     modules = [
-        import_module(found.name)
+        import_module(info.name)
         for package in (tuner, api)
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        if not any(part in found.name for part in (".__main__", ".scripts", ".migrations"))
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        if not any(part in info.name for part in (".__main__", ".scripts", ".migrations"))
     ]
-    found: dict[str, type[Any]] = {}
+    classes: dict[str, type[Any]] = {}
     for module in modules:
         for each in vars(module).values():
             if isinstance(each, type) and dataclasses.is_dataclass(each):
                 names = {field.name for field in dataclasses.fields(each)}
                 if names & set(SENTENCES) and each.__module__ == module.__name__:
-                    found[f"{each.__module__}.{each.__qualname__}"] = each
-    return [found[name] for name in sorted(found)]
+                    classes[f"{each.__module__}.{each.__qualname__}"] = each
+    return [classes[name] for name in sorted(classes)]
 
 
 def with_other_words(cls: type[Any]) -> Callable[..., None]:
-    """Its ``__init__``, with each sentence replaced."""
+    """Return the class's ``__init__`` with each sentence replaced."""
     plain = cls.__init__
     names = [field.name for field in dataclasses.fields(cls) if field.init]
 
-    def init(self: object, *arguments: object, **named: object) -> None:
-        given = dict(zip(names, arguments, strict=False)) | named
+    def init(self: object, *arguments: object, **keywords: object) -> None:
+        values = dict(zip(names, arguments, strict=False)) | keywords
         for name in SENTENCES:
-            if isinstance(text := given.get(name), str):
-                given[name] = reworded(text)
-        plain(self, **given)
+            if isinstance(text := values.get(name), str):
+                values[name] = reworded(text)
+        plain(self, **values)
 
     return init
 
@@ -75,28 +75,28 @@ def other_words(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             patch.setattr(cls, "__init__", with_other_words(cls))
         plain = TunerError.__init__
 
-        def init(self: TunerError, message: str = "", *more: Any, **named: Any) -> None:
-            plain(self, reworded(message), *more, **named)
+        def init(self: TunerError, message: str = "", *more: Any, **options: Any) -> None:
+            plain(self, reworded(message), *more, **options)
 
         patch.setattr(TunerError, "__init__", init)
         yield
 
 
 def outcome(directory: Path, of: CampaignSpec, stop_at: int | None) -> Mapping[str, object]:
-    """All that a campaign decided, without a sentence."""
+    """Run a campaign and return all its decisions, without any sentence."""
     with Store.open(directory) as store:
         campaign = Campaign(store, of, directory / "state")
         states = []
         with stop_signals():
             if stop_at is not None:
                 states.append(campaign.run(sends(stop_at, signal.SIGINT)).campaign.state)
-            ended = campaign.run()
-        found = ended.campaign.recommendation
+            result = campaign.run()
+        answer = result.campaign.recommendation
         return {
-            "states": [*states, ended.campaign.state],
-            "error": type(ended.error),
-            "exit": getattr(ended.error, "exit_code", 0),
-            "answer": None if found is None else (found.answer, found.trial),
+            "states": [*states, result.campaign.state],
+            "error": type(result.error),
+            "exit": getattr(result.error, "exit_code", 0),
+            "answer": None if answer is None else (answer.answer, answer.trial),
             "trials": [(t.state, t.configuration) for t in campaign.trials],
             "blocks": [(b.kind, b.state, b.order) for b in campaign.blocks],
             "kinds": [
@@ -131,19 +131,19 @@ def test_other_words_change_no_decision(
     assert other == plain
 
 
-def test_the_words_are_other_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_words_are_really_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The patched records do reach what is stored."""
     of, _ = CASES["a trial does not start"]
     with other_words(monkeypatch), Store.open(tmp_path) as store:
         campaign = Campaign(store, of, tmp_path / "state")
         campaign.run()
-        said = [e.message for e in store.events(campaign.id)]
-        said += [t.reason for t in campaign.trials if t.reason]
-    assert said
-    assert all(text.isalpha() and len(text) == 32 for text in said)
+        texts = [e.message for e in store.events(campaign.id)]
+        texts += [t.reason for t in campaign.trials if t.reason]
+    assert texts
+    assert all(text.isalpha() and len(text) == 32 for text in texts)
 
 
-#: What others say, which has no kind: paramiko's errors, and sudo's refusal.
+#: Messages of others, which have no error code: paramiko's errors, and sudo's refusal.
 FOREIGN = {
     ("tuner/hosts/log_in.py", "No authentication methods available"),
     ("tuner/hosts/log_in.py", "transport shut down"),
@@ -151,18 +151,18 @@ FOREIGN = {
 }
 
 
-def test_no_code_looks_into_a_sentence() -> None:
-    """No ``"text" in str(problem)`` or ``reason.startswith("text")``, but where it is foreign."""
-    found = set()
+def test_no_code_inspects_a_sentence() -> None:
+    """No ``"text" in str(problem)`` or ``reason.startswith("text")``, except for foreign text."""
+    lookups = set()
     for file in sorted(p for top in ("tuner", "api", "deploy") for p in (ROOT / top).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if (text := looked_for(node)) is not None:
-                found.add((str(file.relative_to(ROOT)), text))
-    assert found <= FOREIGN
+                lookups.add((str(file.relative_to(ROOT)), text))
+    assert lookups <= FOREIGN
 
 
 def looked_for(node: ast.AST) -> str | None:
-    """The text that this looks for in a sentence, if it does."""
+    """Return the text that a node looks for in a sentence, None if it does not."""
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn | ast.Eq):
         text, place = node.left, node.comparators[0]
     elif (

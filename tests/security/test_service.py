@@ -1,4 +1,4 @@
-"""Attack: a client of the service, with a token or without, and whoever is between."""
+"""Attack: a client of the service, with a token or without, or somebody in between."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ Post = Callable[..., Any]
 
 
 @pytest.mark.parametrize("where", ["before", "while"])
-def test_a_request_that_died_is_done_by_the_next(
+def test_an_interrupted_request_is_completed_by_the_next(
     guarded: Guarded, post: Post, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """The service, or the machine, at any moment between the request and the run's first sign."""
+    """The service or the machine dies at any moment between the request and the run's start."""
 
-    def dies(*given: Any, **named: Any) -> Any:
+    def dies(*arguments: Any, **options: Any) -> Any:
         raise OSError("no process can be made")
 
     with monkeypatch.context() as patched:
@@ -62,22 +62,22 @@ def test_a_request_that_died_is_done_by_the_next(
     assert len(listed["items"]) == 1
 
 
-def test_a_request_that_comes_twice_begins_one_run(
+def test_a_repeated_request_starts_one_run(
     guarded: Guarded, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[str] = []
+    runs: list[str] = []
     real = subprocess.Popen
 
-    def count(*given: Any, **named: Any) -> Any:
-        begun.append("run")
-        return real(*given, **named)
+    def count(*arguments: Any, **options: Any) -> Any:
+        runs.append("run")
+        return real(*arguments, **options)
 
     monkeypatch.setattr("api.starting.subprocess.Popen", count)
     answers = [post("/v1/campaigns", SPEC, Idempotency_Key="one") for _ in range(3)]
     assert {answer.json()["id"] for answer in answers} == {answers[0].json()["id"]}
     wait_until_finished(guarded, answers[0].json()["id"])
     assert post("/v1/campaigns", SPEC, Idempotency_Key="one").json()["state"] == "finished"
-    assert begun == ["run"]
+    assert runs == ["run"]
 
 
 def test_the_stream_of_a_revoked_token_ends(
@@ -91,14 +91,14 @@ def test_the_stream_of_a_revoked_token_ends(
         session, _ = access.create("one", Scope.READ, NOW, NOW + timedelta(1), token.id)
 
         async def watch() -> list[int]:
-            found = []
+            numbers = []
             feeds = Feeds(store, most=10)
             async for event in feeds.watch(campaign, 0, lambda: access.holds(session, NOW)):
                 assert isinstance(event, Event)
-                found.append(event.number)
+                numbers.append(event.number)
                 access.revoke(token.id, NOW)
                 store.add_event(campaign, NewEvent(NOW, "secret", "not for them"))
-            return found
+            return numbers
 
         assert asyncio.run(asyncio.wait_for(watch(), 30.0)) == [1]
 
@@ -117,7 +117,7 @@ def test_the_stream_of_a_revoked_token_ends(
         {"seed": 10**400},
     ],
 )  # fmt: skip
-def test_numbers_that_nothing_can_hold_are_refused(
+def test_excessive_numbers_are_refused(
     guarded: Guarded, post: Post, change: dict[str, Any]
 ) -> None:
     answer = post("/v1/campaigns", SPEC | change)
@@ -127,8 +127,8 @@ def test_numbers_that_nothing_can_hold_are_refused(
     assert page.status_code == 200
 
 
-def test_event_data_that_got_in_nested_is_shown() -> None:
-    """As in a database to which an earlier release has let it."""
+def test_nested_event_data_in_the_database_is_shown() -> None:
+    """As in a database to which an earlier release has admitted it."""
     data: Any = {"a": {"b": [1, {"c": None}]}, "n": 1}
     document = EventDocument.of(Event(1, NOW, "news", "news", data))
     assert document.data == {"a": '{"b": [1, {"c": null}]}', "n": 1}
@@ -136,12 +136,12 @@ def test_event_data_that_got_in_nested_is_shown() -> None:
 
 
 def behind(directory: Path, trusted: str, client: str) -> TestClient:
-    """The service as seen by a client at an address, with uvicorn's way of trusting proxies."""
+    """Return a client at an address, with the service behind uvicorn's check of trusted proxies."""
     settings = ServiceSettings(auth=True, requests_per_s=0.001, burst=3)
     app = create_app(directory, settings)
-    asked: Any = ProxyHeadersMiddleware(cast("Any", app), trusted_hosts=trusted)
+    proxied_app: Any = ProxyHeadersMiddleware(cast("Any", app), trusted_hosts=trusted)
     return TestClient(
-        asked,
+        proxied_app,
         base_url="http://tuning.example.org",
         client=(client, 4000),
     )
@@ -157,7 +157,7 @@ def login(client: TestClient, token: str, user: str) -> int:
     return answer.status_code
 
 
-def test_a_proxy_speaks_for_its_users_when_it_is_named(tmp_path: Path) -> None:
+def test_a_trusted_proxy_speaks_for_its_users(tmp_path: Path) -> None:
     token = fstune(tmp_path, "token", "create", "one").split()[0]
     with behind(tmp_path, "10.9.0.0/24", "10.9.0.7") as client:
         users = [f"192.0.2.{n}" for n in range(5)]
@@ -165,17 +165,17 @@ def test_a_proxy_speaks_for_its_users_when_it_is_named(tmp_path: Path) -> None:
         assert [login(client, token, users[0]) for _ in range(3)] == [303, 303, 429]
 
 
-def test_nobody_else_is_believed_whom_they_speak_for(tmp_path: Path) -> None:
+def test_forwarded_addresses_of_others_are_ignored(tmp_path: Path) -> None:
     token = fstune(tmp_path, "token", "create", "one").split()[0]
     with behind(tmp_path, "10.9.0.0/24", "10.9.1.7") as client:
         assert login(client, token, "192.0.2.1") == 403  # not the service's own page by HTTP
         assert [login(client, token, f"192.0.2.{n}") for n in range(4)][-1] == 429
 
 
-@pytest.mark.parametrize("given", ["proxy.example.org", "10.0.0.0/8/8", "*", ""])
-def test_a_proxy_is_named_by_its_address(tmp_path: Path, given: str) -> None:
+@pytest.mark.parametrize("address", ["proxy.example.org", "10.0.0.0/8/8", "*", ""])
+def test_a_proxy_is_named_by_its_address(tmp_path: Path, address: str) -> None:
     with pytest.raises((SpecError, AssertionError), match="trusted-proxy"):
-        fstune(tmp_path, "serve", "--trusted-proxy", given)
+        fstune(tmp_path, "serve", "--trusted-proxy", address)
 
 
 @pytest.mark.parametrize("earlier", ["0004"], indirect=True)
@@ -191,30 +191,28 @@ def test_tables_are_not_changed_under_a_running_campaign(earlier: Any) -> None:
     with pytest.raises(ConflictError, match=r"runs .process .* pause it"):
         upgrade(earlier.state_directory, earlier.address, is_gone)
     with pytest.raises(ConflictError, match=r"runs .process"):
-        upgrade(earlier.state_directory, earlier.address)  # nobody knows that it has ended
+        upgrade(earlier.state_directory, earlier.address)  # nothing is known about its end
     done = upgrade(earlier.state_directory, earlier.address, lambda holder: True)
     assert done.before != done.after
 
 
-def test_a_campaign_of_the_queue_is_put_there_once(
-    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever asks again finds it waiting."""
+def test_a_campaign_is_queued_once(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repeated request finds it waiting."""
     with Store.open(guarded.directory) as store:
         starter = starting.Starter(store, guarded.directory, None)
         campaign = store.create_campaign("one", "{}", 1, NOW)
         store.move_campaign(campaign.id, CampaignState.RUNNING, "", records.event())
-        begun: list[str] = []
-        monkeypatch.setattr(starter, "start", begun.append)
+        started: list[str] = []
+        monkeypatch.setattr(starter, "start", started.append)
         starter.begin(store.campaign(campaign.id))
-        assert begun == []
+        assert started == []
         starter.begin(campaign)
         starter.begin(campaign)
-        assert begun == [campaign.id]
+        assert started == [campaign.id]
     assert state(guarded, campaign.id) == "running"
 
 
-def test_of_changes_that_come_at_once_for_one_tag_one_is_made(guarded: Guarded) -> None:
+def test_only_one_of_concurrent_changes_for_the_same_tag_is_made(guarded: Guarded) -> None:
     with Store.open(guarded.directory) as store:
         campaign = store.create_campaign("waiting", "{}", 1, NOW).id
     path = f"/v1/campaigns/{campaign}"

@@ -1,4 +1,4 @@
-"""Attack: clients without a token that send half of something, and then nothing."""
+"""Attack: clients without a token that send half of a request, and then nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HALF_LOGIN = (
 )
 KINDS = (b"", HALF_HEAD, HALF_BODY, HALF_LOGIN)
 MANY = 1000
-#: Whoever asks properly is another host: each has a rate limit of its own.
+#: Proper requests come from another host, as each host has its own rate limit.
 ELSEWHERE = ("127.0.0.2", 0)
 
 
@@ -56,17 +56,17 @@ def connect(service: Service) -> socket.socket:
 
 
 def attack(service: Service, stack: ExitStack, number: int = MANY) -> list[socket.socket]:
-    found = []
+    connections = []
     for count in range(number):
         one = stack.enter_context(closing(connect(service)))
         if half := KINDS[count % len(KINDS)]:
             one.sendall(half)
-        found.append(one)
-    return found
+        connections.append(one)
+    return connections
 
 
 def ask(service: Service, token: str, context: ssl.SSLContext | None = None) -> float:
-    """How long an authorised request takes, in seconds."""
+    """Make an authorised request and return its time in seconds."""
     began = time.monotonic()
     if context is None:
         client = http.client.HTTPConnection(
@@ -85,7 +85,7 @@ def ask(service: Service, token: str, context: ssl.SSLContext | None = None) -> 
 
 
 def cut_off(one: socket.socket) -> bool:
-    """Whether the service ends a connection by itself; an answer may come before that."""
+    """Whether the service closes a connection; a response may come before that."""
     one.settimeout(60.0)
     try:
         while one.recv(65536):
@@ -97,12 +97,12 @@ def cut_off(one: socket.socket) -> bool:
     return True
 
 
-def test_a_thousand_slow_clients_hold_nobody_up_and_are_cut_off(service: Service) -> None:
+def test_a_thousand_slow_clients_delay_nobody_and_are_cut_off(service: Service) -> None:
     token = service.fstune("token", "create", "one").strip()
     ask(service, token)
     with ExitStack() as stack:
         slow = attack(service, stack)
-        # The quickest of some: this machine may be busy with something else.
+        # The fastest of several, as this machine may be busy.
         assert min(ask(service, token) for _ in range(5)) < 1.0
         assert all(cut_off(one) for one in slow)
     assert min(ask(service, token) for _ in range(5)) < 1.0
@@ -121,7 +121,7 @@ def test_one_that_trickles_is_cut_off_too(service: Service) -> None:
     raise AssertionError("it could go on for ever")
 
 
-def test_slow_clients_hold_nobody_up_who_asks_by_tls(encrypted: Service) -> None:
+def test_slow_clients_do_not_delay_others_with_tls(encrypted: Service) -> None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     token = encrypted.fstune("token", "create", "one").strip()
@@ -129,7 +129,7 @@ def test_slow_clients_hold_nobody_up_who_asks_by_tls(encrypted: Service) -> None
         slow = []
         for count in range(300):
             one = stack.enter_context(closing(connect(encrypted)))
-            if count % 3 == 0:  # else it is the handshake that has no end
+            if count % 3 == 0:  # otherwise the handshake is never completed
                 one = stack.enter_context(closing(context.wrap_socket(one)))
                 one.sendall(HALF_BODY)
             slow.append(one)

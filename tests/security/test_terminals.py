@@ -1,4 +1,4 @@
-"""Attack: a host, a server or a file writes to the terminal of whoever looks."""
+"""Attack: a host, a server or a file writes to the user's terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tuner.services.facts import HostFacts
 from tuner.services.kind import Finding
 from tuner.services.openafs.facts import ServerFacts
 
-#: Clears the screen, sets the title, asks the terminal to type, hides and turns text around.
+#: Clears the screen, sets the title, makes the terminal type, hides and reverses text.
 ATTACK = "\x1b[2J\x1b]0;root\x07\x9b31m\u202e\x08\r\x00ok"
 HARMLESS = set("\n\t")
 
@@ -34,15 +34,15 @@ def test_an_error_rewrites_no_screen(
         raise TestbedError(f"fs9: bos: exit status 1: {ATTACK}\nfstune: all is well")
 
     monkeypatch.setattr(app, "app", fails)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as caught:
         app.main()
-    said = capsys.readouterr().err
-    assert ended.value.code == TestbedError.exit_code
-    assert harmful(said) == set()
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert caught.value.code == TestbedError.exit_code
+    assert harmful(message) == set()
+    assert message.count("\n") == 1
 
 
-def test_what_hosts_say_of_themselves_rewrites_no_screen() -> None:
+def test_facts_from_hosts_rewrite_no_screen() -> None:
     facts = HostFacts(
         ATTACK, ATTACK, ATTACK, 1, 1, 1, 1, ATTACK, 0.0, 0.0, frozenset({ATTACK}), ((ATTACK, 1),)
     )
@@ -62,9 +62,9 @@ def test_sentences_keep_their_lines_and_lose_the_rest(capsys: pytest.CaptureFixt
     assert plain("a\nb\tc é 漢") == "a\nb\tc é 漢"
 
 
-def test_nothing_is_printed_but_through_the_one_door(root: Path) -> None:
-    """In the command line's own room: ``rich`` gets what went through the report's ``clean``."""
-    found = []
+def test_the_command_line_prints_only_through_say(root: Path) -> None:
+    """Checks ``tuner/cli``; ``rich`` gets only text that the report's ``clean`` has processed."""
+    calls = []
     for path in sorted((root / "tuner" / "cli").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in (
@@ -73,6 +73,6 @@ def test_nothing_is_printed_but_through_the_one_door(root: Path) -> None:
                 "sys.stdout.write",
                 "sys.stderr.write",
             ):
-                found.append(f"{path.name}:{node.lineno}")
-    assert [where for where in found if not where.startswith("say.py:")] == []
+                calls.append(f"{path.name}:{node.lineno}")
+    assert [where for where in calls if not where.startswith("say.py:")] == []
     assert sys.stdout is not None

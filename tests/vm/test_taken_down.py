@@ -26,7 +26,7 @@ def interfaces() -> list[str]:
 
 
 def everything_gone(trace: Trace, directory: Path, before: Sequence[str]) -> None:
-    assert trace.gone(), trace.left()
+    assert trace.is_gone(), trace.left()
     assert not directory.exists()
     assert mounts_below(directory) == []
     assert interfaces() == list(before)

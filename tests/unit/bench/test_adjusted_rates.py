@@ -1,4 +1,4 @@
-"""The studies of adjusted differences and of lax floors in small, and their committed rows."""
+"""The studies of adjusted differences and lax floors at a small scale, and their committed rows."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def test_influences_are_those_of_the_finalist() -> None:
 
 
 def test_a_claim_is_the_judges() -> None:
-    """Look by look, on a path of every kind of answer."""
+    """Compare look by look, on paths with every kind of answer."""
     rng = np.random.default_rng(2)
     kind = world("half explained")
     adjustment = fit_adjustment(history(kind, rng), [1.0], finalist=1)
     assert adjustment.score.used
     y, z = kind.blocks(rng, (30, FRESH_BLOCKS), 2)
     d, dz = y[..., 1] - y[..., 0] - 0.08, z[..., 1] - z[..., 0]
-    found = gains_shown(adjustment, d, dz)["adjusted"]
+    flags = gains_shown(adjustment, d, dz)["adjusted"]
     for path, (own, others) in enumerate(zip(d, dz, strict=True)):
         covariates = np.full((FRESH_BLOCKS, len(COVARIATES)), np.nan)
         covariates[:, 0] = others
@@ -82,8 +82,8 @@ def test_a_claim_is_the_judges() -> None:
         ever = any(
             is_shown(-mine[:n], -own[:n], 0.025, FRESH_BLOCKS) for n in range(3, FRESH_BLOCKS + 1)
         )
-        assert ever == found[path]
-    assert 5 < found.sum() < 30
+        assert ever == flags[path]
+    assert 5 < flags.sum() < 30
 
 
 @pytest.mark.slow
@@ -91,16 +91,16 @@ def test_a_claim_is_the_judges() -> None:
 def test_a_recommendation_is_the_judges(floor_alpha: float, sd: float) -> None:
     rng = np.random.default_rng(1)
     d: Floats = TRUTHS[2].means(0.25) + sd * rng.standard_normal((20, 12, COMPONENTS))
-    _, found = recommended(d, 0.25, 12, floor_alpha)
+    _, flags = recommended(d, 0.25, 12, floor_alpha)
     weights = [1.0 / COMPONENTS] * COMPONENTS
-    for path, expected in zip(np.exp(d), found, strict=True):
+    for path, expected in zip(np.exp(d), flags, strict=True):
         pairs = [PairedTimes(tuple(times), (1.0,) * COMPONENTS) for times in path.tolist()]
-        said = [
+        outcomes = [
             certify(pairs[:n], weights, floor=0.25, max_n=12, floor_alpha=floor_alpha).outcome
             for n in range(3, 13)
         ]
-        assert (CertificateOutcome.CERTIFIED in said) == expected
-    assert 0 < found.sum() < 20
+        assert (CertificateOutcome.CERTIFIED in outcomes) == expected
+    assert 0 < flags.sum() < 20
 
 
 @pytest.mark.slow
@@ -158,21 +158,21 @@ def test_committed_claims_keep_their_error(root: Path) -> None:
             limit = raw_alpha(0.025) if world(row.world).influenced else 0.025
             assert row.limit == limit
             assert row.shown <= limit + 3.0 * (limit * (1.0 - limit) / row.paths) ** 0.5, row
-            assert row.shown < 0.045, row  # what the judge's docstring says of the worst
+            assert row.shown < 0.045, row  # the worst case according to the judge's docstring
 
 
 def test_committed_claims_find_more_than_raw_ones(root: Path) -> None:
-    found = {
+    rates = {
         (row.world, row.gain, row.rule): row.shown
         for row in (adjusted_row(row) for row in committed(root, "adjusted.csv"))
     }
     for one in WORLDS:
         if one.name.startswith("half explained"):
             least = 0.0 if one.name.endswith("bounded") else 0.1
-            assert found[one.name, 0.08, "adjusted"] > found[one.name, 0.08, "raw"] + least
+            assert rates[one.name, 0.08, "adjusted"] > rates[one.name, 0.08, "raw"] + least
         elif one.name.startswith("nothing"):
-            raw = found[one.name, 0.08, "raw"]
-            assert found[one.name, 0.08, "adjusted"] == pytest.approx(raw, abs=0.01)
+            raw = rates[one.name, 0.08, "raw"]
+            assert rates[one.name, 0.08, "adjusted"] == pytest.approx(raw, abs=0.01)
 
 
 def test_committed_floors_keep_their_error(root: Path) -> None:

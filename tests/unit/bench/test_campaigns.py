@@ -1,4 +1,4 @@
-"""The study of whole campaigns in small, and whether its committed rows keep the promises."""
+"""The study of whole campaigns at a small scale, and the promises for its committed rows."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ def setting(name: str) -> study.Setting:
     return next(s for s in study.SETTINGS if s.name == name)
 
 
-def test_a_gain_is_found_and_told_as_it_is(tmp_path: Path) -> None:
-    found = study.campaign(setting("one is 5% faster"), 1)
-    assert (found.found, found.false, found.answer) == (True, False, "recommended")
-    assert found.truth == pytest.approx(1 / 1.05)
-    assert found.pilot_blocks >= 3
-    assert found.certify_blocks >= 3
-    assert found == study.campaign(setting("one is 5% faster"), 1)
-    study.write_csv([found], tmp_path / "rows.csv")
+def test_a_gain_is_found_and_reported_correctly(tmp_path: Path) -> None:
+    result = study.campaign(setting("one is 5% faster"), 1)
+    assert (result.found, result.false, result.answer) == (True, False, "recommended")
+    assert result.truth == pytest.approx(1 / 1.05)
+    assert result.pilot_blocks >= 3
+    assert result.certify_blocks >= 3
+    assert result == study.campaign(setting("one is 5% faster"), 1)
+    study.write_csv([result], tmp_path / "rows.csv")
     header, row = (tmp_path / "rows.csv").read_text(encoding="utf-8").splitlines()
     assert dict(zip(header.split(","), row.split(","), strict=True))["found"] == "True"
-    assert (
-        study.table([found]).splitlines()[-1].startswith("| one is 5% faster | 1 | 0 | 1 | 0 | 1 |")
-    )
+    last_line = study.table([result]).splitlines()[-1]
+    assert last_line.startswith("| one is 5% faster | 1 | 0 | 1 | 0 | 1 |")
 
 
 def test_each_campaign_has_a_winner_of_its_own() -> None:
@@ -48,5 +47,5 @@ def test_committed_campaigns_keep_the_promises(root: Path) -> None:
     for mine in by_world.values():
         false = sum(row["false"] == "True" for row in mine)
         assert false / CAMPAIGNS <= study.most_false(CAMPAIGNS)
-    found = sum(row["found"] == "True" for row in by_world["one is 5% faster"])
-    assert found >= 0.95 * CAMPAIGNS
+    successes = sum(row["found"] == "True" for row in by_world["one is 5% faster"])
+    assert successes >= 0.95 * CAMPAIGNS

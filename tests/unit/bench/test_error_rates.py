@@ -1,4 +1,4 @@
-"""The error-rate study in small: its rules against the code they stand for, its committed rows."""
+"""The error-rate study: its rules against the code they model, a small run, its committed rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def noise(name: str) -> Noise:
     return next(n for n in NOISES if n.name == name)
 
 
-def drawn(name: str, paths: int, blocks: int = BLOCKS, arms: int = 2) -> Floats:
+def draw_paths(name: str, paths: int, blocks: int = BLOCKS, arms: int = 2) -> Floats:
     return noise(name).draw(np.random.default_rng(4), (paths, blocks, arms))
 
 
@@ -69,7 +69,7 @@ def test_no_arm_is_faster_than_another(kind: Noise) -> None:
 
 
 def test_what_the_noises_are_named_for() -> None:
-    d = {n.name: np.diff(drawn(n.name, 3000, 10), axis=-1)[..., 0] for n in NOISES}
+    d = {n.name: np.diff(draw_paths(n.name, 3000, 10), axis=-1)[..., 0] for n in NOISES}
     assert stats.skew(d["skewed D, right"], axis=None) > 1.0
     assert stats.skew(d["skewed D, left"], axis=None) < -1.0
     for name, rho in (("AR(.3)", 0.0), ("walk", 0.0), ("dependent D, .3", 0.3)):
@@ -78,85 +78,85 @@ def test_what_the_noises_are_named_for() -> None:
 
 
 def test_pruning_is_the_races_rule() -> None:
-    """Whether the race drops a candidate that is delta faster, look by look."""
+    """Compare look by look whether the race drops a candidate that is delta faster."""
     rules = RaceRules(delta=0.02, max_blocks=BLOCKS, alpha_equivalent=1e-9)
-    log_s = drawn("normal", 40)
+    log_s = draw_paths("normal", 40)
     log_s[..., 1] += 0.02  # so that many are dropped
-    found = looks("prune", log_s)
+    flags = looks("prune", log_s)
     shifted = np.exp(log_s - margin(rules.delta) * np.array([0.0, 1.0]))
-    for path, expected in zip(shifted, found, strict=True):
+    for path, expected in zip(shifted, flags, strict=True):
         blocks = [RaceBlock({0: (float(a),), 1: (float(b),)}) for a, b in path]
-        said = [
+        decisions = [
             decide(RaceState(tuple(blocks[:n]), frozenset({1}), 0, (1.0,)), rules)[0]
             for n in range(3, BLOCKS)
         ]
-        assert [one.action is Action.PRUNE for one in said] == expected[:-1].tolist()
-    assert 10 < found[:, -1].sum() < 40
+        assert [one.action is Action.PRUNE for one in decisions] == expected[:-1].tolist()
+    assert 10 < flags[:, -1].sum() < 40
 
 
 @pytest.mark.parametrize("robust", [False, True])
 def test_certification_is_the_judges(robust: bool) -> None:
-    log_s = drawn("normal", 30)
+    log_s = draw_paths("normal", 30)
     log_s[..., 1] -= 0.02
-    found = (confirmed if robust else certified)(Paths(log_s), BLOCKS)
-    for path, expected in zip(np.exp(log_s), found, strict=True):
+    flags = (confirmed if robust else certified)(Paths(log_s), BLOCKS)
+    for path, expected in zip(np.exp(log_s), flags, strict=True):
         pairs = [PairedTimes((float(b),), (float(a),)) for a, b in path]
-        said = [
+        outcomes = [
             certify(pairs[:n], [1.0], floor=0.9, max_n=BLOCKS, robust=robust).outcome
             for n in range(3, BLOCKS + 1)
         ]
-        assert [one is CertificateOutcome.CERTIFIED for one in said] == expected.tolist()
-    assert 5 < found[:, -1].sum() < 30
+        assert [one is CertificateOutcome.CERTIFIED for one in outcomes] == expected.tolist()
+    assert 5 < flags[:, -1].sum() < 30
 
 
 def test_ministat_is_ministats() -> None:
-    log_s = drawn("normal", 30)
+    log_s = draw_paths("normal", 30)
     log_s[..., 1] += 0.01
-    found = looks("ministat, each look", log_s)
-    for path, expected in zip(np.exp(log_s), found, strict=True):
+    flags = looks("ministat, each look", log_s)
+    for path, expected in zip(np.exp(log_s), flags, strict=True):
         proven = [
             ministat.difference(*(ministat.summarise(path[:n, arm]) for arm in (0, 1))).proven
             for n in range(3, BLOCKS + 1)
         ]
         assert proven == expected.tolist()
-    assert (looks("ministat, once", log_s)[:, 0] == found[:, -1]).all()
-    assert 0 < found.sum() < found.size
+    assert (looks("ministat, once", log_s)[:, 0] == flags[:, -1]).all()
+    assert 0 < flags.sum() < flags.size
 
 
 def test_paired_t_is_scipys() -> None:
-    log_s = drawn("t3", 30)
+    log_s = draw_paths("t3", 30)
     log_s[..., 1] += 0.01
-    found = looks("paired t, each look", log_s)
+    flags = looks("paired t, each look", log_s)
     d = log_s[..., 1] - log_s[..., 0]
     for n in range(3, BLOCKS + 1):
         p = stats.ttest_1samp(d[:, :n], 0.0, axis=1, alternative="greater").pvalue
-        assert np.array_equal(p < 0.05, found[:, n - 3])
-    assert 0 < found.sum() < found.size
+        assert np.array_equal(p < 0.05, flags[:, n - 3])
+    assert 0 < flags.sum() < flags.size
 
 
 def test_signed_rank_levels_are_exact() -> None:
     rng = np.random.default_rng(2)
     for n in (2, 3, 4, 5, 9, 25):
         for x in rng.normal(0.5, 1.0, (20, n)):
-            found = stats.wilcoxon(x, alternative="greater", method="exact")
-            assert (found.pvalue < 0.1) == (found.statistic >= wilcoxon_level(n, 0.1))
+            result = stats.wilcoxon(x, alternative="greater", method="exact")
+            assert (result.pvalue < 0.1) == (result.statistic >= wilcoxon_level(n, 0.1))
 
 
 def test_wilcoxon_is_optunas() -> None:
-    """Optuna itself, asked after each step of each path, the baseline being its best trial."""
-    log_s = drawn("log-normal", 25)
+    """Compare with Optuna itself after each step of each path; the best trial is the baseline."""
+    log_s = draw_paths("log-normal", 25)
     log_s[..., 1] += 0.02
     seconds = np.exp(log_s)
-    found = wilcoxon_pruned(Paths(log_s), BLOCKS)
+    flags = wilcoxon_pruned(Paths(log_s), BLOCKS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         pruner = optuna.pruners.WilcoxonPruner()
-    for path, expected in zip(seconds, found, strict=True):
+    for path, expected in zip(seconds, flags, strict=True):
         study_ = optuna.create_study()
         steps = dict(enumerate(path[:, 0].tolist()))
         best = optuna.trial.create_trial(value=0.0, intermediate_values=steps)
         study_.add_trial(best)
-        said = [
+        verdicts = [
             pruner.prune(
                 study_,
                 optuna.trial.create_trial(
@@ -165,19 +165,19 @@ def test_wilcoxon_is_optunas() -> None:
             )
             for n in range(2, BLOCKS + 1)
         ]
-        assert said == expected.tolist()
-    assert 0 < found.sum() < found.size
+        assert verdicts == expected.tolist()
+    assert 0 < flags.sum() < flags.size
 
 
 def test_a_search_ends_where_a_candidate_is_dropped() -> None:
-    found = campaigns_of(noise("normal"), np.random.default_rng(1), 50, 2, -0.02)
-    measured = (~np.isnan(found.search)).sum(axis=-1)
-    assert found.search.shape == (50, 6, 2 * RACE_BLOCKS)
-    assert (measured[~found.dropped] == RACE_BLOCKS).all()
+    campaigns = campaigns_of(noise("normal"), np.random.default_rng(1), 50, 2, -0.02)
+    measured = (~np.isnan(campaigns.search)).sum(axis=-1)
+    assert campaigns.search.shape == (50, 6, 2 * RACE_BLOCKS)
+    assert (measured[~campaigns.dropped] == RACE_BLOCKS).all()
     assert (measured >= 3).all()
-    assert (measured[found.dropped] < RACE_BLOCKS).any()
-    assert np.isnan(found.search[:, :3, RACE_BLOCKS:]).all()
-    assert found.dropped.mean() > 0.3
+    assert (measured[campaigns.dropped] < RACE_BLOCKS).any()
+    assert np.isnan(campaigns.search[:, :3, RACE_BLOCKS:]).all()
+    assert campaigns.dropped.mean() > 0.3
 
 
 def test_a_twin_is_as_noisy_as_the_baseline_and_states_last() -> None:
@@ -185,8 +185,8 @@ def test_a_twin_is_as_noisy_as_the_baseline_and_states_last() -> None:
     for name, skew in (("skewed D, left", 1.0), ("skewed D, right", 0.0)):
         pilot, _ = noise(name).through(np.random.default_rng(1), 2000, stages)
         for arm in (0, 1):
-            found = stats.skew(pilot[..., arm], axis=None)
-            assert found == pytest.approx(skew * 1.9, abs=0.3)
+            skewness = stats.skew(pilot[..., arm], axis=None)
+            assert skewness == pytest.approx(skew * 1.9, abs=0.3)
     for name, rho in (("dependent D, .5", 0.5), ("walk", 0.85), ("normal", 0.0)):
         pilot, race = noise(name).through(np.random.default_rng(1), 3000, stages)
         last, first = pilot[:, -1, 0], race[:, 0, 0]
@@ -210,32 +210,32 @@ def test_a_pilot_ends_where_the_judge_ends_it() -> None:
     d = twins[..., 1] - twins[..., 0]
     for log_s, end in zip(np.exp(twins), pilot_ends(d), strict=True):
         run = [PilotBlock((b,), (a,), True, 60.0) for a, b in log_s.tolist()]
-        # What the guards of a pilot refuse by chance has no part in when it ends.
-        found = [assess_pilot(run[:n], rules) for n in range(3, PILOT_BLOCKS + 1)]
+        # Chance refusals by a pilot's guards do not affect when it ends.
+        assessments = [assess_pilot(run[:n], rules) for n in range(3, PILOT_BLOCKS + 1)]
         same = [
             one.verdict.outcome is Outcome.EQUIVALENT and one.outcome is not PilotOutcome.UNDECIDED
-            for one in found
+            for one in assessments
         ]
         assert end == (same.index(True) + 3 if True in same else PILOT_BLOCKS)
 
 
-def test_guards_see_as_much_of_the_pilot_as_was_run() -> None:
-    found = campaigns_of(noise("normal"), np.random.default_rng(1), 5, 2, 0.0)
-    blocks = {p: int((~np.isnan(found.before(3, p)[0])).sum()) for p in PILOTS}
-    assert blocks == {"none": 0, "as run": found.pilot_ends[3], "20 blocks": PILOT_BLOCKS}
+def test_guards_see_only_the_part_of_the_pilot_that_was_run() -> None:
+    campaigns = campaigns_of(noise("normal"), np.random.default_rng(1), 5, 2, 0.0)
+    blocks = {p: int((~np.isnan(campaigns.before(3, p)[0])).sum()) for p in PILOTS}
+    assert blocks == {"none": 0, "as run": campaigns.pilot_ends[3], "20 blocks": PILOT_BLOCKS}
     assert 3 <= blocks["as run"] < PILOT_BLOCKS
     for pilot in PILOTS:
         assert np.array_equal(
-            found.before(3, pilot)[1:, PILOT_BLOCKS:], found.search[3], equal_nan=True
+            campaigns.before(3, pilot)[1:, PILOT_BLOCKS:], campaigns.search[3], equal_nan=True
         )
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_strong_dependence_is_caught(mistake: str) -> None:
     rng = np.random.default_rng(1)
-    found = MISTAKES[mistake](noise("dependent D, .5"), rng, 400, 4, Look(1000, 0))
-    assert tuple(found) == PILOTS
-    for caught in found.values():
+    detections = MISTAKES[mistake](noise("dependent D, .5"), rng, 400, 4, Look(1000, 0))
+    assert tuple(detections) == PILOTS
+    for caught in detections.values():
         assert caught.matters
         assert caught.warned > 0.7 * caught.seen
         assert caught.left < 0.6 * caught.seen
@@ -338,8 +338,8 @@ def test_readme_shows_the_committed_figures(root: Path) -> None:
         )
         for r in committed(root, "guards.csv")
     ]
-    # The rate left has a digit less in the file, so it may round otherwise.
-    shown = {tuple(line.split(" | ")[:5]) for line in text.splitlines()}
+    # The remaining rate has one digit less in the file, so it may round differently.
+    readme_rows = {tuple(line.split(" | ")[:5]) for line in text.splitlines()}
     assert {
         tuple(line.split(" | ")[:5]) for line in study.guard_table(guards).splitlines()
-    } <= shown
+    } <= readme_rows

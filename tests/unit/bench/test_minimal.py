@@ -14,7 +14,7 @@ from tuner.model import Configuration
 pytestmark = pytest.mark.slow
 
 
-def test_what_is_drawn_is_as_it_says() -> None:
+def test_a_drawn_surface_has_its_stated_gains() -> None:
     counts = set()
     for seed in range(1, 30):
         surface, gains = draw_surface(seed)
@@ -42,7 +42,7 @@ def test_a_campaign_is_counted_and_repeats() -> None:
 
 
 def test_the_committed_campaigns_are_minimal_and_none_is_false() -> None:
-    """95 of 100 at the noise of a quiet machine."""
+    """At the noise of a quiet machine, 95 of 100 are minimal."""
     path = Path(study.__file__).with_name("results.csv")
     with path.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if float(row["noise"]) == 0.05]

@@ -1,4 +1,4 @@
-"""The race: what a run costs, what peers see, when they believe what, and how they are judged."""
+"""The race: the cost of a run, what peers see, their beliefs over time, and how they are judged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MANY = Configuration.of({THREADS: 64})
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A surface where many threads gain a lot, and too many do not start."""
+    """A surface where many threads gain a lot, and with too many the fileserver does not start."""
     document = {
         "name": "small",
         "about": "made by a test",
@@ -107,15 +107,15 @@ def test_the_hours_end_between_two_runs(surface: Surface) -> None:
         while True:
             service.measure(surface.baseline)
 
-    found = run_method(forever, surface, 1, 100.0, noise=0.0)
-    assert found.measurements == 15
-    assert found.hours * 3600.0 == pytest.approx(105.0)
+    result = run_method(forever, surface, 1, 100.0, noise=0.0)
+    assert result.measurements == 15
+    assert result.hours * 3600.0 == pytest.approx(105.0)
     service = Service(surface, 1, 0.0)
     with pytest.raises(Spent):
         service.measure(surface.baseline)
 
 
-def test_who_believes_what_is_judged_by_the_truth(surface: Surface) -> None:
+def test_beliefs_are_judged_by_the_truth(surface: Surface) -> None:
     slower = Configuration.of({"cache_manager.memcache": True})
 
     def wavering(service: Service) -> None:
@@ -124,28 +124,28 @@ def test_who_believes_what_is_judged_by_the_truth(surface: Surface) -> None:
             service.measure(one)
             service.believe(one)
 
-    found = run_method(wavering, surface, 1, 3600.0, noise=0.0)
+    result = run_method(wavering, surface, 1, 3600.0, noise=0.0)
     gain = -math.log(0.7)
-    assert [point.regret for point in found.curve] == pytest.approx([gain, 0.0, gain])
-    assert (found.answer, found.false, found.trials) == ("recommended", True, 2)
-    assert found.score < 0.0, "it is faster, but breaks a floor"
+    assert [point.regret for point in result.curve] == pytest.approx([gain, 0.0, gain])
+    assert (result.answer, result.false, result.trials) == ("recommended", True, 2)
+    assert result.score < 0.0, "it is faster, but breaks a floor"
     assert run_method(lambda service: None, surface, 1, 3600.0).answer == "no_improvement"
 
 
 def test_questions_are_those_of_drawing_and_answers_are_obeyed(surface: Surface) -> None:
-    asked = {question.name: question for question in questions(surface)}
-    assert asked.keys() == {
+    by_name = {question.name: question for question in questions(surface)}
+    assert by_name.keys() == {
         THREADS + WHETHER,
         THREADS,
         "cache_manager.memcache?",
         "cache_manager.daemons?",
         "cache_manager.daemons",
     }
-    assert asked[THREADS] == Question(THREADS, 6, 256, log=True)
-    assert asked[THREADS].parent == THREADS + WHETHER
+    assert by_name[THREADS] == Question(THREADS, 6, 256, log=True)
+    assert by_name[THREADS].parent == THREADS + WHETHER
     assert configuration(surface, {}) == surface.baseline
-    given = {THREADS + WHETHER: True, THREADS: 64, "cache_manager.daemons": 9}
-    assert configuration(surface, given) == MANY
+    answers = {THREADS + WHETHER: True, THREADS: 64, "cache_manager.daemons": 9}
+    assert configuration(surface, answers) == MANY
 
 
 def test_presets_are_valid_and_need_no_risk_that_is_not_allowed() -> None:
@@ -165,7 +165,7 @@ def test_levels_span_the_range() -> None:
     assert levels(Question("a", options=("x", "y"))) == ["x", "y"]
 
 
-def test_who_is_shown_to_be_worse_leaves_the_race() -> None:
+def test_candidates_shown_to_be_worse_leave_the_race() -> None:
     alive = [Configuration.of({THREADS: number}) for number in (10, 20, 30)]
     noise = np.random.default_rng(1).normal(0.0, 0.01, (3, 8))
     equal, apart = noise, noise + np.array([[0.0], [0.0], [0.2]])
@@ -189,23 +189,23 @@ def test_peers_find_what_stands_out(path: Path, name: str) -> None:
 
 
 def test_fstune_runs_through_the_same_race(path: Path) -> None:
-    told, best = run_task(Task(FSTUNE, str(path), 0.02, seed=1, budget_s=1200.0))
-    assert (told.peer, best.peer) == (FSTUNE, BEST)
-    assert told.measurements == best.measurements > 20
-    assert told.regrets[0] == best.regrets[0], "both begin with the baseline"
-    assert told.recommended == (told.certified_h is not None)
-    assert (told.false, best.certified_h) == (False, None)
+    certified, best = run_task(Task(FSTUNE, str(path), 0.02, seed=1, budget_s=1200.0))
+    assert (certified.peer, best.peer) == (FSTUNE, BEST)
+    assert certified.measurements == best.measurements > 20
+    assert certified.regrets[0] == best.regrets[0], "both begin with the baseline"
+    assert certified.recommended == (certified.certified_h is not None)
+    assert (certified.false, best.certified_h) == (False, None)
     assert best.near_h is not None
-    assert told.near_h is None or told.near_h >= best.near_h
+    assert certified.near_h is None or certified.near_h >= best.near_h
 
 
 def test_slow_peers_have_fewer_seeds() -> None:
-    made = tasks(["random", "SMAC3"], ["a", "b"], [0.1], [1, 2, 3], 60.0, slow_seeds=1)
-    assert [(t.peer, t.surface, t.seed) for t in made if t.peer == "SMAC3"] == [
+    runs = tasks(["random", "SMAC3"], ["a", "b"], [0.1], [1, 2, 3], 60.0, slow_seeds=1)
+    assert [(t.peer, t.surface, t.seed) for t in runs if t.peer == "SMAC3"] == [
         ("SMAC3", "a", 1),
         ("SMAC3", "b", 1),
     ]
-    assert sum(t.peer == "random" for t in made) == 6
+    assert sum(t.peer == "random" for t in runs) == 6
 
 
 def row(**more: object) -> Row:
@@ -237,7 +237,7 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert read_rows(tmp_path / "none.csv") == []
 
 
-def test_tables_mean_over_what_can_be_found_and_count_the_false() -> None:
+def test_tables_average_over_surfaces_with_a_gain_and_count_false_answers() -> None:
     rows = [
         row(),
         row(seed=2, regret=0.01, near_h=0.4, false=True),

@@ -1,4 +1,4 @@
-"""The study of a guest writes down its own campaign or nothing, and kills no campaign."""
+"""The study of a guest records its own campaign or nothing, and never kills a campaign."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tuner.cli.app import app
 from tuner.services.openafs.kind import HostsWay
 from tuner.store import Store
 
-#: What stands in for fstune; what it is asked to do follows.
+#: Command prefixes that stand in for fstune.
 REFUSES = [sys.executable, "-c", "import sys; sys.exit(5)"]
 ACCEPTS = [sys.executable, "-c", ""]
-#: Interrupted, it takes longer than any patience of whoever started it.
+#: When interrupted, it takes longer than a caller would usually wait.
 _PUTS_BACK = """
 import pathlib, signal, sys, time
 def put_back(*_):
@@ -43,7 +43,7 @@ main("encryption", "vm", Path(), fstune=[sys.executable, "-c", sys.argv[1]], to=
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """A state directory with another campaign, beside the times of an earlier one."""
+    """A state directory with another campaign, and the times of an earlier one."""
     with Store.open(tmp_path) as store:
         records.new_campaign(store)
     (tmp_path / "encryption.csv").write_text("of an earlier campaign\n")
@@ -67,9 +67,9 @@ def test_its_campaigns_are_valid(
 
 
 def test_a_campaign_that_is_refused_writes_nothing(state: Path) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as caught:
         main("encryption", "vm", state, fstune=REFUSES, to=state)
-    assert ended.value.code == 5
+    assert caught.value.code == 5
     assert (state / "encryption.csv").read_text() == "of an earlier campaign\n"
 
 

@@ -19,7 +19,7 @@ RUN_ID = "run.1"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said."""
+    """The result of a command."""
 
     status: int
     document: dict[str, Any]
@@ -49,7 +49,7 @@ class Engine:
         ]
 
     def run(self, stage: str, *more: str, seed: int = 7) -> Answer:
-        """Run one stage to its end."""
+        """Run one stage to completion."""
         return self._call([*self.arguments(stage, seed), *more])
 
     def clean(self) -> Answer:
@@ -134,7 +134,7 @@ def pyz(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def engine(pyz: Path, tmp_path: Path, mapping: dict[str, Any]) -> Callable[..., Engine]:
-    """Return a function that gives an engine for the spec, changed by top-level keys."""
+    """Return a function that returns an engine for the spec with changed top-level keys."""
 
     def make(**changes: object) -> Engine:
         spec = tmp_path / "spec.json"

@@ -1,4 +1,4 @@
-"""The commands about workloads: what they say, and that a failed run leaves nothing behind."""
+"""The workload commands: their output, and that a failed run leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def test_every_packaged_workload_is_listed_shown_and_good() -> None:
     for name in workloads.packaged():
         assert name in listed
         assert f"{name}: good; " in checked
-        shown = _say("show", name)
-        assert "component" in shown
-        assert "stage " in shown
+        text = _say("show", name)
+        assert "component" in text
+        assert "stage " in text
 
 
 def test_showing_says_how_large_and_how_often() -> None:
-    shown = _say("show", "swbuild", "--scale", "0.1")
-    assert "3000 operations, 70% stat, 7% rewrite" in shown
-    assert "(warm-up)" in shown
+    text = _say("show", "swbuild", "--scale", "0.1")
+    assert "3000 operations, 70% stat, 7% rewrite" in text
+    assert "(warm-up)" in text
     document = json.loads(_say("show", "office", "--json"))
     assert workloads.parse(document).name == "office"
 
@@ -61,17 +61,17 @@ def test_showing_says_how_large_and_how_often() -> None:
 def test_a_run_shows_times_and_leaves_nothing(own: Path, tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.mkdir()
-    shown = _say("run", str(own), "--dir", str(place))
-    assert "weighted geometric mean of the times" in shown
-    assert "stage read is meant for a cold cache" in shown
+    text = _say("run", str(own), "--dir", str(place))
+    assert "weighted geometric mean of the times" in text
+    assert "stage read is meant for a cold cache" in text
     assert list(place.iterdir()) == []
 
 
 def test_two_runs_with_one_seed_do_the_same(own: Path, tmp_path: Path) -> None:
     def sequence(seed: int) -> dict[str, str]:
         words = ("run", str(own), "--dir", str(tmp_path), "--seed", str(seed), "--json")
-        found: dict[str, str] = json.loads(_say(*words))["operations_sha256"]
-        return found
+        digest: dict[str, str] = json.loads(_say(*words))["operations_sha256"]
+        return digest
 
     assert sequence(1) == sequence(1)
     assert sequence(2) != sequence(1)
@@ -137,11 +137,11 @@ def test_a_key_that_is_there_twice_is_refused(own: Path) -> None:
 
 def test_the_engine_as_one_file(own: Path, tmp_path: Path) -> None:
     file = tmp_path / "workloads.pyz"
-    said = _say("engine", str(file))
+    output = _say("engine", str(file))
     document = json.loads(_say("run", str(own), "--dir", str(tmp_path), "--json"))
-    assert document["engine"]["sha256"] in said
+    assert document["engine"]["sha256"] in output
     assert document["verified"]["files"] > 0
-    shown = subprocess.run([sys.executable, file, "--help"], capture_output=True, check=True)
-    assert b"Run a file workload" in shown.stdout
+    help_page = subprocess.run([sys.executable, file, "--help"], capture_output=True, check=True)
+    assert b"Run a file workload" in help_page.stdout
     with pytest.raises(SpecError, match=r"absent.*cannot be written: No such file"):
         _say("engine", str(tmp_path / "absent" / "workloads.pyz"))

@@ -1,4 +1,4 @@
-"""What stands in a file tells runs, files, generations and places in the file apart."""
+"""File contents distinguish runs, files, generations and positions in a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A worker that dies or hangs voids the run, and no process is left behind.
 
-A fifo in a file's place holds a worker: opening it for writing returns when the worker has opened
-it for reading, which then waits for data that never comes.
+A FIFO in place of a file blocks a worker: opening it for writing returns once the worker has opened
+it for reading; the worker then waits for data that never comes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.slow
 
 
 @contextmanager
-def _held(own: Engine) -> Iterator[subprocess.Popen[str]]:
-    """Yield the second stage's process with one of its workers held in a read."""
+def _blocked_worker(own: Engine) -> Iterator[subprocess.Popen[str]]:
+    """Yield the second stage's process with one of its workers blocked in a read."""
     assert own.run("write").status == 0
     (own.root / "big.d00000/f0000000").unlink()
     os.mkfifo(own.root / "big.d00000/f0000000")
@@ -48,7 +48,7 @@ def _held(own: Engine) -> Iterator[subprocess.Popen[str]]:
 def _error(process: subprocess.Popen[str]) -> dict[str, Any]:
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 3
-    # All workers were in the session of their parent: nobody is left in it.
+    # All workers were in their parent's session, so none is left.
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
     error: dict[str, Any] = json.loads(output)["error"]
@@ -56,20 +56,20 @@ def _error(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def _children(pid: int) -> list[int]:
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = entry.read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
         if int(fields[1]) == pid:
-            found.append(int(entry.parent.name))
-    return found
+            pids.append(int(entry.parent.name))
+    return pids
 
 
 def test_a_killed_worker_voids_the_run(engine: Callable[..., Engine]) -> None:
     own = engine()
-    with _held(own) as process:
+    with _blocked_worker(own) as process:
         workers = _children(process.pid)
         assert len(workers) == 2
         os.kill(workers[0], signal.SIGKILL)
@@ -83,7 +83,7 @@ def test_the_wall_clock_limit_is_a_failure(engine: Callable[..., Engine]) -> Non
     own = engine(wall_clock_limit_s=0.001)
     answer = own.run("write")
     assert answer.status == 3
-    # Which operation it was in depends on the machine.
+    # Which operation was running depends on the machine.
     error = answer.document["error"]
     assert error["kind"] == "wall-clock-limit"
     assert error["operation"]
@@ -113,7 +113,7 @@ def test_a_signal_ends_the_workers_and_is_reported(
     engine: Callable[..., Engine], number: signal.Signals, send: Callable[[int, int], None]
 ) -> None:
     own = engine()
-    with _held(own) as process:
+    with _blocked_worker(own) as process:
         send(process.pid, number)
         error = _error(process)
     assert error["kind"] == "interrupted"

@@ -1,4 +1,4 @@
-"""A stage begins when it is let go, and not before."""
+"""A stage starts when it is released, and not before."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def test_a_stage_waits_for_a_line(engine: Callable[..., Engine]) -> None:
     with _started(own, "--gate", "stage") as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "ready write\n"
-        # The run directory is there; nothing of the first phase is.
+        # The run directory exists, but nothing of the first phase.
         assert [path.name for path in own.root.iterdir()] == [".fstune-run.json"]
         output, _ = process.communicate("go\n", timeout=60)
     assert json.loads(output)["ok"] is True
 
 
 @pytest.mark.slow
-def test_phases_of_several_clients_can_be_kept_in_step(
+def test_phases_of_several_clients_can_be_synchronized(
     engine: Callable[..., Engine], tmp_path: Path
 ) -> None:
     one = engine()
@@ -80,14 +80,14 @@ def test_waiting_is_bounded_by_the_wall_clock_limit(engine: Callable[..., Engine
 
 
 @pytest.mark.slow
-def test_a_moment_to_start_is_kept(engine: Callable[..., Engine]) -> None:
+def test_a_start_time_is_observed(engine: Callable[..., Engine]) -> None:
     own = engine()
     for ahead_s in (1.5, 10.0, 40.0):
         moment = time.time() + ahead_s
         answer = own.run("write", "--start-at", f"{moment:.3f}")
         if answer.status == 0:
             break
-        # It was not ready by then.
+        # It was not ready in time.
         assert answer.document["error"]["kind"] == "start-gate"
         own.clean()
     assert answer.status == 0

@@ -1,4 +1,4 @@
-"""The histogram: bounded error, and merging is the same as counting together."""
+"""The histogram has a bounded error, and merging two equals counting into one."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_merging_is_counting_together(one: list[int], other: list[int]) -> None:
 @given(DURATIONS, st.floats(0.0, 1.0))
 def test_a_quantile_is_within_a_bucket_of_the_true_one(durations: list[int], share: float) -> None:
     true = sorted(durations)[max(1, ceil(share * len(durations))) - 1]
-    found = _of(durations).quantile_ns(share)
-    assert abs(found - true) <= true / 64
-    assert found <= max(durations)
+    quantile = _of(durations).quantile_ns(share)
+    assert abs(quantile - true) <= true / 64
+    assert quantile <= max(durations)
 
 
 def test_an_empty_histogram_has_no_quantile() -> None:

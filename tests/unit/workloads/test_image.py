@@ -1,4 +1,4 @@
-"""The image of a file against a plain array with one generation a byte."""
+"""The image of a file compared with a plain array of one generation per byte."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def test_an_image_knows_who_wrote_each_byte(
     assert image.size_bytes == len(bytewise)
     assert image.generation == max(bytewise, default=0)
     start, end = min(one, other), max(one, other)
-    found = image.between(start, end)
-    flat = [part.generation for part in found for _ in range(part.start, part.end)]
+    extents = image.between(start, end)
+    flat = [part.generation for part in extents for _ in range(part.start, part.end)]
     assert flat == bytewise[start:end]
-    assert image.part(start, end).extents == found
+    assert image.part(start, end).extents == extents
 
 
 def test_a_gap_is_refused() -> None:

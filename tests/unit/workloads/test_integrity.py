@@ -1,4 +1,4 @@
-"""Whatever is wrong with the files voids the run, with operation, path and errno named."""
+"""Anything wrong with the files voids the run; the failure names operation, path and errno."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ INJURIES: list[tuple[str, Callable[[Path], object], str, str, str, int | None, s
 
 
 def _spec(mapping: dict[str, Any], *operations: str) -> dict[str, Any]:
-    """The spec with small files of 6000 bytes and, as second stage, just these operations."""
+    """Return the spec with small files of 6000 bytes and only these operations in stage two."""
     mapping["filesets"]["small"]["size"] = {"distribution": "fixed", "bytes": 6000}
     phases = [{"operation": name, "fileset": "small", "component": "only"} for name in operations]
     mapping["stages"] = [
@@ -171,7 +171,7 @@ def test_a_later_stage_must_belong_to_the_same_run(
 def test_a_short_write_and_a_full_volume_void_the_run(
     engine: Callable[..., Engine], mapping: dict[str, Any]
 ) -> None:
-    """A limit on file sizes makes the write across it short and the next one fail."""
+    """With a limit on file sizes, the write that crosses it is short and the next one fails."""
     mapping["filesets"]["big"] |= {"record_bytes": 4096}
     for limit, kind, number in ((6000, "short-write", None), (8192, "os-error", errno.EFBIG)):
         own = engine(**mapping)

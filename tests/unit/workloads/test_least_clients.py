@@ -1,4 +1,4 @@
-"""A workload may ask for several clients; a mix of such workloads asks for as many."""
+"""A workload may require several clients; a mix of such workloads requires as many."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tuner.measure.workload import load_workload
 from workloads import SpecError, parse, resolve
 
 
-def test_one_client_is_enough_unless_said(mapping: dict[str, Any]) -> None:
+def test_one_client_is_enough_by_default(mapping: dict[str, Any]) -> None:
     assert parse(mapping).least_clients == 1
     assert parse({**mapping, "least_clients": 3}).least_clients == 3
     assert load_workload("many-clients").spec.least_clients == 2

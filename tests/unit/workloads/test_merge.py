@@ -1,4 +1,4 @@
-"""Results of several clients put together: the merged histogram is the sum of the parts."""
+"""Results of several clients merged: the merged histogram is the sum of the parts."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ CLIENTS, PROCESSES = 4, 8
 def documents(
     engine: Callable[..., Engine], tmp_path: Path, mapping: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return what four clients measured, each with eight processes."""
+    """Return the results of four clients with eight processes each."""
     mapping["filesets"]["small"]["files"] = 80
     one = engine(processes=PROCESSES)
-    found = []
+    results = []
     for number in range(CLIENTS):
         directory = tmp_path / f"client{number}"
         directory.mkdir()
         answer = Engine(one.pyz, one.spec, directory).run("write", seed=number)
         assert answer.status == 0
-        found.append(answer.document)
-    return found
+        results.append(answer.document)
+    return results
 
 
 def test_four_clients_with_eight_processes_are_the_sum_of_their_parts(
@@ -47,11 +47,11 @@ def test_four_clients_with_eight_processes_are_the_sum_of_their_parts(
             assert component[key] == sum(part[key] for part in parts)
         assert component["elapsed_s"] == max(part["elapsed_s"] for part in parts)
         assert component["latency"]["max_s"] == max(part["latency"]["max_s"] for part in parts)
-        for operation, found in component["by_operation"].items():
+        for operation, result in component["by_operation"].items():
             own = [histogram(part["by_operation"][operation]["histogram"]) for part in parts]
-            total = histogram(found["histogram"])
+            total = histogram(result["histogram"])
             assert total.counts == sum((part.counts for part in own), Counter())
-            assert total.total == found["operations"] == sum(part.total for part in own)
+            assert total.total == result["operations"] == sum(part.total for part in own)
             assert total.sum_ns == sum(part.sum_ns for part in own)
     assert merged["components"]["write"]["by_operation"]["create"]["operations"] == 80 * CLIENTS
 
@@ -72,13 +72,13 @@ def test_one_client_alone_stays_as_it_is(documents: list[dict[str, Any]]) -> Non
         ({"components": {}}, "not the same components"),
     ],
 )
-def test_only_what_belongs_together_is_put_together(
+def test_only_results_of_the_same_run_are_merged(
     documents: list[dict[str, Any]], change: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
         merge([*documents[:1], {**documents[1], **change}])
 
 
-def test_nothing_cannot_be_put_together() -> None:
+def test_no_results_cannot_be_merged() -> None:
     with pytest.raises(ValueError, match="nothing"):
         merge([])

@@ -1,4 +1,4 @@
-"""Mixes: drawn from the seed, private to each process, and right on the disk."""
+"""Mixes: derived from the seed, private to each process, and correct on disk."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_sequential_transfers_go_through_the_file_and_begin_again(mapping: dict[
     phase = _planned(_spec(mapping, operations=7, choose={"next-write": 1}))
     ends = [(step.start, step.end) for step in phase.steps[0]]
     three = [(0, 4096), (4096, 8192), (8192, 10_000)]
-    # The warm-up's seven have been: two rounds and one transfer.
+    # The warm-up has already made its seven: two rounds and one transfer.
     assert ends == [*three[1:], *three, *three[:2]]
 
 

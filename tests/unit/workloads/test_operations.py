@@ -1,4 +1,4 @@
-"""Every operation does on the disk what the plan says, and reading back tells when not."""
+"""Every operation does on disk what the plan says, and reading back detects when it did not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOKS = ("random-read", "access", "chmod", "flock", "fsync", "link", "walk", "st
 
 
 def _spec(mapping: dict[str, Any], *operations: str, **keys: object) -> dict[str, Any]:
-    """A spec that makes 20 files in a stage and does the operations in the next."""
+    """Return a spec that creates 20 files in one stage and performs the operations in the next."""
     phases = [
         {"operation": name, "fileset": "small", "component": "all", **keys} for name in operations
     ]
@@ -66,13 +66,13 @@ def test_all_changes_are_read_back_as_planned(
     assert by_operation["append"]["operations"] == 40
     assert by_operation["append"]["bytes"] == 40 * 4096
     assert by_operation["walk"]["operations"] == 3
-    # What the plan expects to be there is what there is, names and lengths.
+    # The files have exactly the planned names and lengths.
     reads = plan_stage(parse(changed), 2, 7).phases[0].steps
     planned = {step.path: step.end for share in reads for step in share}
-    found = {
+    sizes = {
         str(path.relative_to(own.root)): path.stat().st_size for path in own.root.glob("small.*/f*")
     }
-    assert found == planned
+    assert sizes == planned
     after = own.run("after")
     assert (after.status, after.document["verified"]["files"]) == (0, 20)
     assert after.document["verified"]["bytes"] == sum(planned.values())
@@ -81,7 +81,7 @@ def test_all_changes_are_read_back_as_planned(
 @pytest.mark.parametrize(
     ("operation", "passes"), [("rewrite", 1), ("append", 2), ("random-write", 3)]
 )
-def test_a_write_that_never_arrived_is_noticed(
+def test_a_lost_write_is_detected(
     engine: Callable[..., Engine], mapping: dict[str, Any], operation: str, passes: int
 ) -> None:
     mapping["filesets"]["small"]["size"] = {"distribution": "fixed", "bytes": 9000}
@@ -133,7 +133,7 @@ def test_every_word_of_a_spec_has_an_operation() -> None:
     assert {*PER_DIRECTORY, *PER_FILE, *MIXABLE} == set(TABLE)
 
 
-def test_a_tree_is_made_from_the_top_and_removed_from_the_bottom(
+def test_a_tree_is_created_from_the_top_and_removed_from_the_bottom(
     engine: Callable[..., Engine], mapping: dict[str, Any]
 ) -> None:
     mapping["filesets"] = {

@@ -1,4 +1,4 @@
-"""Open loop: operations begin when they are due, and being late is counted against them."""
+"""Open loop: operations start when they are due, and lateness counts as latency."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def test_a_rate_holds_the_operations_back(
     own = engine(**_paced(mapping, 100.0))
     assert own.run("write").status == 0
     meta = own.run("read").document["components"]["meta"]
-    # Twenty stats, one every 10 ms, the last at 190 ms; the other phases of it are not paced.
+    # Twenty stats, one every 10 ms, the last at 190 ms; its other phases are not paced.
     assert meta["wall_s"] >= 0.19
     assert meta["asked_s"] == pytest.approx(0.2)
-    # Nobody waited for most of that time, so it is not in the time to be made small.
+    # For most of that time no operation was pending, so it is not part of the elapsed time.
     stats = meta["by_operation"]["stat"]
     assert stats["operations"] == 20
     assert meta["elapsed_s"] < meta["wall_s"]
@@ -46,7 +46,7 @@ def test_without_a_rate_there_is_no_asked_time(engine: Callable[..., Engine]) ->
 
 
 def test_lateness_is_latency(mapping: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """In simulated time: operations of 3 ms at one a millisecond are ever later."""
+    """In simulated time: operations of 3 ms, due every millisecond, fall further behind."""
     mapping["processes"] = 1
     spec = parse(_paced(mapping, 1000.0))
     plan = plan_stage(spec, 1, 7)
@@ -65,7 +65,7 @@ def test_lateness_is_latency(mapping: dict[str, Any], monkeypatch: pytest.Monkey
 def test_processes_take_turns(mapping: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     spec = parse(_paced(mapping, 1000.0))
     plan = plan_stage(spec, 1, 7)
-    now, begun = [0], []
+    now, starts = [0], []
     monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
 
     def sleep(seconds: float) -> None:
@@ -75,6 +75,6 @@ def test_processes_take_turns(mapping: dict[str, Any], monkeypatch: pytest.Monke
     for number in range(2):
         now[0] = 0
         worker = Worker(number, spec, 1, plan, Content(7, "run"), "/nowhere", 7, "run")
-        worker._acts = [(lambda index: begun.append(now[0]), 0)] * 3
+        worker._acts = [(lambda index: starts.append(now[0]), 0)] * 3
         worker._run_paced(1000.0)
-    assert [start // 1_000_000 for start in begun] == [0, 2, 4, 1, 3, 5]
+    assert [start // 1_000_000 for start in starts] == [0, 2, 4, 1, 3, 5]

@@ -1,4 +1,4 @@
-"""The same seed gives the same work, another seed other work of the same amount."""
+"""The same seed gives the same work, another seed different work of the same amount."""
 
 from __future__ import annotations
 
@@ -90,6 +90,6 @@ def test_a_listing_expects_every_file_of_its_directory(mapping: dict[str, Any]) 
 def test_sizes_follow_their_distribution(
     sizes: Fixed | Uniform | LogNormal, least: int, middle: int, most: int
 ) -> None:
-    found = spread(sizes, 100)
-    assert list(found) == sorted(found)
-    assert (found[0], found[50], found[-1]) == (least, middle, most)
+    values = spread(sizes, 100)
+    assert list(values) == sorted(values)
+    assert (values[0], values[50], values[-1]) == (least, middle, most)

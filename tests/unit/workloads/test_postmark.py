@@ -1,4 +1,4 @@
-"""postmark's draws, and with them its published counts, to the file and to the byte."""
+"""postmark's draws, and hence its published counts of files and bytes, exactly."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_full_configuration_gives_the_published_counts() -> None:
 
 
 def test_another_seed_draws_as_postmark_does() -> None:
-    """Directories of the first files that postmark 1.51 makes from seed 7, as it was traced."""
+    """Compare the directories of the first files with a trace of postmark 1.51 for seed 7."""
     rules = {"transactions": 400, "read_bias": 6, "create_bias": 4, "seed": 7}
     size = {"distribution": "uniform", "min_bytes": 500, "max_bytes": 5000}
     mail = {"files": 300, "directories": 10, "size": size, "postmark": rules}
@@ -74,7 +74,7 @@ def test_it_runs_and_leaves_nothing(engine: Callable[..., Engine]) -> None:
         ({"postmark": {"transactions": 5, "read_bias": 11}}, "between 0 and 10"),
     ],
 )
-def test_what_postmark_cannot_do_is_said(change: dict[str, Any], complaint: str) -> None:
+def test_what_postmark_cannot_do_is_reported(change: dict[str, Any], complaint: str) -> None:
     changed = {**FULL, "filesets": {**FULL["filesets"], "mail": dict(FULL["filesets"]["mail"])}}
     for key, value in change.items():
         (changed if key in changed else changed["filesets"]["mail"])[key] = value
@@ -83,9 +83,9 @@ def test_what_postmark_cannot_do_is_said(change: dict[str, Any], complaint: str)
 
 
 def test_skipping_is_drawing() -> None:
-    skipped, drawn = Twister(42), Twister(42)
+    skipped, stepwise = Twister(42), Twister(42)
     skipped.skip(100_000)
     for _ in range(100_000):
-        drawn.below(1 << 32)
-    assert [skipped.below(1000) for _ in range(9)] == [drawn.below(1000) for _ in range(9)]
-    assert [drawn.below(0), drawn.below(1 << 32)] == [0, skipped.below(1 << 32)]
+        stepwise.below(1 << 32)
+    assert [skipped.below(1000) for _ in range(9)] == [stepwise.below(1000) for _ in range(9)]
+    assert [stepwise.below(0), stepwise.below(1 << 32)] == [0, skipped.below(1 << 32)]

@@ -1,4 +1,4 @@
-"""Reading in bounded memory: everything is compared, off the clock, however much there is."""
+"""Reading in bounded memory: all data is compared, off the clock, whatever its amount."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def test_more_than_fits_is_compared_window_by_window(
     before = time.monotonic_ns()
     for index in range(3):
         read.perform(index)
-    spent = time.monotonic_ns() - before
+    elapsed_ns = time.monotonic_ns() - before
     assert read.check() == Checked(3 * SIZE, 3, 3 * SIZE)
     assert len(pauses) >= 3 * SIZE // (4 * RECORD) - 1
     assert set(map(id, pauses)) == {id(job.watch)}
-    assert 0 < job.watch.paused_ns < spent
+    assert 0 < job.watch.paused_ns < elapsed_ns
 
 
 @pytest.mark.parametrize(("number", "offset"), [(0, 3), (1, 20 * RECORD), (2, SIZE - 1)])

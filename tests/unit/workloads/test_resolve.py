@@ -1,4 +1,4 @@
-"""Scaling a workload and putting several together."""
+"""Scaling a workload and combining several."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_scaling_leaves_a_spec_as_it_is_at_one(mapping: dict[str, Any]) -> None:
     assert resolve(mapping, _none, 1.0) is mapping
 
 
-def test_a_file_set_says_what_it_has_less_of(mapping: dict[str, Any]) -> None:
+def test_a_file_set_says_what_is_scaled(mapping: dict[str, Any]) -> None:
     mapping["filesets"] = {
         **mapping["filesets"],
         "big": {**mapping["filesets"]["big"], "scale": "size"},
@@ -79,7 +79,7 @@ def shelf(mapping: dict[str, Any]) -> dict[str, Any]:
     return {"one": mapping, "two": small}
 
 
-def test_workloads_put_together_keep_what_they_are(shelf: dict[str, Any]) -> None:
+def test_combined_workloads_keep_their_properties(shelf: dict[str, Any]) -> None:
     spec = parse(resolve(_mix(), shelf.__getitem__))
     first, second = (parse(each) for each in shelf.values())
     assert [stage.name for stage in spec.stages] == [

@@ -1,4 +1,4 @@
-"""Whole runs from the zipapp: the document, the exit status, and what is left behind."""
+"""Whole runs of the zipapp: the document, the exit status, and what is left behind."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ SYSTEM_PYTHON = Path("/usr/bin/python3")
 def test_three_stages_from_nothing_to_nothing(
     engine: Callable[..., Engine], mapping: dict[str, Any], python: str
 ) -> None:
-    made = engine()
-    own = Engine(made.pyz, made.spec, made.directory, python)
+    template = engine()
+    own = Engine(template.pyz, template.spec, template.directory, python)
     total = sum(fileset.total_bytes for fileset in parse(mapping).filesets)
     small = total - 5_000_001
 
@@ -125,7 +125,7 @@ def test_progress_is_a_line_a_phase_on_standard_error(engine: Callable[..., Engi
         (("run", "{broken}", "--dir", "{dir}", "--run-id", "a", "--seed", "1"), "not JSON"),
     ],
 )
-def test_a_wrong_command_is_told_apart_from_a_failed_workload(
+def test_an_invalid_command_is_distinguished_from_a_failed_workload(
     engine: Callable[..., Engine],
     tmp_path: Path,
     mapping: dict[str, Any],
@@ -164,41 +164,41 @@ def test_a_packaged_spec_runs_by_name_where_yaml_can_be_read(tmp_path: Path) -> 
 
 
 def test_a_run_without_a_name_gets_one(engine: Callable[..., Engine]) -> None:
-    made = engine()
-    command = [sys.executable, str(made.pyz), "run", str(made.spec), "--stage", "write"]
-    command += ["--dir", str(made.directory), "--seed", "1"]
+    own = engine()
+    command = [sys.executable, str(own.pyz), "run", str(own.spec), "--stage", "write"]
+    command += ["--dir", str(own.directory), "--seed", "1"]
     names = []
     for _ in range(2):
         done = subprocess.run(command, capture_output=True, timeout=60, check=True)
         names.append(json.loads(done.stdout)["run_id"])
     assert names[0] != names[1]
-    assert {p.name for p in made.directory.iterdir()} == {f"fstune-{name}" for name in names}
+    assert {p.name for p in own.directory.iterdir()} == {f"fstune-{name}" for name in names}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_run_without_a_name_removes_what_it_made_when_it_is_stopped(
+def test_a_run_without_a_name_removes_its_files_when_it_is_stopped(
     engine: Callable[..., Engine], mapping: dict[str, Any], number: int
 ) -> None:
-    # Paced so slowly that it cannot end by itself.
+    # Paced so slowly that it cannot finish during the test.
     stage = copy.deepcopy(mapping["stages"][0])
     stage["phases"][-1]["rate_per_s"] = 0.5
-    made = engine(stages=[stage], weights={"stream": 0.5, "write": 0.5})
-    command = [sys.executable, str(made.pyz), "run", str(made.spec), "--progress"]
-    command += ["--dir", str(made.directory), "--seed", "1"]
+    own = engine(stages=[stage], weights={"stream": 0.5, "write": 0.5})
+    command = [sys.executable, str(own.pyz), "run", str(own.spec), "--progress"]
+    command += ["--dir", str(own.directory), "--seed", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        while not [path for path in made.directory.rglob("[f]*") if path.is_file()]:
+        while not [path for path in own.directory.rglob("[f]*") if path.is_file()]:
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(number)
-        said, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=60)
     assert process.returncode == 3
-    assert json.loads(said)["error"]["kind"] == "interrupted"
-    assert list(made.directory.iterdir()) == []
+    assert json.loads(output)["error"]["kind"] == "interrupted"
+    assert list(own.directory.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--run-id", "a/b"), "run id 'a/b': 1 to 64 letters"),
         (("--seed", "-1"), "'-1' is no whole number from 0 to 2^64-1"),
@@ -208,21 +208,21 @@ def test_a_run_without_a_name_removes_what_it_made_when_it_is_stopped(
     ],
 )
 def test_a_wrong_option_says_what_is_right(
-    engine: Callable[..., Engine], words: tuple[str, ...], said: str
+    engine: Callable[..., Engine], words: tuple[str, ...], message: str
 ) -> None:
     answer = engine().run("write", *words)
     assert answer.status == 2
-    assert said in answer.stderr
+    assert message in answer.stderr
 
 
-def test_a_spec_that_is_no_plain_document_is_refused(engine: Callable[..., Engine]) -> None:
-    made = engine()
-    for text, said in (
+def test_an_ambiguous_or_too_deep_spec_is_refused(engine: Callable[..., Engine]) -> None:
+    own = engine()
+    for text, message in (
         ('{"name": "a", "name": "b"}', "'name' is there twice"),
         ("[" * 99999, "deep"),
     ):
-        made.spec.write_text(text)
-        answer = made.run("write")
+        own.spec.write_text(text)
+        answer = own.run("write")
         assert answer.status == 2
-        assert said in answer.stderr
+        assert message in answer.stderr
         assert answer.stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Only what carries our marker is ever written to or deleted from."""
+"""Only directories with our marker are ever written to or deleted from."""
 
 from __future__ import annotations
 

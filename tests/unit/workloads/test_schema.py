@@ -1,4 +1,4 @@
-"""The schema file describes what the engine really prints."""
+"""The schema file describes the engine's actual output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
-    """Yield what is wrong with the value, by the part of JSON Schema that the file uses."""
+    """Yield what is wrong with the value, by the subset of JSON Schema that the file uses."""
     if "$ref" in schema:
         yield from _problems(value, SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]], where)
     if "const" in schema and value is not schema["const"]:
@@ -51,14 +51,14 @@ def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
         for index, inner in enumerate(value):
             yield from _problems(inner, schema.get("items", {}), f"{where}[{index}]")
     if isinstance(value, dict):
-        known = schema.get("properties", {})
+        properties = schema.get("properties", {})
         yield from (
             f"{where}.{key} is missing" for key in set(schema.get("required", ())) - set(value)
         )
         for key, inner in value.items():
             rest = schema.get("additionalProperties", True)
-            if key in known:
-                yield from _problems(inner, known[key], f"{where}.{key}")
+            if key in properties:
+                yield from _problems(inner, properties[key], f"{where}.{key}")
             elif rest is False:
                 yield f"{where}.{key} is unknown"
             elif isinstance(rest, dict):
@@ -67,7 +67,7 @@ def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
 
 @pytest.fixture
 def documents(engine: Callable[..., Engine]) -> dict[str, dict[str, Any]]:
-    """Return one document of each sort."""
+    """Return one document of each kind."""
     own = engine()
     return {
         "stage": (stage := own.run("write").document),

@@ -1,4 +1,4 @@
-"""A spec says what is wrong with it, where, and only what is right gets through."""
+"""Errors in a spec are reported with their location, and only valid specs are accepted."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import yaml
 from workloads import SpecError, load, packaged, parse, resolve
 from workloads.spec import WEIGHT_FLOOR
 
-GONE = object()
+MISSING = object()
 
 ERRORS: list[tuple[tuple[str | int, ...], object, str, str]] = [
-    (("name",), GONE, "name", "is missing"),
+    (("name",), MISSING, "name", "is missing"),
     (("name",), "Mixed Use", "name", "lower-case"),
     (("name",), "a" * 41, "name", "at most 40"),
     (("name",), 5, "name", "must be a text, not a int"),
@@ -32,7 +32,7 @@ ERRORS: list[tuple[tuple[str | int, ...], object, str, str]] = [
     (("filesets", "big", "directories"), 2, "filesets.big.directories", "number of files (2 > 1)"),
     (("filesets", "big", "colour"), 1, "filesets.big.colour", "not a known key"),
     (("filesets", "big", "record_bytes"), 0, "filesets.big.record_bytes", "between 1 and"),
-    (("filesets", "big", "size"), GONE, "filesets.big.size", "is missing"),
+    (("filesets", "big", "size"), MISSING, "filesets.big.size", "is missing"),
     (
         ("filesets", "big", "size", "distribution"),
         "normal",
@@ -183,7 +183,7 @@ ERRORS: list[tuple[tuple[str | int, ...], object, str, str]] = [
         "stages[0].phases[1].fileset",
         "does not say how postmark is to draw",
     ),
-    (("weights", "read"), GONE, "weights.read", "is missing"),
+    (("weights", "read"), MISSING, "weights.read", "is missing"),
     (("weights", "speed"), 0.1, "weights.speed", "no phase times"),
     (("weights", "read"), 0.3, "weights", "must sum to 1, not 1.1"),
     (("weights", "read"), WEIGHT_FLOOR - 0.01, "weights.read", "between 0.05 and 1"),
@@ -197,7 +197,7 @@ def _changed(mapping: dict[str, Any], path: tuple[str | int, ...], value: object
     inner: Any = result
     for key in path[:-1]:
         inner = inner[key]
-    if value is GONE:
+    if value is MISSING:
         del inner[path[-1]]
     else:
         inner[path[-1]] = value

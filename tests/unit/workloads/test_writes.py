@@ -1,4 +1,4 @@
-"""Waiting until data is stored notices data that is not."""
+"""Waiting until data is stored detects data that is not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workloads.steps import Mishap
 from workloads.writes import await_stored
 
 
-def test_data_that_was_not_stored_is_noticed(tmp_path: Path) -> None:
+def test_data_that_was_not_stored_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(10))
     await_stored(str(path), 10)
@@ -20,6 +20,6 @@ def test_data_that_was_not_stored_is_noticed(tmp_path: Path) -> None:
     assert caught.value.kind == "short-write"
 
 
-def test_a_file_that_is_gone_is_an_error_of_the_system(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_system_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await_stored(str(tmp_path / "file"), 1)

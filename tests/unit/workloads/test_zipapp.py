@@ -1,4 +1,4 @@
-"""The zipapp: the same sources give the same bytes, and any python3 from 3.9 can read them."""
+"""The zipapp: the same sources give the same bytes, and any python3 from 3.9 on can run them."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def test_only_the_standard_library_is_imported() -> None:
     for name, content in sources().items():
         for node in ast.walk(ast.parse(content, name)):
             if isinstance(node, ast.Import):
-                found = [alias.name for alias in node.names]
+                names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 assert node.level == 0
-                found = [node.module or ""]
+                names = [node.module or ""]
             else:
                 continue
-            for module in found:
+            for module in names:
                 top = module.partition(".")[0]
                 assert top == "workloads" or top in sys.stdlib_module_names, (name, module)
