@@ -1,4 +1,4 @@
-"""Commands that tell of one stored campaign: how it went, and what it recommends."""
+"""Commands that report on stored campaigns: their course, and what they recommend."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from tuner.store import Store
 from tuner.store.pages import Pages
 
 _MOST_EVENTS = 12
-#: Recommendations that are listed at most.
+#: Maximum number of recommendations listed.
 _LISTED = 100
 
 
@@ -61,7 +61,7 @@ class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
     FLAGS = "flags"
-    # The files and commands of administrators; this is the namespace of the class.
+    # Add a member for each export format: vars() is the namespace of the class body here.
     vars().update({name.upper(): name for name in FORMATS})
 
 
@@ -118,8 +118,9 @@ def show_campaign(
 
 
 def _noise(store: Store, campaign: Campaign) -> tuple[NoiseReport, tuple[str, ...]] | None:
-    """What each measure against noise brought, and the components; None where too little was
-    repeated to tell, or the workload's file is gone or another one now.
+    """Return how much each noise-reduction measure helped, and the components.
+
+    None if too little was repeated to tell, or if the workload's file is gone or has changed.
     """
     try:
         rules = stored_rules(campaign)
@@ -246,7 +247,7 @@ def _list_all(
 
 
 def _print_rendering(form: Format, record: Campaign, component: str | None) -> None:
-    """Print the settings as a file or commands. What must be known besides is not in the text."""
+    """Print the settings as a file or commands; remarks go to standard error."""
     answer, spaces = record.recommendation, stored_spaces(record.spec)
     assert answer is not None
     no_gain = answer.answer is Answer.NO_IMPROVEMENT
@@ -284,6 +285,6 @@ def _stored_recommendation(
 
 
 def _why(store: Store, campaign: Campaign) -> Sequence[str]:
-    """What changed with the settings that the answer is about; nothing before there is one."""
+    """Return sentences on what changed with the answer's settings; none without an answer."""
     answer = campaign.recommendation
     return () if answer is None else why(store, campaign.id, answer.trial)

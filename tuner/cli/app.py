@@ -1,10 +1,10 @@
-"""The ``fstune`` command: its sub-commands put together, and what becomes of errors.
+"""The ``fstune`` command: its table of sub-commands, and the handling of errors.
 
-A sub-command is imported when it is used: most of what they need takes longer to import than many
-of them take to answer. The list of them is therefore a table here, with their first sentences.
+A sub-command's module is imported only when the command is used, because most imports take longer
+than many commands take to run. Help therefore comes from a table of their first paragraphs here.
 
-An error of ours is one line on standard error and the exit status of its kind; anything else is a
-defect and shows its traceback.
+A TunerError is printed as one line on standard error and exits with the status of its kind; any
+other exception is a defect and shows its traceback.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from tuner.errors import SpecError, TunerError
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A command before it is imported. ``where``: ``module:name`` of the function, or of the
-    ``typer.Typer`` of a group; ``says``: the first paragraph of its help.
+    """A command that has not been imported yet.
+
+    ``where``: ``module:name`` of its function, or of the ``typer.Typer`` of a group; ``says``: the
+    first paragraph of its help.
     """
 
     where: str
     says: str
 
 
-#: In the order in which help lists them.
+#: In the order of help.
 _COMMANDS: Mapping[str, _Listed] = {
     "init": _Listed(
         "tuner.cli.init:init",
@@ -171,7 +173,7 @@ _COMMANDS: Mapping[str, _Listed] = {
 
 
 class _Commands(UserDict[str, Any]):
-    """The commands themselves by name, each imported when it is first looked up."""
+    """Commands by name, each imported on first access."""
 
     def __getitem__(self, name: str) -> Any:
         command = self.data[name]
@@ -181,23 +183,23 @@ class _Commands(UserDict[str, Any]):
 
 
 class _Group(TyperGroup):
-    """Lists the commands without importing them, and imports the one that is used."""
+    """A group that lists its commands without importing them and imports the one that is used."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _Commands(_COMMANDS)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names, in the order of help."""
+        """Return the names of the commands, in the order of help."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        """What help and completion tell of a command."""
+        """Return a placeholder with the text that help and completion need."""
         listed = _COMMANDS.get(cmd_name)
         return None if listed is None else TyperCommand(cmd_name, help=listed.says)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that is used, with its name and the arguments that are left for it."""
+        """Return the name of the command in use, the imported command, and its arguments."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, None if name is None else self.commands[name], rest
 
@@ -220,7 +222,7 @@ def _load(name: str, where: str) -> Any:
 
 
 def _flowing(text: str) -> str:
-    """Paragraphs as help shows them best: broken where the terminal ends, not where we did."""
+    """Unwrap each paragraph, so that help can wrap it to the terminal's width."""
     return "\n\n".join(" ".join(lines.split()) for lines in inspect.cleandoc(text).split("\n\n"))
 
 
@@ -262,7 +264,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; exits with the status of what happened."""
+    """Run the command line and exit with its status."""
     if sys.stdout is None:
         print("fstune: the output cannot be written: it is closed", file=sys.stderr)
         sys.exit(1)
@@ -270,7 +272,7 @@ def main() -> None:
         app()
         sys.stdout.flush()
     except TunerError as problem:
-        # What a host or a server said may be part of it.
+        # The message may contain output of a host or a server.
         print(plain(f"fstune: {problem}").replace("\n", " "), file=sys.stderr)
         sys.exit(problem.exit_code)
     except OSError as problem:
@@ -279,7 +281,7 @@ def main() -> None:
             sys.exit(SpecError.exit_code)
         if problem.errno not in (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF):
             raise
-        # Nothing that can be flushed at exit must be left, or the interpreter complains once more.
+        # Prevent another flush at exit, about which the interpreter would complain again.
         sys.stdout = None
         print(f"fstune: the output cannot be written: {problem.strerror}", file=sys.stderr)
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""Commands that carry a decision out: apply, roll back, verify, and what was applied so far."""
+"""The apply, rollback and verify commands, and the list of applications."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def apply(
 
 
 def _finish(hand: Hand, application: Application) -> None:
-    """Finish an application that was cut off. ConflictError when it is not in force then."""
+    """Finish an interrupted application. Raises ConflictError if it is not in effect afterwards."""
     with _interruptible():
         result = finish(hand, application)
     if result.state is not ApplicationState.APPLIED:
@@ -218,7 +218,7 @@ def applications(
 
 
 def _application(store: Store, reference: str) -> Application:
-    """The application that is meant. Raises NotFoundError."""
+    """Return the application that a reference denotes. Raises NotFoundError."""
     records = Applications(store)
     if is_application_id(reference):
         return records.get(reference)
@@ -230,8 +230,11 @@ def _application(store: Store, reference: str) -> Application:
 
 
 def _to_verify(store: Store, reference: str, testbed: Path | None) -> Application | None:
-    """The application to verify: the one that is named, else the newest in force, of the campaign
-    that is named. Raises NotFoundError; SpecError for an application with a testbed file.
+    """Return the application to verify, or None if nothing has been applied.
+
+    If ``reference`` is an application's identifier, that application; otherwise the newest one in
+    effect, of the given campaign or, with "last", of any. Raises NotFoundError, and SpecError if an
+    application is combined with a testbed file.
     """
     records = Applications(store)
     if is_application_id(reference):
@@ -244,7 +247,7 @@ def _to_verify(store: Store, reference: str, testbed: Path | None) -> Applicatio
 
 
 def _in_force_at(store: Store, campaign: Campaign, site: Site) -> Application | None:
-    """What is in force of a campaign on a testbed."""
+    """Return the newest application of a campaign that is in effect on a testbed."""
     in_force = Applications(store).in_force(campaign=campaign.id, testbed=site.name)
     return next((one for one in in_force if one.state is ApplicationState.APPLIED), None)
 
@@ -266,7 +269,7 @@ def _agree(yes: bool, question: str) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """End with the status of an interrupted command after a stop signal."""
+    """Turn a stop signal into the exit status of an interrupted command."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -276,7 +279,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _who() -> str:
-    """Who sits there, for the record: the account, and who became it."""
+    """Return the user to record: the account and, with sudo, the original user."""
     name = pwd.getpwuid(os.getuid()).pw_name
     became = os.environ.get("SUDO_USER", "")
     return f"{name} (sudo by {became})" if became and became != name else name

@@ -1,4 +1,4 @@
-"""Commands that write a whole campaign to a file, and read such files."""
+"""Commands that export a complete campaign to a file, and import such files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def export(
 
 @contextmanager
 def _standard_output() -> Iterator[BinaryIO]:
-    """A file that is printed once it is whole: what is written may have to be begun anew."""
+    """Yield a temporary file that is copied to standard output once complete.
+
+    It is buffered because the export may have to be restarted from the beginning.
+    """
     if sys.stdout.isatty():
         raise SpecError("an exported campaign is binary: name a file, or send it into a pipe")
     with TemporaryFile() as whole:

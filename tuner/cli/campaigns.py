@@ -198,7 +198,7 @@ def _overriding(spec: CampaignSpec, override: bool) -> CampaignSpec:
 
 
 def _guided(store: Store, prepared: Prepared) -> Campaign:
-    """A new campaign, with what similar ones have found where its file asks for that."""
+    """Create a campaign, warm-started from similar ones if its file asks for that."""
     spec = prepared.spec
     rules = rules_of(spec, prepared.workload)
     guidance, used = warm_start(store, spec, rules, prepared.aspects, prepared.parameters)
@@ -241,7 +241,10 @@ def _conduct(
 
 
 def _acknowledge(message: str) -> None:
-    """Answer a stop signal at once; not by way of a stream, which may be in use just now."""
+    """Acknowledge a stop signal at once.
+
+    Writes to the file descriptor directly: the stream may be in use when the signal arrives.
+    """
     with suppress(OSError):
         os.write(2, f"fstune: {message}\n".encode())
 
@@ -251,8 +254,9 @@ def _tell_end(store: Store, outcome: Outcome) -> None:
 
 
 def _own_cells(store: Store, campaign: Campaign) -> set[str]:
-    """The places whose private cell the campaign brought up and has not taken down yet; "" for that
-    of its only one.
+    """Return the testbeds whose private cell the campaign brought up and has not taken down yet.
+
+    "" stands for the only testbed of a campaign.
     """
     newest = {}
     for event in store.events(campaign.id, kinds=["testbed-owned", "testbed-closed"]):

@@ -91,6 +91,6 @@ def execute(
     nodes = {one.name: one for one in cell.nodes}
     if node not in nodes:
         raise NotFoundError(f"cell {name} has no node {node}; it has {', '.join(nodes)}")
-    # As people write it, to say that options end here.
+    # Accept the customary "--" that ends the options.
     argv = nodes[node].enter(command[1:] if command[0] == "--" and command[1:] else command)
     os.execvp(argv[0], argv)

@@ -1,4 +1,4 @@
-"""Commands that look after the database of campaigns."""
+"""Commands that maintain the database of campaigns."""
 
 from __future__ import annotations
 

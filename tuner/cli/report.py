@@ -1,4 +1,4 @@
-"""``fstune report``: a campaign as a document to hand on."""
+"""``fstune report``: write a campaign's report."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _report(
     database: str | None,
     server: str | None,
 ) -> tuple[str, str]:
-    """The whole identifier of a campaign, and its report."""
+    """Return a campaign's full identifier, and its report."""
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 

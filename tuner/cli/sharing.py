@@ -1,6 +1,4 @@
-"""Commands that list campaigns, tell who runs which where, and steer them from another process or
-machine.
-"""
+"""Commands that list campaigns, show who runs which where, and steer them from other processes."""
 
 from __future__ import annotations
 
@@ -159,7 +157,7 @@ def delete(
 def _confirmed(question: str) -> bool:
     try:
         return typer.confirm(plain(question))
-    except typer.Abort:  # nobody is there to answer
+    except typer.Abort:  # there is nobody to answer
         say("", err=True)
         return False
 

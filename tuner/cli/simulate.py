@@ -1,4 +1,4 @@
-"""``fstune simulate``: campaigns on services whose truth is known."""
+"""``fstune simulate``: campaigns on simulated services with known ground truth."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def simulate(
     all_seeds = _seeds(seeds)
     settings = Settings(_budget_s(budget), noise, sampler, pilot)
     loaded = load_surface(surface)
-    specification(loaded, all_seeds[0], settings)  # reports mistakes in them at once
+    specification(loaded, all_seeds[0], settings)  # reports invalid settings at once
     with stop_signals():
         results, interrupted = _run(loaded, surface, all_seeds, settings, jobs)
         if as_json:
@@ -108,7 +108,7 @@ def simulate(
 def _run(
     surface: Surface, path: str, seeds: Sequence[int], settings: Settings, jobs: int
 ) -> tuple[list[Result], bool]:
-    """What was found until the end, or until a stop signal, and whether there was one."""
+    """Return the results up to the end or a stop signal, and whether there was a stop signal."""
     results: list[Result] = []
     line = _Line(len(seeds))
     try:
@@ -124,7 +124,7 @@ def _run(
 
 
 class _Line:
-    """One line on a terminal that says how far it is; elsewhere nothing."""
+    """A one-line progress display on a terminal; shows nothing elsewhere."""
 
     def __init__(self, campaigns: int) -> None:
         self._campaigns = campaigns
@@ -132,17 +132,17 @@ class _Line:
         self._is_terminal = sys.stderr.isatty()
 
     def standing(self, seed: int, standing: Standing) -> None:
-        """Where the campaign with this seed stands."""
+        """Show the standing of the campaign with this seed."""
         minutes = standing.elapsed_s / 60.0
         self._write(f"seed {seed}: {where(standing)}, {minutes:.0f} min on the testbed")
 
     def count(self, count: int) -> None:
-        """So many campaigns have ended."""
+        """Show the number of campaigns that have ended."""
         self._count = count
         self._write("")
 
     def clear(self) -> None:
-        """Leave nothing behind."""
+        """Erase the line."""
         if self._is_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
@@ -153,7 +153,7 @@ class _Line:
 
 
 def _seeds(text: str) -> Sequence[int]:
-    """The seeds that a list of numbers and ranges names, each once. Raises SpecError."""
+    """Parse a list of numbers and ranges into distinct seeds. Raises SpecError."""
     seeds: dict[int, None] = {}
     for part in text.split(","):
         match = _SEEDS.fullmatch(part.strip())

@@ -1,4 +1,4 @@
-"""Commands that tell about search spaces: what may be set, within which limits, and why."""
+"""Commands on search spaces: parameters, their limits, and the reasons for them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ app = typer.Typer(
     help="Search spaces: which settings there are, their limits, and what they mean.",
 )
 
-#: Configurations that 'space sample' draws at most; they are printed as they are drawn.
+#: Maximum number of configurations for 'space sample', which prints them as it draws them.
 _MOST_DRAWS = 1_000_000
-#: Configurations that 'space check' draws and holds against the rules.
+#: Number of configurations that 'space check' draws and checks against the rules.
 _DRAWS_TO_CHECK = 500
 
 Name = Annotated[
@@ -51,7 +51,7 @@ Name = Annotated[
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """Turn what is wrong with a space into our error."""
+    """Convert errors of search spaces to SpecError."""
     try:
         yield
     except (SpaceError, ExpressionError) as problem:
@@ -232,7 +232,7 @@ def parse(
 
 
 def _space_of(words: list[str]) -> str:
-    """The newest space for the program that a command line begins with."""
+    """Return the newest search space for the program that a command line begins with."""
     program = PurePosixPath(words[0]).name if words else ""
     names = [n for n in search_spaces.names() if search_spaces.load(n).program == program]
     if not names:

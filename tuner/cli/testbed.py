@@ -1,6 +1,6 @@
-"""``fstune testbed``: look at real hosts before they are tuned, and put them back by hand.
+"""``fstune testbed``: inspect real hosts before they are tuned, and restore them manually.
 
-What hosts are asked, and how they are put back, is their kind's matter.
+The kind of service decides what is inspected and how hosts are restored.
 """
 
 from __future__ import annotations

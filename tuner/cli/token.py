@@ -1,4 +1,4 @@
-"""Commands that give and take the right to use the service."""
+"""Commands that grant and revoke access to the service."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ app = typer.Typer(
 _DURATION: TypeAdapter[float] = TypeAdapter(Duration)
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 _Checked = TypeVar("_Checked")
-#: A time far enough for whoever asks for none to be safe.
+#: Longest lifetime of a token that expires.
 _LONGEST_S = 10 * 366 * 86400.0
 
 

@@ -112,7 +112,7 @@ def _show(guest: Guest) -> None:
 
 @contextmanager
 def _showing(what: str) -> Iterator[tuple[Say, Say]]:
-    """Show what is being done while it is done, and keep a line for each stage that is done."""
+    """Show the current activity, and print a line for each completed stage."""
     console = Console(stderr=True)
     with translate_errors(), console.status(escape(what)) as status:
         yield (

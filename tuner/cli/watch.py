@@ -1,4 +1,4 @@
-"""``fstune watch``: follow a campaign that another process runs."""
+"""``fstune watch``: watch a campaign that another process runs."""
 
 from __future__ import annotations
 

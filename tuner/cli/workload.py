@@ -1,4 +1,4 @@
-"""Commands that tell about workloads, check one of the user's own, and try one in a directory."""
+"""Commands that describe workloads, check custom ones, and run one in a directory."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def engine(
 
 @contextmanager
 def _voided(spec: Spec, directory: Path) -> Iterator[str]:
-    """Yield an identifier for a run; whatever ends the run early, remove what it made."""
+    """Yield an identifier for a run, and remove the run's files if it ends early."""
     run_id = f"try-{secrets.token_hex(4)}"
     try:
         yield run_id
@@ -269,7 +269,7 @@ def _show_times(spec: Spec, results: Mapping[str, ComponentResult]) -> None:
 
 
 def _quiet(line: str) -> None:
-    """Progress that nobody asked for."""
+    """Discard a line of progress."""
 
 
 def _say(text: str) -> None:
