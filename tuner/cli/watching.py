@@ -70,7 +70,7 @@ class Source(Protocol):
         """Return the blocks, and the number of measurements in them."""
 
     def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
-        """Return each trial's estimate against the baseline on a kind of block, with its n."""
+        """Return, by trial, its estimate from blocks of a kind, and the number of those blocks."""
 
     def end(self) -> CampaignEnd:
         """Return the state of a campaign that nobody runs any more."""
