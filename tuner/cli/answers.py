@@ -69,7 +69,7 @@ def show_campaign(
     campaign: CampaignReference = "last",
     everything: Annotated[
         bool,
-        typer.Option("--all", "--verbose", "-v", help="List all trials, and the diagnostics too."),
+        typer.Option("--all", "--verbose", "-v", help="List all trials, and the diagnostics."),
     ] = False,
     as_json: AsJson = False,
     state_dir: StateDir = None,
@@ -137,20 +137,20 @@ def recommend(
         str | None,
         typer.Option(
             "--component",
-            help="Print the settings of this part alone (fileserver, cache_manager); for the "
+            help="Print only the settings of this part (fileserver, cache_manager); for the "
             "formats after 'flags'.",
             show_default=False,
         ),
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show the evidence in numbers, too.")
+        bool, typer.Option("--verbose", "-v", help="Also show the evidence in numbers.")
     ] = False,
     everything: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="List the certified recommendations of all campaigns instead, the largest gain "
-            "that is certain first.",
+            help="List the certified recommendations of all campaigns instead, the largest "
+            "guaranteed gain first.",
         ),
     ] = False,
     testbed: Annotated[
@@ -164,11 +164,11 @@ def recommend(
     ] = None,
     version: Annotated[
         str | None,
-        typer.Option("--version", help="With --all: of programs with this in their versions."),
+        typer.Option("--version", help="With --all: of programs whose versions contain this."),
     ] = None,
     fingerprint: Annotated[
         str | None,
-        typer.Option("--fingerprint", help="With --all: of testbeds found like this."),
+        typer.Option("--fingerprint", help="With --all: of testbeds with this fingerprint."),
     ] = None,
     state_dir: StateDir = None,
     database: Database = None,
@@ -177,10 +177,10 @@ def recommend(
     """Print what a finished campaign recommends, and on what evidence.
 
     'json' is for programs; 'flags' prints the options to set, those of each program on a line below
-    a comment with its name. The formats after it are files and commands of administrators
-    (docs/formats.md); they hold what was tuned, not what you have set besides. The exit status is 3
-    when nothing is better than the baseline. A certificate expires when a later campaign has found
-    its testbed with other programs, limits, kernels, disks or kernel settings.
+    a comment with its name. The formats after it are configuration files and commands
+    (docs/formats.md); they contain what was tuned, not your other settings. The exit status is 3 if
+    nothing is better than the baseline. A certificate expires when a later campaign finds other
+    programs, limits, kernels, disks or kernel settings on its testbed.
     """
     filters = Filters(testbed, workload, space, version, fingerprint)
     if everything:

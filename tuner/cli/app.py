@@ -50,8 +50,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "pilot": _Listed(
         "tuner.cli.campaigns:pilot",
-        "Measure only the baseline against itself: how noisy is the testbed, what can be found "
-        "on it?",
+        "Measure only the baseline against itself: how noisy is the testbed, what can be detected?",
     ),
     "resume": _Listed(
         "tuner.cli.campaigns:resume",
@@ -59,7 +58,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "branch": _Listed(
         "tuner.cli.campaigns:branch",
-        "Run a new campaign that begins with what an earlier one has found.",
+        "Run a new campaign whose search is guided by the results of an earlier one.",
     ),
     "watch": _Listed(
         "tuner.cli.watch:watch",
@@ -67,11 +66,11 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "pause": _Listed(
         "tuner.cli.sharing:pause",
-        "Pause a running campaign at its next safe point; 'fstune resume' goes on.",
+        "Pause a running campaign at its next safe point; 'fstune resume' continues it.",
     ),
     "cancel": _Listed(
         "tuner.cli.sharing:cancel",
-        "End a campaign for good, at its next safe point if it runs. What it has measured stays.",
+        "End a campaign for good, at its next safe point if it runs. Its measurements are kept.",
     ),
     "status": _Listed(
         "tuner.cli.sharing:status",
@@ -83,7 +82,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "delete": _Listed(
         "tuner.cli.sharing:delete",
-        "Delete a campaign with everything that was measured in it; there is no way back.",
+        "Delete a campaign with everything that was measured in it; this cannot be undone.",
     ),
     "show": _Listed(
         "tuner.cli.answers:show_campaign",
@@ -95,15 +94,15 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "apply": _Listed(
         "tuner.cli.apply:apply",
-        "Bring what a campaign recommends into force: plan, ask, change, check, or put back.",
+        "Apply what a campaign recommends: plan, ask, change, check, and undo if a check fails.",
     ),
     "rollback": _Listed(
         "tuner.cli.apply:rollback",
-        "Bring back exactly what was in effect before an application, and read it back.",
+        "Restore exactly what was in effect before an application, and verify it.",
     ),
     "verify": _Listed(
         "tuner.cli.apply:verify",
-        "Measure what is recommended against what was there before once more: does it still hold?",
+        "Measure a recommendation against the previous configuration again: does it still hold?",
     ),
     "applications": _Listed(
         "tuner.cli.apply:applications",
@@ -111,31 +110,31 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "report": _Listed(
         "tuner.cli.report:report",
-        "Write a campaign up for somebody who was not there: question, answer, evidence, threats.",
+        "Write a report for readers who were not involved: question, answer, evidence, threats.",
     ),
     "export": _Listed(
         "tuner.cli.archive:export",
-        "Write a whole campaign to a file: measurements, decisions, events.",
+        "Export a complete campaign to a file: measurements, decisions, events.",
     ),
     "import": _Listed(
         "tuner.cli.archive:import_file",
-        "Add the campaign of a file to the others, as it was; one that is here already is refused.",
+        "Import a campaign from a file, unchanged; a campaign that exists already is refused.",
     ),
     "compare": _Listed(
         "tuner.cli.samples:compare",
-        "Compare samples of numbers: how much do they differ, and is that shown?",
+        "Compare samples of numbers: how much do they differ, and is there evidence for it?",
     ),
     "simulate": _Listed(
         "tuner.cli.simulate:simulate",
-        "Run campaigns on a simulated service whose truth is known: what is found, and how soon?",
+        "Run campaigns on a simulated service with known ground truth: what is found, how soon?",
     ),
     "serve": _Listed(
         "tuner.cli.serve:serve",
-        "Answer over HTTP: web pages for people, /v1 for programs.",
+        "Serve over HTTP: web pages for people, /v1 for programs.",
     ),
     "worker": _Listed(
         "tuner.cli.worker:worker",
-        "Run campaigns of the queue, on as many machines as share a PostgreSQL.",
+        "Run campaigns from the queue, on any number of machines that share a PostgreSQL.",
     ),
     "campaign": _Listed(
         "tuner.cli.campaign:app",
@@ -151,7 +150,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "db": _Listed(
         "tuner.cli.db:app",
-        "Look after the database of campaigns.",
+        "Maintain the database of campaigns.",
     ),
     "space": _Listed(
         "tuner.cli.space:app",
@@ -159,7 +158,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "testbed": _Listed(
         "tuner.cli.testbed:app",
-        "Look at the hosts of a testbed file; put them back.",
+        "Inspect the hosts of a testbed file; restore them.",
     ),
     "token": _Listed(
         "tuner.cli.token:app",

@@ -35,7 +35,7 @@ def export(
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Write a whole campaign to a file: measurements, decisions, events.
+    """Export a complete campaign to a file: measurements, decisions, events.
 
     A running campaign continues. 'fstune import' reads the file, here or elsewhere.
     """
@@ -77,6 +77,6 @@ def import_file(
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """Add the campaign of a file to the others, as it was; one that is here already is refused."""
+    """Import a campaign from a file, unchanged; a campaign that exists already is refused."""
     with open_or_make_store(state_dir, database) as store:
         say(f"campaign {import_campaign(store, file)} is in {store.where}")

@@ -78,9 +78,9 @@ def execute(
     name: Name = "default",
     state_dir: StateDir = None,
 ) -> None:
-    """Run a command inside a node, as root of that node; its exit status becomes ours.
+    """Run a command inside a node, as root of that node, and exit with its status.
 
-    Our own options come first: everything after the node's name belongs to the command.
+    fstune's own options come first: everything after the node's name belongs to the command.
     """
     with translate_errors():
         cell = Cells(state_directory(state_dir)).load(name)

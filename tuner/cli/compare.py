@@ -59,7 +59,7 @@ def compare_command(load_trial: TrialLoader) -> Callable[..., None]:
             list[str],
             typer.Argument(
                 metavar="SAMPLE",
-                help="Files of numbers, one a line; - for standard input; CAMPAIGN:TRIAL for a "
+                help="Files of numbers, one per line; - for standard input; CAMPAIGN:TRIAL for a "
                 "stored trial. Each later one is compared with the first.",
                 show_default=False,
             ),
@@ -87,7 +87,7 @@ def compare_command(load_trial: TrialLoader) -> Callable[..., None]:
         state_dir: StateDir = None,
         database: Database = None,
     ) -> None:
-        """Compare samples of numbers: how much do they differ, and is that shown?"""
+        """Compare samples of numbers: how much do they differ, and is there evidence for it?"""
         _check_confidence(confidence, ministat)
         names = _checked(samples, ministat)
 

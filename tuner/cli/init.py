@@ -262,9 +262,9 @@ def _questions() -> list[Question]:
 def init(**options: Any) -> None:
     """Write a first campaign file, and its testbed file, after a few questions.
 
-    Every question is an option, too; with --yes nothing is asked, and what was chosen is told with
-    its reason. Hosts are only read. What is written is checked as 'fstune run' does, and no file is
-    replaced without being asked.
+    Every question can also be answered by an option; with --yes nothing is asked, and each choice
+    is printed with its reason. Hosts are only read. The files are checked as by 'fstune run', and
+    no existing file is replaced without asking.
     """
     file, yes = options["file"], options["yes"]
     if not file.parent.is_dir():
@@ -307,8 +307,8 @@ def _parameters() -> list[inspect.Parameter]:
             show_default=False,
         )
         parameters.append((_identifier(question), Annotated[str | None, option], None))
-    asks_nothing = typer.Option("--yes", "-y", help="Ask nothing: take defaults and options.")
-    replaces = typer.Option("--force", help="Replace files that are there.")
+    asks_nothing = typer.Option("--yes", "-y", help="Ask nothing: use options and defaults.")
+    replaces = typer.Option("--force", help="Replace existing files.")
     parameters += [
         ("yes", Annotated[bool, asks_nothing], False),
         ("force", Annotated[bool, replaces], False),

@@ -34,7 +34,7 @@ def serve(
         bool,
         typer.Option(
             "--auth",
-            help="Ask for a token of 'fstune token create'. Without it nothing can be changed.",
+            help="Require a token of 'fstune token create'; otherwise it is read-only.",
         ),
     ] = False,
     testbeds: Annotated[
@@ -43,39 +43,39 @@ def serve(
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(help="Let them use 'cell' (private cells of this machine) or 'simulated'."),
+        typer.Option(help="Also allow 'cell' (private cells of this machine) or 'simulated'."),
     ] = None,
     tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate chain (PEM): answer by HTTPS.")
+        Path | None, typer.Option(help="Certificate chain (PEM); serves HTTPS.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
     plain_http: Annotated[
         bool,
         typer.Option(
             "--plain-http",
-            help="Listen off the loopback without TLS: something in front of it has TLS.",
+            help="Listen beyond the loopback without TLS: a proxy in front of it provides TLS.",
         ),
     ] = False,
     trusted_proxy: Annotated[
         list[str] | None,
         typer.Option(
-            help="Address or network of what is in front of this service: whom it speaks for, and "
-            "that they use TLS, is believed. Default: this machine.",
+            help="Address or network of a proxy in front of this service, which is trusted to "
+            "report clients' addresses and their use of TLS. Default: this machine.",
         ),
     ] = None,
     queue: Annotated[
         bool,
         typer.Option(
             "--queue",
-            help="Leave campaigns that are begun here to 'fstune worker'. Needs PostgreSQL.",
+            help="Leave campaigns that are started here to 'fstune worker'. Needs PostgreSQL.",
         ),
     ] = False,
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """Answer over HTTP: web pages for people, /v1 for programs.
+    """Serve over HTTP: web pages for people, /v1 for programs.
 
-    Off the loopback it asks for tokens (--auth) and speaks TLS, or it is refused.
+    Listening beyond the loopback interface requires tokens (--auth) and TLS.
     Try: curl http://127.0.0.1:8710/v1/campaigns/last/recommendation
     """
     settings = ServiceSettings()

@@ -38,7 +38,7 @@ def simulate(
         ),
     ] = None,
     seeds: Annotated[
-        str, typer.Option("--seeds", help="A campaign for each: 7, 1-50, or 1-5,9.")
+        str, typer.Option("--seeds", help="Seeds, one campaign for each: 7, 1-50, or 1-5,9.")
     ] = "1-10",
     noise: Annotated[
         float | None,
@@ -58,7 +58,7 @@ def simulate(
         str | None,
         typer.Option(
             "--sampler",
-            help="Who proposes configurations: 'search.sampler' of a campaign file.",
+            help="Sampler of configurations, as 'search.sampler' in a campaign file.",
             show_default=False,
         ),
     ] = None,
@@ -67,19 +67,20 @@ def simulate(
         typer.Option("--pilot", min=0, max=1000, help="Most blocks of the pilot; 0 for none."),
     ] = 4,
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=1, max=256, help="Campaigns at once.")
+        int, typer.Option("--jobs", "-j", min=1, max=256, help="Number of concurrent campaigns.")
     ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document.")] = False,
 ) -> None:
-    """Run campaigns on a simulated service whose truth is known: what is found, and how soon?
+    """Run campaigns on a simulated service with known ground truth: what is found, how soon?
 
-    A surface says what each setting truly does to the times of a workload, how noisy they are and
-    what restarts take. Campaigns on it are real ones, in virtual time: an hour takes seconds.
+    A surface defines the true effect of each setting on the times of a workload, their noise, and
+    the time that restarts take. Campaigns on it are real ones in virtual time: an hour takes
+    seconds.
 
-    Regret is how much slower than the best configuration that keeps the floor the recommended one
-    truly is (without a recommendation the finalist, else the baseline), as a difference of log
-    scores: 0.05 is about 5%. A recommendation is false when it is not faster than the baseline, or
-    breaks a floor. Ctrl-C prints what is done.
+    Regret is how much slower the recommended configuration truly is than the best one that keeps
+    the floor, as a difference of log scores: 0.05 is about 5%. Without a recommendation it is that
+    of the finalist, otherwise that of the baseline. A recommendation is false if it is not faster
+    than the baseline, or breaks a floor. Ctrl-C prints the campaigns completed so far.
 
     For example: fstune simulate sparse-five --seeds 1-20 --noise 0.15 --jobs 2
     """

@@ -138,7 +138,7 @@ def check(
         str | None, typer.Argument(help="A space of your own; without it, all of fstune's.")
     ] = None,
 ) -> None:
-    """Check that a space file is whole, and that what is drawn from it is valid."""
+    """Check that a space file is valid, and that configurations drawn from it are, too."""
     for name in search_spaces.names() if file is None else [file]:
         with _reported():
             space = search_spaces.load(name)
@@ -155,10 +155,10 @@ def sample(
     number: Annotated[
         int, typer.Option("-n", "--number", min=1, max=_MOST_DRAWS, help="How many.")
     ] = 5,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same.")] = 1,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same configurations.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Draw configurations from a space, as settings; the host is the one that the space assumes."""
+    """Draw configurations from a space, as settings for a host as the space assumes it."""
     with _reported():
         space = search_spaces.load(name)
         ask = Chance(seed)
@@ -180,7 +180,7 @@ def explain(
         str, typer.Argument(help="A parameter of the space.", autocompletion=completion.parameters)
     ],
 ) -> None:
-    """Explain one parameter: what it does, its limits, and where that was read."""
+    """Explain one parameter: what it does, its limits, and the sources."""
     with _reported():
         entry = search_spaces.load(name)[parameter]
     _say(f"{entry.name}: {entry.about}")

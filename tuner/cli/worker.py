@@ -62,10 +62,10 @@ def worker(
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """Run campaigns of the queue, on as many machines as share a PostgreSQL.
+    """Run campaigns from the queue, on any number of machines that share a PostgreSQL.
 
-    One campaign at a time uses a testbed. Ctrl-C pauses what runs, and leaves it to other workers;
-    what a killed worker had goes on with another one.
+    Only one campaign at a time uses a testbed. Ctrl-C pauses the running campaigns and leaves them
+    to other workers; those of a killed worker are resumed by another one.
     """
     directory = state_directory(state_dir)
     address = database_address(database)
