@@ -9,12 +9,12 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; exits with the status of what happened."""
-    # Matrices are small: several threads would wait for each other, on a busy machine a hundred
-    # times as long. It counts when numpy is imported.
+    """Run the command line and exit with its status."""
+    # Matrices are small: several threads would mostly wait for each other, which can take a hundred
+    # times as long on a busy machine. Must be set before numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        # Here, so that Ctrl-C while it is imported is no traceback.
+        # Imported here so that Ctrl-C during the import prints no traceback.
         from tuner.cli.app import main as run
 
         run()

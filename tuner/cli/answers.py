@@ -1,4 +1,4 @@
-"""Commands that tell of one stored campaign: how it went, and what it recommends."""
+"""Commands that report on stored campaigns: their course, and what they recommend."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from tuner.store import Store
 from tuner.store.pages import Pages
 
 _MOST_EVENTS = 12
-#: Recommendations that are listed at most.
+#: Maximum number of recommendations listed.
 _LISTED = 100
 
 
@@ -61,7 +61,7 @@ class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
     FLAGS = "flags"
-    # The files and commands of administrators; this is the namespace of the class.
+    # Add a member for each export format: vars() is the namespace of the class body here.
     vars().update({name.upper(): name for name in FORMATS})
 
 
@@ -69,7 +69,7 @@ def show_campaign(
     campaign: CampaignReference = "last",
     everything: Annotated[
         bool,
-        typer.Option("--all", "--verbose", "-v", help="List all trials, and the diagnostics too."),
+        typer.Option("--all", "--verbose", "-v", help="List all trials, and the diagnostics."),
     ] = False,
     as_json: AsJson = False,
     state_dir: StateDir = None,
@@ -118,8 +118,9 @@ def show_campaign(
 
 
 def _noise(store: Store, campaign: Campaign) -> tuple[NoiseReport, tuple[str, ...]] | None:
-    """What each measure against noise brought, and the components; None where too little was
-    repeated to tell, or the workload's file is gone or another one now.
+    """Return how much each noise-reduction measure helped, and the components.
+
+    None if too little was repeated to tell, or if the workload's file is gone or has changed.
     """
     try:
         rules = stored_rules(campaign)
@@ -136,20 +137,20 @@ def recommend(
         str | None,
         typer.Option(
             "--component",
-            help="Print the settings of this part alone (fileserver, cache_manager); for the "
+            help="Print only the settings of this part (fileserver, cache_manager); for the "
             "formats after 'flags'.",
             show_default=False,
         ),
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show the evidence in numbers, too.")
+        bool, typer.Option("--verbose", "-v", help="Also show the evidence in numbers.")
     ] = False,
     everything: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="List the certified recommendations of all campaigns instead, the largest gain "
-            "that is certain first.",
+            help="List the certified recommendations of all campaigns instead, the largest "
+            "guaranteed gain first.",
         ),
     ] = False,
     testbed: Annotated[
@@ -163,11 +164,11 @@ def recommend(
     ] = None,
     version: Annotated[
         str | None,
-        typer.Option("--version", help="With --all: of programs with this in their versions."),
+        typer.Option("--version", help="With --all: of programs whose versions contain this."),
     ] = None,
     fingerprint: Annotated[
         str | None,
-        typer.Option("--fingerprint", help="With --all: of testbeds found like this."),
+        typer.Option("--fingerprint", help="With --all: of testbeds with this fingerprint."),
     ] = None,
     state_dir: StateDir = None,
     database: Database = None,
@@ -176,10 +177,10 @@ def recommend(
     """Print what a finished campaign recommends, and on what evidence.
 
     'json' is for programs; 'flags' prints the options to set, those of each program on a line below
-    a comment with its name. The formats after it are files and commands of administrators
-    (docs/formats.md); they hold what was tuned, not what you have set besides. The exit status is 3
-    when nothing is better than the baseline. A certificate expires when a later campaign has found
-    its testbed with other programs, limits, kernels, disks or kernel settings.
+    a comment with its name. The formats after it are configuration files and commands
+    (docs/formats.md); they contain what was tuned, not your other settings. The exit status is 3 if
+    nothing is better than the baseline. A certificate expires when a later campaign finds other
+    programs, limits, kernels, disks or kernel settings on its testbed.
     """
     filters = Filters(testbed, workload, space, version, fingerprint)
     if everything:
@@ -246,7 +247,7 @@ def _list_all(
 
 
 def _print_rendering(form: Format, record: Campaign, component: str | None) -> None:
-    """Print the settings as a file or commands. What must be known besides is not in the text."""
+    """Print the settings as a file or commands; remarks go to standard error."""
     answer, spaces = record.recommendation, stored_spaces(record.spec)
     assert answer is not None
     no_gain = answer.answer is Answer.NO_IMPROVEMENT
@@ -284,6 +285,6 @@ def _stored_recommendation(
 
 
 def _why(store: Store, campaign: Campaign) -> Sequence[str]:
-    """What changed with the settings that the answer is about; nothing before there is one."""
+    """Return sentences on what changed with the answer's settings; none without an answer."""
     answer = campaign.recommendation
     return () if answer is None else why(store, campaign.id, answer.trial)

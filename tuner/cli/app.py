@@ -1,10 +1,10 @@
-"""The ``fstune`` command: its sub-commands put together, and what becomes of errors.
+"""The ``fstune`` command: its table of sub-commands, and the handling of errors.
 
-A sub-command is imported when it is used: most of what they need takes longer to import than many
-of them take to answer. The list of them is therefore a table here, with their first sentences.
+A sub-command's module is imported only when the command is used, because most imports take longer
+than many commands take to run. Help therefore comes from a table of their first paragraphs here.
 
-An error of ours is one line on standard error and the exit status of its kind; anything else is a
-defect and shows its traceback.
+A TunerError is printed as one line on standard error and exits with the status of its kind; any
+other exception is a defect and shows its traceback.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from tuner.errors import SpecError, TunerError
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A command before it is imported. ``where``: ``module:name`` of the function, or of the
-    ``typer.Typer`` of a group; ``says``: the first paragraph of its help.
+    """A command that has not been imported yet.
+
+    ``where``: ``module:name`` of its function, or of the ``typer.Typer`` of a group; ``says``: the
+    first paragraph of its help.
     """
 
     where: str
     says: str
 
 
-#: In the order in which help lists them.
+#: In the order of help.
 _COMMANDS: Mapping[str, _Listed] = {
     "init": _Listed(
         "tuner.cli.init:init",
@@ -48,8 +50,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "pilot": _Listed(
         "tuner.cli.campaigns:pilot",
-        "Measure only the baseline against itself: how noisy is the testbed, what can be found "
-        "on it?",
+        "Measure only the baseline against itself: how noisy is the testbed, what can be detected?",
     ),
     "resume": _Listed(
         "tuner.cli.campaigns:resume",
@@ -57,7 +58,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "branch": _Listed(
         "tuner.cli.campaigns:branch",
-        "Run a new campaign that begins with what an earlier one has found.",
+        "Run a new campaign whose search is guided by the results of an earlier one.",
     ),
     "watch": _Listed(
         "tuner.cli.watch:watch",
@@ -65,11 +66,11 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "pause": _Listed(
         "tuner.cli.sharing:pause",
-        "Pause a running campaign at its next safe point; 'fstune resume' goes on.",
+        "Pause a running campaign at its next safe point; 'fstune resume' continues it.",
     ),
     "cancel": _Listed(
         "tuner.cli.sharing:cancel",
-        "End a campaign for good, at its next safe point if it runs. What it has measured stays.",
+        "End a campaign for good, at its next safe point if it runs. Its measurements are kept.",
     ),
     "status": _Listed(
         "tuner.cli.sharing:status",
@@ -81,7 +82,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "delete": _Listed(
         "tuner.cli.sharing:delete",
-        "Delete a campaign with everything that was measured in it; there is no way back.",
+        "Delete a campaign with everything that was measured in it; this cannot be undone.",
     ),
     "show": _Listed(
         "tuner.cli.answers:show_campaign",
@@ -93,15 +94,15 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "apply": _Listed(
         "tuner.cli.apply:apply",
-        "Bring what a campaign recommends into force: plan, ask, change, check, or put back.",
+        "Apply what a campaign recommends: plan, ask, change, check, and undo if a check fails.",
     ),
     "rollback": _Listed(
         "tuner.cli.apply:rollback",
-        "Bring back exactly what was in effect before an application, and read it back.",
+        "Restore exactly what was in effect before an application, and verify it.",
     ),
     "verify": _Listed(
         "tuner.cli.apply:verify",
-        "Measure what is recommended against what was there before once more: does it still hold?",
+        "Measure a recommendation against the previous configuration again: does it still hold?",
     ),
     "applications": _Listed(
         "tuner.cli.apply:applications",
@@ -109,31 +110,31 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "report": _Listed(
         "tuner.cli.report:report",
-        "Write a campaign up for somebody who was not there: question, answer, evidence, threats.",
+        "Write a report for readers who were not involved: question, answer, evidence, threats.",
     ),
     "export": _Listed(
         "tuner.cli.archive:export",
-        "Write a whole campaign to a file: measurements, decisions, events.",
+        "Export a complete campaign to a file: measurements, decisions, events.",
     ),
     "import": _Listed(
         "tuner.cli.archive:import_file",
-        "Add the campaign of a file to the others, as it was; one that is here already is refused.",
+        "Import a campaign from a file, unchanged; a campaign that exists already is refused.",
     ),
     "compare": _Listed(
         "tuner.cli.samples:compare",
-        "Compare samples of numbers: how much do they differ, and is that shown?",
+        "Compare samples of numbers: how much do they differ, and is there evidence for it?",
     ),
     "simulate": _Listed(
         "tuner.cli.simulate:simulate",
-        "Run campaigns on a simulated service whose truth is known: what is found, and how soon?",
+        "Run campaigns on a simulated service with known ground truth: what is found, how soon?",
     ),
     "serve": _Listed(
         "tuner.cli.serve:serve",
-        "Answer over HTTP: web pages for people, /v1 for programs.",
+        "Serve over HTTP: web pages for people, /v1 for programs.",
     ),
     "worker": _Listed(
         "tuner.cli.worker:worker",
-        "Run campaigns of the queue, on as many machines as share a PostgreSQL.",
+        "Run campaigns from the queue, on any number of machines that share a PostgreSQL.",
     ),
     "campaign": _Listed(
         "tuner.cli.campaign:app",
@@ -149,7 +150,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "db": _Listed(
         "tuner.cli.db:app",
-        "Look after the database of campaigns.",
+        "Maintain the database of campaigns.",
     ),
     "space": _Listed(
         "tuner.cli.space:app",
@@ -157,7 +158,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "testbed": _Listed(
         "tuner.cli.testbed:app",
-        "Look at the hosts of a testbed file; put them back.",
+        "Inspect the hosts of a testbed file; restore them.",
     ),
     "token": _Listed(
         "tuner.cli.token:app",
@@ -171,7 +172,7 @@ _COMMANDS: Mapping[str, _Listed] = {
 
 
 class _Commands(UserDict[str, Any]):
-    """The commands themselves by name, each imported when it is first looked up."""
+    """Commands by name, each imported on first access."""
 
     def __getitem__(self, name: str) -> Any:
         command = self.data[name]
@@ -181,23 +182,23 @@ class _Commands(UserDict[str, Any]):
 
 
 class _Group(TyperGroup):
-    """Lists the commands without importing them, and imports the one that is used."""
+    """A group that lists its commands without importing them and imports the one that is used."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _Commands(_COMMANDS)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names, in the order of help."""
+        """Return the names of the commands, in the order of help."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        """What help and completion tell of a command."""
+        """Return a placeholder with the text that help and completion need."""
         listed = _COMMANDS.get(cmd_name)
         return None if listed is None else TyperCommand(cmd_name, help=listed.says)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that is used, with its name and the arguments that are left for it."""
+        """Return the name of the command in use, the imported command, and its arguments."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, None if name is None else self.commands[name], rest
 
@@ -220,7 +221,7 @@ def _load(name: str, where: str) -> Any:
 
 
 def _flowing(text: str) -> str:
-    """Paragraphs as help shows them best: broken where the terminal ends, not where we did."""
+    """Unwrap each paragraph, so that help can wrap it to the terminal's width."""
     return "\n\n".join(" ".join(lines.split()) for lines in inspect.cleandoc(text).split("\n\n"))
 
 
@@ -262,7 +263,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; exits with the status of what happened."""
+    """Run the command line and exit with its status."""
     if sys.stdout is None:
         print("fstune: the output cannot be written: it is closed", file=sys.stderr)
         sys.exit(1)
@@ -270,7 +271,7 @@ def main() -> None:
         app()
         sys.stdout.flush()
     except TunerError as problem:
-        # What a host or a server said may be part of it.
+        # The message may contain output of a host or a server.
         print(plain(f"fstune: {problem}").replace("\n", " "), file=sys.stderr)
         sys.exit(problem.exit_code)
     except OSError as problem:
@@ -279,7 +280,7 @@ def main() -> None:
             sys.exit(SpecError.exit_code)
         if problem.errno not in (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF):
             raise
-        # Nothing that can be flushed at exit must be left, or the interpreter complains once more.
+        # Prevent another flush at exit, about which the interpreter would complain again.
         sys.stdout = None
         print(f"fstune: the output cannot be written: {problem.strerror}", file=sys.stderr)
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""Commands that carry a decision out: apply, roll back, verify, and what was applied so far."""
+"""The apply, rollback and verify commands, and the list of applications."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TestbedFile = Annotated[
     Path | None,
     typer.Option(
         "--testbed",
-        help="A testbed file to use instead of the testbed that it was measured on.",
+        help="A testbed file to use instead of the testbed of the measurements.",
         show_default=False,
     ),
 ]
@@ -50,8 +50,8 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Reference = Annotated[
     str,
     typer.Argument(
-        help="An application, or a campaign: then its newest one in force. 'last' is the newest "
-        "of all."
+        help="An application, or a campaign: its newest application in force. 'last' is the "
+        "newest of all."
     ),
 ]
 
@@ -61,25 +61,23 @@ def apply(
     testbed: TestbedFile = None,
     step: Annotated[
         bool,
-        typer.Option(
-            "--step", help="One changed setting after the other, with a check after each."
-        ),
+        typer.Option("--step", help="Change one setting after another, with a check after each."),
     ] = False,
     yes: Yes = False,
     plan_only: Annotated[
-        bool, typer.Option("--plan", help="Show the plan and keep it, and change nothing.")
+        bool, typer.Option("--plan", help="Show the plan and save it; change nothing.")
     ] = False,
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Bring what a campaign recommends into force: plan, ask, change, check, or put back.
+    """Apply what a campaign recommends: plan, ask, change, check, and undo if a check fails.
 
-    The plan says what is in effect now and what shall be. Until the last check has passed every
-    host can put itself back, and does so whatever goes wrong. In place of a campaign, a plan that
-    is kept can be named by its identifier (a2026...): it is carried out if what it began with is
-    still in effect. One that was cut off is finished: it is in force then if all checks had passed
-    and every host still has it, and undone everywhere if not.
+    The plan lists what is in effect now and what will be. Until the last check has passed, every
+    host can restore itself, and does so if anything goes wrong. Instead of a campaign, a saved plan
+    can be named by its identifier (a2026...): it is carried out if its starting configuration is
+    still in effect. An interrupted application is finished: it stays in force if all checks had
+    passed and every host still has it; otherwise it is undone everywhere.
     """
     if (address := server_address(server, state_dir, database)) is not None:
         _refuse_testbed(testbed)
@@ -116,7 +114,7 @@ def apply(
 
 
 def _finish(hand: Hand, application: Application) -> None:
-    """Finish an application that was cut off. ConflictError when it is not in force then."""
+    """Finish an interrupted application. Raises ConflictError if it is not in effect afterwards."""
     with _interruptible():
         result = finish(hand, application)
     if result.state is not ApplicationState.APPLIED:
@@ -131,9 +129,9 @@ def rollback(
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Bring back exactly what was in effect before an application, and read it back.
+    """Restore exactly what was in effect before an application, and verify it.
 
-    Also of an application that was cut off, wherever that was.
+    This includes applications that were interrupted at any point.
     """
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote_apply
@@ -165,10 +163,10 @@ def verify(
         int | None, typer.Option(help="The event that asked for it over HTTP.", hidden=True)
     ] = None,
 ) -> None:
-    """Measure what is recommended against what was there before once more: does it still hold?
+    """Measure a recommendation against the previous configuration again: does it still hold?
 
-    What is in force, be it the one or the other, is put back at the end. The exit status is 3 when
-    it is not shown to hold.
+    Whichever of the two is in force is restored at the end. The exit status is 3 if the
+    recommendation is not shown to hold.
     """
     if (address := server_address(server, state_dir, database)) is not None:
         _refuse_testbed(testbed)
@@ -218,7 +216,7 @@ def applications(
 
 
 def _application(store: Store, reference: str) -> Application:
-    """The application that is meant. Raises NotFoundError."""
+    """Return the application that a reference denotes. Raises NotFoundError."""
     records = Applications(store)
     if is_application_id(reference):
         return records.get(reference)
@@ -230,8 +228,11 @@ def _application(store: Store, reference: str) -> Application:
 
 
 def _to_verify(store: Store, reference: str, testbed: Path | None) -> Application | None:
-    """The application to verify: the one that is named, else the newest in force, of the campaign
-    that is named. Raises NotFoundError; SpecError for an application with a testbed file.
+    """Return the application to verify, or None if nothing has been applied.
+
+    If ``reference`` is an application's identifier, that application; otherwise the newest one in
+    effect, of the given campaign or, with "last", of any. Raises NotFoundError, and SpecError if an
+    application is combined with a testbed file.
     """
     records = Applications(store)
     if is_application_id(reference):
@@ -244,7 +245,7 @@ def _to_verify(store: Store, reference: str, testbed: Path | None) -> Applicatio
 
 
 def _in_force_at(store: Store, campaign: Campaign, site: Site) -> Application | None:
-    """What is in force of a campaign on a testbed."""
+    """Return the newest application of a campaign that is in effect on a testbed."""
     in_force = Applications(store).in_force(campaign=campaign.id, testbed=site.name)
     return next((one for one in in_force if one.state is ApplicationState.APPLIED), None)
 
@@ -266,7 +267,7 @@ def _agree(yes: bool, question: str) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """End with the status of an interrupted command after a stop signal."""
+    """Turn a stop signal into the exit status of an interrupted command."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -276,7 +277,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _who() -> str:
-    """Who sits there, for the record: the account, and who became it."""
+    """Return the user to record: the account and, with sudo, the original user."""
     name = pwd.getpwuid(os.getuid()).pw_name
     became = os.environ.get("SUDO_USER", "")
     return f"{name} (sudo by {became})" if became and became != name else name

@@ -1,4 +1,4 @@
-"""Commands that write a whole campaign to a file, and read such files."""
+"""Commands that export a complete campaign to a file, and import such files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def export(
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Write a whole campaign to a file: measurements, decisions, events.
+    """Export a complete campaign to a file: measurements, decisions, events.
 
     A running campaign continues. 'fstune import' reads the file, here or elsewhere.
     """
@@ -60,7 +60,10 @@ def export(
 
 @contextmanager
 def _standard_output() -> Iterator[BinaryIO]:
-    """A file that is printed once it is whole: what is written may have to be begun anew."""
+    """Yield a temporary file that is copied to standard output once complete.
+
+    It is buffered because the export may have to be restarted from the beginning.
+    """
     if sys.stdout.isatty():
         raise SpecError("an exported campaign is binary: name a file, or send it into a pipe")
     with TemporaryFile() as whole:
@@ -74,6 +77,6 @@ def import_file(
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """Add the campaign of a file to the others, as it was; one that is here already is refused."""
+    """Import a campaign from a file, unchanged; a campaign that exists already is refused."""
     with open_or_make_store(state_dir, database) as store:
         say(f"campaign {import_campaign(store, file)} is in {store.where}")

@@ -1,4 +1,4 @@
-"""Lists what runs on this machine by name: private cells, and guests."""
+"""List the named private cells and guests on this machine."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ T = TypeVar("T")
 def show_by_name(
     names: Sequence[str], load: Callable[[str], T | None], show: Callable[[T], None], none: str
 ) -> None:
-    """Show each of ``names``. ``load`` returns None for one whose start was interrupted, and may
-    raise CellError, which is shown in its place; ``none``: the line without any names.
+    """Show each of ``names``.
+
+    ``load`` returns None for one whose start was interrupted, and may raise CellError, whose
+    message is then shown instead; ``none``: the line to print if there are no names.
     """
     if not names:
         say(none)

@@ -1,4 +1,4 @@
-"""``fstune campaign``: look at a campaign file before anything is measured."""
+"""``fstune campaign``: check a campaign file before anything is measured."""
 
 from __future__ import annotations
 
@@ -78,8 +78,9 @@ def _page(prepared: Prepared) -> RenderableType:
 
 
 def _show_hosts(file: Path, rehearsal: Rehearsal, prepared: Prepared, console: Console) -> None:
-    """Show what was found on the hosts of a testbed, and what would be run there. Raises
-    ConflictError or SpecError when the campaign would be refused.
+    """Show the findings on a testbed's hosts, and the commands that would be run there.
+
+    Raises ConflictError or SpecError if the campaign would be refused.
     """
     console.print()
     show(console, findings_page(rehearsal.findings))
@@ -95,7 +96,7 @@ def _show_hosts(file: Path, rehearsal: Rehearsal, prepared: Prepared, console: C
 
 
 def refusal(rehearsal: Rehearsal, prepared: Prepared) -> str | None:
-    """Why a campaign would be refused on a testbed that was looked at, None when it would not."""
+    """Return why a campaign would be refused on an inspected testbed, None if it would not."""
     from tuner.campaign.equivalence import least_facts
     from tuner.campaign.proposing import compared, first_proposals
 

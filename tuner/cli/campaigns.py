@@ -66,9 +66,9 @@ def run(
 ) -> None:
     """Run a campaign to its end: pilot, search, certify, recommend, put the testbed back.
 
-    Ctrl-C pauses it when the current run of the workload has ended, a second one at once; 'fstune
-    resume' goes on. Nothing measured is lost, whatever stops it. At a server it goes on without
-    being watched.
+    Ctrl-C pauses it after the current run of the workload, a second Ctrl-C at once; 'fstune resume'
+    continues it. Nothing measured is lost, whatever stops it. On a server it continues even if
+    nobody watches.
     """
     if not queue and (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
@@ -92,9 +92,9 @@ def pilot(
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """Measure only the baseline against itself: how noisy is the testbed, what can be found on it?
+    """Measure only the baseline against itself: how noisy is the testbed, what can be detected?
 
-    The campaign is paused after it; 'fstune resume' begins the search.
+    The campaign is paused afterwards; 'fstune resume' starts the search.
     """
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot=False)
@@ -155,9 +155,9 @@ def branch(
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Run a new campaign that begins with what an earlier one has found.
+    """Run a new campaign whose search is guided by the results of an earlier one.
 
-    Its comparable trials guide the search; no claim rests on them, and everything is measured anew.
+    Only comparable trials are used, and no claim rests on them: everything is measured afresh.
     """
     if not queue and (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
@@ -198,7 +198,7 @@ def _overriding(spec: CampaignSpec, override: bool) -> CampaignSpec:
 
 
 def _guided(store: Store, prepared: Prepared) -> Campaign:
-    """A new campaign, with what similar ones have found where its file asks for that."""
+    """Create a campaign, warm-started from similar ones if its file asks for that."""
     spec = prepared.spec
     rules = rules_of(spec, prepared.workload)
     guidance, used = warm_start(store, spec, rules, prepared.aspects, prepared.parameters)
@@ -241,7 +241,10 @@ def _conduct(
 
 
 def _acknowledge(message: str) -> None:
-    """Answer a stop signal at once; not by way of a stream, which may be in use just now."""
+    """Acknowledge a stop signal at once.
+
+    Writes to the file descriptor directly: the stream may be in use when the signal arrives.
+    """
     with suppress(OSError):
         os.write(2, f"fstune: {message}\n".encode())
 
@@ -251,8 +254,9 @@ def _tell_end(store: Store, outcome: Outcome) -> None:
 
 
 def _own_cells(store: Store, campaign: Campaign) -> set[str]:
-    """The places whose private cell the campaign brought up and has not taken down yet; "" for that
-    of its only one.
+    """Return the testbeds whose private cell the campaign brought up and has not taken down yet.
+
+    "" stands for the only testbed of a campaign.
     """
     newest = {}
     for event in store.events(campaign.id, kinds=["testbed-owned", "testbed-closed"]):

@@ -78,9 +78,9 @@ def execute(
     name: Name = "default",
     state_dir: StateDir = None,
 ) -> None:
-    """Run a command inside a node, as root of that node; its exit status becomes ours.
+    """Run a command inside a node, as root of that node, and exit with its status.
 
-    Our own options come first: everything after the node's name belongs to the command.
+    fstune's own options come first: everything after the node's name belongs to the command.
     """
     with translate_errors():
         cell = Cells(state_directory(state_dir)).load(name)
@@ -91,6 +91,6 @@ def execute(
     nodes = {one.name: one for one in cell.nodes}
     if node not in nodes:
         raise NotFoundError(f"cell {name} has no node {node}; it has {', '.join(nodes)}")
-    # As people write it, to say that options end here.
+    # Accept the customary "--" that ends the options.
     argv = nodes[node].enter(command[1:] if command[0] == "--" and command[1:] else command)
     os.execvp(argv[0], argv)

@@ -1,7 +1,7 @@
 """``fstune compare``: samples of numbers from files, standard input or stored trials.
 
-Owns the reading of such files, what an argument stands for, and the options. Where stored trials
-come from is passed in.
+Owns the reading of such files, the interpretation of arguments, and the options. The loader of
+stored trials is passed in.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ from tuner.report.tables import show
 
 _REFERENCE: Final = re.compile(r"(?P<campaign>[^:/\s]+):(?P<trial>\d+)")
 _CLASSIC_WIDTH: Final = 74
-#: Nothing that is measured is beyond these, and squares of what is within are still numbers.
+#: Limits of absolute values: measured quantities are within them, and their squares stay finite.
 _SMALLEST, _LARGEST = 1e-100, 1e100
 _MOST_LINES: Final = 5
 _MOST_SHOWN: Final = 40
-#: Millions of numbers. A device that never ends, named by mistake, ends here.
+#: Enough for millions of numbers; stops reading of an endless device named by mistake.
 _MOST_BYTES: Final = 64 << 20
 
 
 class TrialLoader(Protocol):
-    """Where stored trials come from."""
+    """Loads stored trials as samples."""
 
     def __call__(
         self, campaign: str, trial: int, state_dir: Path | None, database: str | None
     ) -> Sample:
-        """The geometric-mean time (s) of the trial in each of its complete blocks, with the blocks.
+        """Return the trial's geometric-mean time (s) in each of its complete blocks.
 
-        ``state_dir``, ``database``: where it is stored, None for the usual place. Raises
-        NotFoundError where there is no such campaign or trial.
+        The sample includes the blocks. ``state_dir``, ``database``: where the trial is stored, None
+        for the default. Raises NotFoundError if there is no such campaign or trial.
         """
 
 
 def compare_command(load_trial: TrialLoader) -> Callable[..., None]:
-    """The command, with stored trials from `load_trial`."""
+    """Return the command, which loads stored trials with `load_trial`."""
 
     def compare_(
         samples: Annotated[
             list[str],
             typer.Argument(
                 metavar="SAMPLE",
-                help="Files of numbers, one a line; - for standard input; CAMPAIGN:TRIAL for a "
+                help="Files of numbers, one per line; - for standard input; CAMPAIGN:TRIAL for a "
                 "stored trial. Each later one is compared with the first.",
                 show_default=False,
             ),
@@ -87,7 +87,7 @@ def compare_command(load_trial: TrialLoader) -> Callable[..., None]:
         state_dir: StateDir = None,
         database: Database = None,
     ) -> None:
-        """Compare samples of numbers: how much do they differ, and is that shown?"""
+        """Compare samples of numbers: how much do they differ, and is there evidence for it?"""
         _check_confidence(confidence, ministat)
         names = _checked(samples, ministat)
 
@@ -113,11 +113,11 @@ def compare_command(load_trial: TrialLoader) -> Callable[..., None]:
 
 
 def read_numbers(lines: Iterable[str], name: str, column: int = 1) -> tuple[float, ...]:
-    """The numbers in one column (counted from 1) of lines of blank-separated columns.
+    """Return the numbers in one column (counted from 1) of lines of blank-separated columns.
 
-    Empty lines and what follows a `#` are passed over. Raises SpecError, naming `name` and the
-    lines, for lines without that column or with something else in it than a finite number
-    of a sensible size, and for fewer than 3 numbers.
+    Empty lines and anything after a `#` are ignored. Raises SpecError, naming `name` and the
+    lines, if a line lacks the column or has something other than a finite number of a plausible
+    size in it, and for fewer than 3 numbers.
     """
     values: list[float] = []
     bad: list[tuple[int, str]] = []
@@ -205,5 +205,5 @@ def _check_confidence(confidence: float, ministat: bool) -> None:
 
 
 def _classic_width() -> int:
-    """The terminal's width less the borders, as the classic tool has it."""
+    """Return the plot width of the classic tool: the terminal's width minus the borders."""
     return shutil.get_terminal_size().columns - 2 if sys.stdout.isatty() else _CLASSIC_WIDTH

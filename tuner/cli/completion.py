@@ -1,7 +1,7 @@
-"""What a shell offers to complete a word with: names that are at hand without asking anybody.
+"""Shell completion of names that are available locally.
 
-Nothing is made, brought up to date or fetched for it, and what goes wrong offers nothing: a key
-press is no place for errors.
+Completion creates nothing, upgrades nothing and uses no network. If something fails, it offers
+nothing instead of printing an error.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-#: Campaigns that are offered, newest first.
+#: Maximum number of campaigns offered, newest first.
 _MOST = 30
 
 
 def campaigns(ctx: Any, incomplete: str) -> list[str]:
-    """Campaigns of the state directory's file: 'last', identifiers, and names of one word."""
+    """Complete campaigns in the state directory: 'last', identifiers, unique one-word names."""
     from tuner.settings import ClientSettings, Settings
     from tuner.store import Store, holds_one
     from tuner.store.pages import Pages
@@ -37,14 +37,14 @@ def campaigns(ctx: Any, incomplete: str) -> list[str]:
 
 
 def spaces(incomplete: str) -> list[str]:
-    """Packaged search spaces."""
+    """Complete packaged search spaces."""
     import search_spaces
 
     return _beginning(search_spaces.names(), incomplete)
 
 
 def parameters(ctx: Any, incomplete: str) -> list[str]:
-    """Parameters of the space that was named before."""
+    """Complete parameters of the search space named earlier on the command line."""
     import search_spaces
 
     names: list[str] = []
@@ -54,7 +54,7 @@ def parameters(ctx: Any, incomplete: str) -> list[str]:
 
 
 def workloads(incomplete: str) -> list[str]:
-    """Packaged workloads."""
+    """Complete packaged workloads."""
     from workloads import packaged
 
     return _beginning(packaged(), incomplete)

@@ -1,4 +1,4 @@
-"""Commands that look after the database of campaigns."""
+"""Commands that maintain the database of campaigns."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tuner.errors import StoreError
 from tuner.store import backup, problems
 from tuner.store import upgrade as upgrade_database
 
-app = typer.Typer(no_args_is_help=True, help="Look after the database of campaigns.")
+app = typer.Typer(no_args_is_help=True, help="Maintain the database of campaigns.")
 
 
 @app.command()
 def upgrade(state_dir: StateDir = None, database: Database = None) -> None:
-    """Bring the database of an older fstune up to date; end every other fstune first. Refused
-    while a campaign runs.
+    """Upgrade the database of an older fstune; stop every other fstune first. Refused while a
+    campaign runs.
 
-    A file of the state directory is copied before anything changes; of PostgreSQL, take a backup
-    yourself ('fstune db backup').
+    A database file in the state directory is copied before anything changes; back up a PostgreSQL
+    database yourself ('fstune db backup').
     """
     result = upgrade_database(state_directory(state_dir), database_address(database), is_gone)
     if result.copy is not None:
@@ -40,7 +40,7 @@ def upgrade(state_dir: StateDir = None, database: Database = None) -> None:
 
 @app.command()
 def check(state_dir: StateDir = None, database: Database = None) -> None:
-    """Check that the database is sound: its revision, its files, and what it says of campaigns."""
+    """Check that the database is sound: its revision, its files, and its records of campaigns."""
     with open_store(state_dir, database) as store:
         sentences = problems(store)
         campaigns = len(store.campaigns())
@@ -60,9 +60,9 @@ def make_backup(
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """Copy the database as it is at this moment; campaigns may go on meanwhile.
+    """Copy the database as it is at this moment; campaigns may continue meanwhile.
 
-    The copy of a file is such a file; that of a PostgreSQL is for pg_restore.
+    The copy of a database file is a database file; that of PostgreSQL is for pg_restore.
     """
     where = backup(state_directory(state_dir), file, database_address(database))
     say(f"{where}: copied to {file}")

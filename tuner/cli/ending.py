@@ -1,4 +1,4 @@
-"""How a command ends that has run or watched a campaign: its last page, and the exit status."""
+"""The final page and exit status of commands that have run or watched a campaign."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tuner.store.pages import Pages
 
 @dataclass(frozen=True, slots=True)
 class CampaignEnd:
-    """A campaign that does not run any more, or not now."""
+    """A campaign that no longer runs or is paused, with what its final page needs."""
 
     campaign: Campaign
     effort: Effort
@@ -34,7 +34,7 @@ class CampaignEnd:
 
 
 def stored_end(store: Store, campaign: Campaign) -> CampaignEnd:
-    """The end of a campaign of a store."""
+    """Return the end of a stored campaign."""
     counts = Pages(store).block_counts(campaign.id)
 
     def number(state: BlockState) -> int:
@@ -52,7 +52,7 @@ def stored_end(store: Store, campaign: Campaign) -> CampaignEnd:
 
 
 def effort_of(trials: Sequence[Trial], blocks: Sequence[Block], measurements: int) -> Effort:
-    """What was measured, in numbers."""
+    """Count what was measured."""
     return Effort(
         trials=sum(trial.race > 0 for trial in trials),
         blocks=sum(block.state is BlockState.COMPLETE for block in blocks),
@@ -64,8 +64,10 @@ def effort_of(trials: Sequence[Trial], blocks: Sequence[Block], measurements: in
 def tell_end(
     end: CampaignEnd, restored: Sequence[str], error: TunerError | None, options: str = ""
 ) -> None:
-    """Print the last page, then end as the campaign did: raises its error, or typer.Exit unless it
-    finished. ``options``: those that name the place of the campaign, for the command that goes on.
+    """Print the final page, then exit with the campaign's status.
+
+    Raises the campaign's error, or typer.Exit unless it finished. ``options``: the options that
+    locate the campaign, for the command suggested next.
     """
     campaign = end.campaign
     page = campaign_summary(
@@ -90,8 +92,9 @@ def tell_end(
 
 
 def no_answer(campaign: Campaign, absence: str = "") -> NotFoundError:
-    """The error for a campaign that recommends nothing yet. ``absence``: why it does not go on,
-    though it runs by its state.
+    """Return the error for a campaign without a recommendation.
+
+    ``absence``: why it makes no progress although its state is running.
     """
     if absence:
         return NotFoundError(f"campaign {campaign.id} has no answer yet: {absence}")

@@ -1,7 +1,7 @@
 """``fstune init``: the first campaign file, and the testbed file that it needs.
 
-Owns what every campaign is asked for. What a kind of service asks besides is the kind's own matter,
-and each of its questions is an option here.
+Owns the questions common to all campaigns. Each kind of service defines its own additional
+questions; every question becomes an option here.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ _RISK = Question(
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Where the files go. ``replace``: files that are there may be replaced."""
+    """Where to write the files. ``replace``: existing files may be replaced."""
 
     campaign: Path
     testbed: Path
     replace: bool
 
     def free(self, asker: Asker, file: Path) -> bool:
-        """Whether to replace a file that is there. Raises ConflictError when it must not be."""
+        """Whether an existing file may be replaced. Raises ConflictError if it must not be."""
         if not file.exists() or self.replace:
             return self.replace
         if asker.sure(f"{file} exists. Replace it?"):
@@ -99,7 +99,7 @@ def _init(files: _Files, asker: Asker, directory: Path, name: str | None) -> Non
 
 
 def _offer(directory: Path) -> dict[str, Any]:
-    """What to tell of the starts, and the one to take without a word."""
+    """Return the arguments of the question for a start: their descriptions, and the default."""
     lines, default = [], None
     for name, start in starts().items():
         why_not = start.unavailable(directory)
@@ -119,7 +119,7 @@ def _start(word: str, directory: Path) -> Start:
 
 
 def _fill(beginning: Draft, asker: Asker, name: str | None) -> tuple[FirstFile, list[Choice]]:
-    """Ask what every campaign is asked for."""
+    """Ask the questions common to all campaigns."""
     time_s, time = asker.ask(_TIME, _duration, default=beginning.wall_time)
     short = time_s < SHORT_S
     workload = asker.ask(
@@ -171,7 +171,7 @@ def _duration(text: str) -> tuple[float, str]:
 
 
 def _workload(text: str) -> str:
-    """The name of a workload, or the whole path of its file."""
+    """Return the name of a packaged workload, or the absolute path of a workload file."""
     try:
         load_workload(text)
     except SpecError as problem:
@@ -208,8 +208,9 @@ def _ask_risks(spaces: Mapping[str, Space], asker: Asker) -> dict[str, list[str]
 def _checked(
     file: Path, directory: Path, asker: Asker
 ) -> tuple[Prepared, list[tuple[Rehearsal, str | None]]]:
-    """Read the campaign back as ``fstune run`` does, and look at its hosts as ``fstune campaign
-    check`` does.
+    """Read the campaign as ``fstune run`` does, and check its hosts as ``fstune campaign check``.
+
+    Returns each rehearsal with the reason why the campaign would be refused there, if any.
     """
     spec = read_spec(file)
     prepared = prepare(spec, directory)
@@ -252,7 +253,7 @@ def _tell_next(
 
 
 def _questions() -> list[Question]:
-    """All that may be asked, each once."""
+    """Return all questions that may be asked, each once."""
     of_starts = (question for start in starts().values() for question in start.questions)
     every = [_START, _TIME, _WORKLOAD, _PRESETS, _RISK, *of_starts]
     return list({question.name: question for question in every}.values())
@@ -261,9 +262,9 @@ def _questions() -> list[Question]:
 def init(**options: Any) -> None:
     """Write a first campaign file, and its testbed file, after a few questions.
 
-    Every question is an option, too; with --yes nothing is asked, and what was chosen is told with
-    its reason. Hosts are only read. What is written is checked as 'fstune run' does, and no file is
-    replaced without being asked.
+    Every question can also be answered by an option; with --yes nothing is asked, and each choice
+    is printed with its reason. Hosts are only read. The files are checked as by 'fstune run', and
+    no existing file is replaced without asking.
     """
     file, yes = options["file"], options["yes"]
     if not file.parent.is_dir():
@@ -289,7 +290,7 @@ def _identifier(question: Question) -> str:
 
 
 def _parameters() -> list[inspect.Parameter]:
-    """The parameters of the command: an option for each question, besides the usual ones."""
+    """Return the parameters of the command: the common ones, and an option per question."""
     parameters: list[tuple[str, Any, Any]] = [
         ("file", Annotated[Path, typer.Argument(help="The file to write.")], Path("campaign.yaml")),
         (
@@ -306,8 +307,8 @@ def _parameters() -> list[inspect.Parameter]:
             show_default=False,
         )
         parameters.append((_identifier(question), Annotated[str | None, option], None))
-    asks_nothing = typer.Option("--yes", "-y", help="Ask nothing: take defaults and options.")
-    replaces = typer.Option("--force", help="Replace files that are there.")
+    asks_nothing = typer.Option("--yes", "-y", help="Ask nothing: use options and defaults.")
+    replaces = typer.Option("--force", help="Replace existing files.")
     parameters += [
         ("yes", Annotated[bool, asks_nothing], False),
         ("force", Annotated[bool, replaces], False),
@@ -321,7 +322,7 @@ def _parameters() -> list[inspect.Parameter]:
 
 
 def _with_signature(command: Callable[..., None], of: Sequence[inspect.Parameter]) -> None:
-    """Give a command the parameters that only its kinds of service know."""
+    """Set a command's signature, part of which is defined by the kinds of services."""
     command.__signature__ = inspect.Signature(of)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in of}
 

@@ -1,4 +1,4 @@
-"""Questions of a command, answered by its options or by a person at the terminal."""
+"""Questions of a command, answered by its options or by the user at the terminal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ T = TypeVar("T")
 
 
 class Asker:
-    """Asks what no option has answered. ``answers``: those of options, by question; ``person``:
-    there is somebody to ask, otherwise defaults are taken.
+    """Asks the questions that no option has answered.
+
+    ``answers``: answers given as options, by question; ``person``: there is a user to ask,
+    otherwise defaults are used.
     """
 
     def __init__(self, answers: Mapping[str, str], *, person: bool) -> None:
@@ -50,7 +52,7 @@ class Asker:
         say(f"fstune: {what}", err=True)
 
     def sure(self, asks: str) -> bool:
-        """Whether a person says yes; False where there is none."""
+        """Whether the user confirms; False if there is nobody to ask."""
         if not self._person:
             return False
         say(f"{asks} [y/N] ", nl=False)
@@ -72,7 +74,7 @@ class Asker:
 
 
 def _line() -> str:
-    """What is typed on one line. Raises SpecError when the input has ended."""
+    """Read one line from the user. Raises SpecError at the end of input."""
     sys.stdout.flush()
     line = sys.stdin.readline()
     if not line:

@@ -1,7 +1,7 @@
 """The ``fstune`` command for a process that must not outlive the one that started it.
 
-It is told of that one's end by the end of its standard input, and then ends as SIGTERM would have
-it: a campaign is paused, its testbed put back.
+End of file on standard input means that the parent has exited; the process then sends itself
+SIGTERM, which pauses a campaign and restores its testbed.
 """
 
 from __future__ import annotations

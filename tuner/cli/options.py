@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and what they mean."""
+"""Options and arguments shared by several commands, and their interpretation."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ CampaignReference = Annotated[
 
 
 def database_address(option: str | None) -> str | None:
-    """The database to use: the option, else the environment; None is the state directory's file."""
+    """Return the database's URL from the option or the environment.
+
+    None means the file in the state directory.
+    """
     if option is not None:
         return option
     secret = Settings().database_url
@@ -75,7 +78,10 @@ def database_address(option: str | None) -> str | None:
 
 
 def server_address(server: str | None, state_dir: Path | None, database: str | None) -> str | None:
-    """The server to ask: the option, else the environment unless an option names a place here."""
+    """Return the server to use: the option, otherwise that of the environment; None for none.
+
+    The environment is ignored if an option names a local state directory or a database.
+    """
     here = state_dir is not None or database is not None
     if server is not None and here:
         raise SpecError("--server: does not go with --state-dir or --database")
@@ -83,9 +89,9 @@ def server_address(server: str | None, state_dir: Path | None, database: str | N
 
 
 def open_store(state_dir: Path | None, database: str | None) -> Store:
-    """Open the store that the options name, where one is expected to be.
+    """Open the store that the options name, which is expected to exist.
 
-    Raises NotFoundError when the option names a directory that holds none: it is mistyped.
+    Raises NotFoundError if `state_dir` holds no store: it is probably mistyped.
     """
     if state_dir is not None and database_address(database) is None and not holds_one(state_dir):
         raise NotFoundError(
@@ -96,10 +102,10 @@ def open_store(state_dir: Path | None, database: str | None) -> Store:
 
 
 def open_or_make_store(state_dir: Path | None, database: str | None) -> Store:
-    """Open the store that the options name; make it if it is not there."""
+    """Open the store that the options name; create it if it does not exist."""
     return Store.open(state_directory(state_dir), database_address(database))
 
 
 def state_directory(option: Path | None) -> Path:
-    """The state directory to use: the option, else the environment, else the default."""
+    """Return the state directory: the option, otherwise that of the environment or the default."""
     return option if option is not None else Settings().state_dir

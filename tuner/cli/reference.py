@@ -1,4 +1,4 @@
-"""The reference of all commands, and the manual page, as the program itself describes them.
+"""Generate the command reference and the manual page from the program's own help.
 
 python -m tuner.cli.reference docs/commands.md docs/fstune.1
 """
@@ -19,7 +19,7 @@ from tuner.cli.app import app
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """A command. ``rows``: its arguments and options, each as it is written, with its help."""
+    """A command. ``rows``: its arguments and options as written on the command line, with help."""
 
     name: str
     usage: str
@@ -28,7 +28,7 @@ class _Described:
 
 
 def commands() -> Iterator[_Described]:
-    """Every command, those of groups spelt out, in the order of help."""
+    """Yield every command, including those of groups, in the order of help."""
     top: Any = typer.main.get_command(app)
     for name in top.list_commands(None):
         command = top.commands[name]
@@ -63,7 +63,7 @@ def _option(one: Any) -> str:
 
 
 def _value(annotation: object) -> str:
-    """How the value of an option of a type is written."""
+    """Return the placeholder for values of an option's type."""
     for inner in get_args(annotation):
         if inner is not type(None):
             return _value(inner)
@@ -84,7 +84,7 @@ def _help(one: Any) -> str:
 
 
 def markdown() -> str:
-    """The page of all commands."""
+    """Return the page of all commands."""
     parts = [
         "# Commands\n\nGenerated from the program (`make docs`); `fstune COMMAND -h` says the "
         "same, and so does the manual page,\n`man docs/fstune.1`. "
@@ -108,7 +108,7 @@ def _cell(text: str) -> str:
 
 
 def manual() -> str:
-    """The manual page, in the macros of man(7)."""
+    """Return the manual page, in the macros of man(7)."""
     parts = [
         '.TH FSTUNE 1 "" "fstune" "User Commands"\n.SH NAME\n'
         "fstune \\- find better settings for a fileserver, and know how sure you can be\n"

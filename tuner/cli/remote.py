@@ -1,4 +1,4 @@
-"""What commands do that were given a server: the same, there."""
+"""Server-side counterparts of the commands, used when a server is given."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def _campaigns(server: str) -> Iterator[Campaigns]:
 
 
 def _options(client: Client) -> str:
-    """The options that lead a command to the same server."""
+    """Return the options that make a command use the same server."""
     from_environment = os.environ.get("FSTUNE_SERVER", "").rstrip("/") == client.url
     return "" if from_environment else f" --server {shlex.quote(client.url)}"
 
 
 class _ServerSource:
-    """A campaign of a server."""
+    """A campaign on a server, as a ``Source``."""
 
     def __init__(self, campaigns: Campaigns, campaign: str) -> None:
         self._campaigns = campaigns
@@ -92,7 +92,7 @@ class _ServerSource:
 
 
 def run(server: str, file: Path, log: LogForm | None, *, override_pilot: bool, quiet: bool) -> None:
-    """Begin a campaign there, and watch it."""
+    """Start a campaign on the server and watch it."""
     spec = _spec(file, override_pilot)
     with _campaigns(server) as campaigns:
         _watch_new(campaigns, campaigns.create(spec), log, quiet=quiet)
@@ -107,7 +107,7 @@ def branch(
     override_pilot: bool,
     quiet: bool,
 ) -> None:
-    """Begin a campaign there that is guided by another, and watch it."""
+    """Start a campaign on the server that is guided by an earlier one, and watch it."""
     spec = _spec(file, override_pilot)
     with _campaigns(server) as campaigns:
         _watch_new(campaigns, campaigns.branch(campaign, spec), log, quiet=quiet)
@@ -116,7 +116,7 @@ def branch(
 def resume(
     server: str, campaign: str, log: LogForm | None, *, override_pilot: bool, quiet: bool
 ) -> None:
-    """Have a campaign taken up there, and watch it from here on."""
+    """Resume a campaign on the server, and watch it from there on."""
     with _campaigns(server) as campaigns:
         identifier = campaigns.campaign(campaign).id
         events = campaigns.events(identifier)
@@ -126,14 +126,14 @@ def resume(
 
 
 def watch(server: str, campaign: str, log: LogForm | None, *, quiet: bool) -> None:
-    """Watch a campaign of there from its beginning."""
+    """Watch a campaign on the server from its beginning."""
     with _campaigns(server) as campaigns:
         identifier = campaigns.campaign(campaign).id
         watched(_ServerSource(campaigns, identifier), 0, log, quiet=quiet)
 
 
 def steer(server: str, campaign: str, wish: Wish) -> None:
-    """Pause or cancel a campaign there."""
+    """Pause or cancel a campaign on the server."""
     with _campaigns(server) as campaigns:
         now = campaigns.steer(campaign, wish)
     outcome = f"will {wish} at the next safe point"
@@ -143,7 +143,7 @@ def steer(server: str, campaign: str, wish: Wish) -> None:
 
 
 def list_campaigns(server: str) -> tuple[list[Campaign], dict[str, str]]:
-    """The campaigns of a server, and why some of them do not go on, by identifier."""
+    """Return a server's campaigns and, by identifier, why some of them are stalled."""
     with _campaigns(server) as campaigns:
         rows = campaigns.all()
         running = any(each.state is CampaignState.RUNNING for each in rows)
@@ -158,7 +158,7 @@ def show_campaign(
     everything: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Show a campaign of a server."""
+    """Show a campaign on a server."""
     with _campaigns(server) as campaigns:
         record, answer = _with_answer(campaigns, campaigns.campaign(campaign))
         trials = campaigns.trials(record.id)
@@ -196,30 +196,33 @@ def _absence(campaigns: Campaigns, record: Campaign) -> str:
 def recommendation(
     server: str, campaign: str
 ) -> tuple[Campaign, RecommendationDocument, Sequence[Comparison], Sequence[str]]:
-    """What a campaign of a server recommends. NotFoundError before it has an answer."""
+    """Return a server's campaign with its recommendation, references and changes ("why").
+
+    Raises NotFoundError if it has no answer yet.
+    """
     with _campaigns(server) as campaigns:
         record, answer = _with_answer(campaigns, campaigns.campaign(campaign))
         if answer is None:
             raise no_answer(record, _absence(campaigns, record))
-        # Servers of earlier releases tell it only when they are asked for it.
+        # Servers of earlier releases return it only on a separate request.
         sentences = campaigns.why(record.id) if answer.why is None else answer.why
     return record, answer, comparisons_of(answer), sentences
 
 
 def recommendations(server: str, filters: Filters, limit: int) -> list[KnownRecommendation]:
-    """The certified recommendations of all campaigns of a server."""
+    """Return the certified recommendations of all campaigns on a server."""
     with _campaigns(server) as campaigns:
         return campaigns.recommendations(filters, limit)
 
 
 def status(server: str) -> Status:
-    """Who runs which campaign where, as the server sees it."""
+    """Return who runs which campaign where, according to the server."""
     with _campaigns(server) as campaigns:
         return campaigns.status()
 
 
 def export(server: str, campaign: str, file: Path) -> None:
-    """Write a whole campaign of a server to a file of here."""
+    """Export a campaign of a server to a new local file."""
     with _campaigns(server) as campaigns:
         identifier = campaigns.campaign(campaign).id
         with new_file(file) as output:
@@ -228,13 +231,13 @@ def export(server: str, campaign: str, file: Path) -> None:
 
 
 def export_to(server: str, campaign: str, output: BinaryIO) -> None:
-    """Write a whole campaign of a server to an open file."""
+    """Export a campaign of a server to an open file."""
     with _campaigns(server) as campaigns:
         campaigns.export(campaigns.campaign(campaign).id, output)
 
 
 def report(server: str, campaign: str, form: ReportForm, output: BinaryIO) -> str:
-    """Write the report of a campaign of a server to an open file; returns its identifier."""
+    """Write the report of a server's campaign to an open file; return the campaign's identifier."""
     with _campaigns(server) as campaigns:
         identifier = campaigns.campaign(campaign).id
         campaigns.report(identifier, form, output)
@@ -249,7 +252,7 @@ def _watch_new(
 
 
 def _spec(file: Path, override_pilot: bool) -> CampaignSpec:
-    """A campaign file as it is written: its names are those of the server."""
+    """Read a campaign file without resolving names, which are those of the server."""
     spec = read_document(file, CampaignSpec, "a campaign file")
     if not override_pilot:
         return spec
@@ -259,7 +262,7 @@ def _spec(file: Path, override_pilot: bool) -> CampaignSpec:
 def _with_answer(
     campaigns: Campaigns, record: Campaign
 ) -> tuple[Campaign, RecommendationDocument | None]:
-    """A campaign with its whole answer, and the document of that; None before it has one."""
+    """Return a campaign with its complete answer, and the answer's document or None."""
     if record.recommendation is None:
         return record, None
     document = campaigns.recommendation(record.id)

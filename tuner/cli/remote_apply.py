@@ -1,4 +1,4 @@
-"""What the commands that carry a decision out do at a server: the same, there."""
+"""Server-side counterparts of the apply, rollback and verify commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _applications(server: str) -> Iterator[tuple[Client, RemoteApplications]]:
 
 
 def apply(server: str, campaign: str, agree: Agree | None, *, stepwise: bool) -> None:
-    """Plan there, and apply that plan once somebody agrees; ``agree`` None: only plan."""
+    """Plan on the server, and apply the plan once the user agrees; ``agree`` None: only plan."""
     _refuse_application(campaign)
     with _applications(server) as (client, applications):
         plan, application = applications.plan(campaign, stepwise=stepwise)
@@ -44,8 +44,9 @@ def apply(server: str, campaign: str, agree: Agree | None, *, stepwise: bool) ->
 
 
 def rollback(server: str, reference: str, agree: Agree) -> None:
-    """Roll back there what is in force of a campaign, or with ``last`` the newest of all, once
-    somebody agrees. NotFoundError when nothing is.
+    """Roll back on the server the newest application in effect, once the user agrees.
+
+    ``reference``: a campaign, or ``last`` for any. Raises NotFoundError if none is in effect.
     """
     _refuse_application(reference)
     with _applications(server) as (client, applications):
@@ -62,15 +63,16 @@ def rollback(server: str, reference: str, agree: Agree) -> None:
 
 
 def applications(server: str) -> None:
-    """List what was applied there."""
+    """List the applications on the server."""
     with _applications(server) as (_, applications):
         for line in application_lines(applications.all()):
             say(line)
 
 
 def verify(server: str, reference: str, blocks: int) -> Verified:
-    """Verify there what a campaign recommends, or with ``last`` the newest that is in force, and
-    tell what was found.
+    """Verify a recommendation on the server and print the result.
+
+    ``reference``: a campaign, or ``last`` for that of the newest application in effect, if any.
     """
     _refuse_application(reference)
     with _applications(server) as (_, applications):
@@ -90,7 +92,7 @@ def _refuse_application(reference: str) -> None:
 
 
 def _check(result: Application, state: ApplicationState) -> None:
-    """Raise ConflictError when an application is not what was asked for."""
+    """Raise ConflictError if an application is not in the requested state."""
     if result.state is not state:
         why = f": {result.reason}" if result.reason else "; its campaign's events say why"
         raise ConflictError(f"{result.id} is {result.state}{why}")

@@ -1,4 +1,4 @@
-"""``fstune report``: a campaign as a document to hand on."""
+"""``fstune report``: write a campaign's report."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def report(
         ),
     ] = None,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print Markdown, as without any option.")
+        bool, typer.Option("--markdown", help="Print Markdown, the default.")
     ] = False,
     as_json: AsJson = False,
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Write a campaign up for somebody who was not there: question, answer, evidence, threats.
+    """Write a report for readers who were not involved: question, answer, evidence, threats.
 
-    The HTML file has its plots in it and needs no network: attach it to a change request. A
-    campaign that still runs, failed or found nothing has a report too, which says so.
+    The HTML file contains its plots and needs no network: attach it to a change request. Campaigns
+    that still run, failed or found nothing have reports too, which say so.
     """
     if sum((html is not None, markdown, as_json)) > 1:
         raise SpecError("--html, --markdown, --json: choose one")
@@ -69,7 +69,7 @@ def _report(
     database: str | None,
     server: str | None,
 ) -> tuple[str, str]:
-    """The whole identifier of a campaign, and its report."""
+    """Return a campaign's full identifier, and its report."""
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 

@@ -1,4 +1,4 @@
-"""Stored trials as samples of numbers, and the command that compares those too."""
+"""Load stored trials as samples, and the ``fstune compare`` command that uses them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tuner.report.compare import Sample
 
 
 def load_trial(campaign: str, trial: int, state_dir: Path | None, database: str | None) -> Sample:
-    """The geometric-mean time (s) of a stored trial in each of its complete blocks.
+    """Return a stored trial's geometric-mean time (s) in each of its complete blocks.
 
-    ``campaign``: identifier, the beginning of one, or ``last``. Raises NotFoundError when there is
-    no such campaign or trial, or it was never measured.
+    ``campaign``: identifier, the beginning of one, or ``last``. Raises NotFoundError if there is no
+    such campaign or trial, or if the trial was never measured.
     """
     with open_store(state_dir, database) as store:
         record = store.campaign(campaign)

@@ -1,7 +1,7 @@
-"""The one door through which the command line prints sentences.
+"""The only functions through which the command line prints sentences.
 
-Much of what it says comes from outside: from hosts, servers, files and other people's databases.
-What could move the cursor, change colours or hide text does not get to the terminal.
+Messages often contain external text: from hosts, servers, files and other people's databases.
+Characters that could move the cursor, change colours or hide text must not reach the terminal.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ _ALLOWED = "\n\t"
 
 
 def say(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print a text; ``err``: to standard error, ``nl``: with a line end."""
+    """Print a text; ``err``: to standard error; ``nl``: append a newline."""
     typer.echo(plain(text), err=err, nl=nl)
 
 
 def plain(text: str) -> str:
-    """The text with a space for each character that does not print as itself; lines stay lines."""
+    """Replace each non-printable character, except newlines and tabs, by a space."""
     return "".join(c if c.isprintable() or c in _ALLOWED else " " for c in text)

@@ -1,5 +1,6 @@
-"""The command that answers over HTTP. It names the application by import string: we never import
-``api``.
+"""The command that serves HTTP.
+
+It names the application by import string, because ``tuner`` never imports ``api``.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from tuner.errors import ConflictError, SpecError
 from tuner.services.kinds import offers
 from tuner.settings import ServiceSettings
 
-#: Whoever is on this machine may have a proxy there.
+#: Proxies trusted by default: those on this machine.
 _THIS_MACHINE = ("127.0.0.0/8", "::1")
-#: Streams of events stay open for hours: a service that is asked to end does not wait for them.
+#: How long shutdown waits for open requests; event streams would stay open for hours.
 _PATIENCE_S = 3
 
 
@@ -33,7 +34,7 @@ def serve(
         bool,
         typer.Option(
             "--auth",
-            help="Ask for a token of 'fstune token create'. Without it nothing can be changed.",
+            help="Require a token of 'fstune token create'; otherwise it is read-only.",
         ),
     ] = False,
     testbeds: Annotated[
@@ -42,39 +43,39 @@ def serve(
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(help="Let them use 'cell' (private cells of this machine) or 'simulated'."),
+        typer.Option(help="Also allow 'cell' (private cells of this machine) or 'simulated'."),
     ] = None,
     tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate chain (PEM): answer by HTTPS.")
+        Path | None, typer.Option(help="Certificate chain (PEM); serves HTTPS.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
     plain_http: Annotated[
         bool,
         typer.Option(
             "--plain-http",
-            help="Listen off the loopback without TLS: something in front of it has TLS.",
+            help="Listen beyond the loopback without TLS: a proxy in front of it provides TLS.",
         ),
     ] = False,
     trusted_proxy: Annotated[
         list[str] | None,
         typer.Option(
-            help="Address or network of what is in front of this service: whom it speaks for, and "
-            "that they use TLS, is believed. Default: this machine.",
+            help="Address or network of a proxy in front of this service, which is trusted to "
+            "report clients' addresses and their use of TLS. Default: this machine.",
         ),
     ] = None,
     queue: Annotated[
         bool,
         typer.Option(
             "--queue",
-            help="Leave campaigns that are begun here to 'fstune worker'. Needs PostgreSQL.",
+            help="Leave campaigns that are started here to 'fstune worker'. Needs PostgreSQL.",
         ),
     ] = False,
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """Answer over HTTP: web pages for people, /v1 for programs.
+    """Serve over HTTP: web pages for people, /v1 for programs.
 
-    Off the loopback it asks for tokens (--auth) and speaks TLS, or it is refused.
+    Listening beyond the loopback interface requires tokens (--auth) and TLS.
     Try: curl http://127.0.0.1:8710/v1/campaigns/last/recommendation
     """
     settings = ServiceSettings()
@@ -98,7 +99,7 @@ def serve(
         if kind not in offers():
             raise SpecError(f"--allow {kind}: it is {' or '.join(map(repr, offers()))}")
     _check_address(host, port)
-    # The application reads its settings from the environment: it runs as if on its own.
+    # The application reads its settings from the environment, as if it were started separately.
     os.environ["FSTUNE_STATE_DIR"] = str(state_directory(state_dir).absolute())
     if (address := database_address(database)) is not None:
         os.environ["FSTUNE_DATABASE_URL"] = address
@@ -113,7 +114,7 @@ def serve(
     if allow:
         os.environ["FSTUNE_API_ALLOW"] = "[" + ",".join(f'"{kind}"' for kind in allow) + "]"
     for client in ("FSTUNE_SERVER", "FSTUNE_TOKEN", "FSTUNE_TOKEN_FILE"):
-        # What it runs is run here, and is not asked of a server again.
+        # Commands started by the service must run locally and not use a server in turn.
         os.environ.pop(client, None)
     scheme, address_text = (
         "http" if tls_cert is None else "https",
@@ -131,7 +132,7 @@ def serve(
         ssl_certfile=tls_cert,
         ssl_keyfile=tls_key,
         timeout_graceful_shutdown=_PATIENCE_S,
-        # Limits for those who have not shown a token yet, on connections and their time.
+        # Limits the number and duration of connections that have not presented a token yet.
         http="api.front:Front",
         loop="api.front:loop",
         forwarded_allow_ips=",".join(proxies or _THIS_MACHINE),
@@ -161,7 +162,7 @@ def _check_certificate(certificate: Path, key: Path) -> None:
     for file in (certificate, key):
         if not file.is_file():
             raise SpecError(f"{file}: there is no such file")
-    # Given a password at once, as there may be nobody to ask; a key with one is refused.
+    # Without a password argument, OpenSSL would prompt for one; keys with a passphrase are refused.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(certificate, key, password="")

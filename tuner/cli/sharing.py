@@ -1,6 +1,4 @@
-"""Commands that list campaigns, tell who runs which where, and steer them from another process or
-machine.
-"""
+"""Commands that list campaigns, show who runs which where, and steer them from other processes."""
 
 from __future__ import annotations
 
@@ -41,10 +39,10 @@ def pause(
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Pause a running campaign at its next safe point; 'fstune resume' goes on.
+    """Pause a running campaign at its next safe point; 'fstune resume' continues it.
 
-    The block that it is in is measured again then. Works from any machine that shares the database,
-    and through a server.
+    Its current block is then measured again. Works from any machine that shares the database, and
+    through a server.
     """
     _ask(campaign, Wish.PAUSE, state_dir, database, server)
 
@@ -55,7 +53,7 @@ def cancel(
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """End a campaign for good, at its next safe point if it runs. What it has measured stays."""
+    """End a campaign for good, at its next safe point if it runs. Its measurements are kept."""
     _ask(campaign, Wish.CANCEL, state_dir, database, server)
 
 
@@ -92,7 +90,7 @@ def list_campaigns(
         str | None, typer.Option("--name", help="Only campaigns with this in their name.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, max=1_000_000, help="At most so many.")
+        int | None, typer.Option("--limit", "-n", min=1, max=1_000_000, help="At most this many.")
     ] = None,
     as_json: AsJson = False,
     state_dir: StateDir = None,
@@ -138,9 +136,9 @@ def delete(
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """Delete a campaign with everything that was measured in it; there is no way back.
+    """Delete a campaign with everything that was measured in it; this cannot be undone.
 
-    'fstune export' keeps it in a file.
+    Use 'fstune export' first to save it to a file.
     """
     with open_store(state_dir, database) as store:
         record = store.campaign(campaign)
@@ -159,7 +157,7 @@ def delete(
 def _confirmed(question: str) -> bool:
     try:
         return typer.confirm(plain(question))
-    except typer.Abort:  # nobody is there to answer
+    except typer.Abort:  # there is nobody to answer
         say("", err=True)
         return False
 

@@ -1,4 +1,4 @@
-"""``fstune simulate``: campaigns on services whose truth is known."""
+"""``fstune simulate``: campaigns on simulated services with known ground truth."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def simulate(
         ),
     ] = None,
     seeds: Annotated[
-        str, typer.Option("--seeds", help="A campaign for each: 7, 1-50, or 1-5,9.")
+        str, typer.Option("--seeds", help="Seeds, one campaign for each: 7, 1-50, or 1-5,9.")
     ] = "1-10",
     noise: Annotated[
         float | None,
@@ -58,7 +58,7 @@ def simulate(
         str | None,
         typer.Option(
             "--sampler",
-            help="Who proposes configurations: 'search.sampler' of a campaign file.",
+            help="Sampler of configurations, as 'search.sampler' in a campaign file.",
             show_default=False,
         ),
     ] = None,
@@ -67,19 +67,20 @@ def simulate(
         typer.Option("--pilot", min=0, max=1000, help="Most blocks of the pilot; 0 for none."),
     ] = 4,
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=1, max=256, help="Campaigns at once.")
+        int, typer.Option("--jobs", "-j", min=1, max=256, help="Number of concurrent campaigns.")
     ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document.")] = False,
 ) -> None:
-    """Run campaigns on a simulated service whose truth is known: what is found, and how soon?
+    """Run campaigns on a simulated service with known ground truth: what is found, how soon?
 
-    A surface says what each setting truly does to the times of a workload, how noisy they are and
-    what restarts take. Campaigns on it are real ones, in virtual time: an hour takes seconds.
+    A surface defines the true effect of each setting on the times of a workload, their noise, and
+    the time that restarts take. Campaigns on it are real ones in virtual time: an hour takes
+    seconds.
 
-    Regret is how much slower than the best configuration that keeps the floor the recommended one
-    truly is (without a recommendation the finalist, else the baseline), as a difference of log
-    scores: 0.05 is about 5%. A recommendation is false when it is not faster than the baseline, or
-    breaks a floor. Ctrl-C prints what is done.
+    Regret is how much slower the recommended configuration truly is than the best one that keeps
+    the floor, as a difference of log scores: 0.05 is about 5%. Without a recommendation it is that
+    of the finalist, otherwise that of the baseline. A recommendation is false if it is not faster
+    than the baseline, or breaks a floor. Ctrl-C prints the campaigns completed so far.
 
     For example: fstune simulate sparse-five --seeds 1-20 --noise 0.15 --jobs 2
     """
@@ -93,7 +94,7 @@ def simulate(
     all_seeds = _seeds(seeds)
     settings = Settings(_budget_s(budget), noise, sampler, pilot)
     loaded = load_surface(surface)
-    specification(loaded, all_seeds[0], settings)  # reports mistakes in them at once
+    specification(loaded, all_seeds[0], settings)  # reports invalid settings at once
     with stop_signals():
         results, interrupted = _run(loaded, surface, all_seeds, settings, jobs)
         if as_json:
@@ -108,7 +109,7 @@ def simulate(
 def _run(
     surface: Surface, path: str, seeds: Sequence[int], settings: Settings, jobs: int
 ) -> tuple[list[Result], bool]:
-    """What was found until the end, or until a stop signal, and whether there was one."""
+    """Return the results up to the end or a stop signal, and whether there was a stop signal."""
     results: list[Result] = []
     line = _Line(len(seeds))
     try:
@@ -124,7 +125,7 @@ def _run(
 
 
 class _Line:
-    """One line on a terminal that says how far it is; elsewhere nothing."""
+    """A one-line progress display on a terminal; shows nothing elsewhere."""
 
     def __init__(self, campaigns: int) -> None:
         self._campaigns = campaigns
@@ -132,17 +133,17 @@ class _Line:
         self._is_terminal = sys.stderr.isatty()
 
     def standing(self, seed: int, standing: Standing) -> None:
-        """Where the campaign with this seed stands."""
+        """Show the standing of the campaign with this seed."""
         minutes = standing.elapsed_s / 60.0
         self._write(f"seed {seed}: {where(standing)}, {minutes:.0f} min on the testbed")
 
     def count(self, count: int) -> None:
-        """So many campaigns have ended."""
+        """Show the number of campaigns that have ended."""
         self._count = count
         self._write("")
 
     def clear(self) -> None:
-        """Leave nothing behind."""
+        """Erase the line."""
         if self._is_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
@@ -153,7 +154,7 @@ class _Line:
 
 
 def _seeds(text: str) -> Sequence[int]:
-    """The seeds that a list of numbers and ranges names, each once. Raises SpecError."""
+    """Parse a list of numbers and ranges into distinct seeds. Raises SpecError."""
     seeds: dict[int, None] = {}
     for part in text.split(","):
         match = _SEEDS.fullmatch(part.strip())

@@ -1,4 +1,4 @@
-"""Commands that tell about search spaces: what may be set, within which limits, and why."""
+"""Commands on search spaces: parameters, their limits, and the reasons for them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ app = typer.Typer(
     help="Search spaces: which settings there are, their limits, and what they mean.",
 )
 
-#: Configurations that 'space sample' draws at most; they are printed as they are drawn.
+#: Maximum number of configurations for 'space sample', which prints them as it draws them.
 _MOST_DRAWS = 1_000_000
-#: Configurations that 'space check' draws and holds against the rules.
+#: Number of configurations that 'space check' draws and checks against the rules.
 _DRAWS_TO_CHECK = 500
 
 Name = Annotated[
@@ -51,7 +51,7 @@ Name = Annotated[
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """Turn what is wrong with a space into our error."""
+    """Convert errors of search spaces to SpecError."""
     try:
         yield
     except (SpaceError, ExpressionError) as problem:
@@ -138,7 +138,7 @@ def check(
         str | None, typer.Argument(help="A space of your own; without it, all of fstune's.")
     ] = None,
 ) -> None:
-    """Check that a space file is whole, and that what is drawn from it is valid."""
+    """Check that a space file is valid, and that configurations drawn from it are, too."""
     for name in search_spaces.names() if file is None else [file]:
         with _reported():
             space = search_spaces.load(name)
@@ -155,10 +155,10 @@ def sample(
     number: Annotated[
         int, typer.Option("-n", "--number", min=1, max=_MOST_DRAWS, help="How many.")
     ] = 5,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same.")] = 1,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same configurations.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Draw configurations from a space, as settings; the host is the one that the space assumes."""
+    """Draw configurations from a space, as settings for a host as the space assumes it."""
     with _reported():
         space = search_spaces.load(name)
         ask = Chance(seed)
@@ -180,7 +180,7 @@ def explain(
         str, typer.Argument(help="A parameter of the space.", autocompletion=completion.parameters)
     ],
 ) -> None:
-    """Explain one parameter: what it does, its limits, and where that was read."""
+    """Explain one parameter: what it does, its limits, and the sources."""
     with _reported():
         entry = search_spaces.load(name)[parameter]
     _say(f"{entry.name}: {entry.about}")
@@ -232,7 +232,7 @@ def parse(
 
 
 def _space_of(words: list[str]) -> str:
-    """The newest space for the program that a command line begins with."""
+    """Return the newest search space for the program that a command line begins with."""
     program = PurePosixPath(words[0]).name if words else ""
     names = [n for n in search_spaces.names() if search_spaces.load(n).program == program]
     if not names:

@@ -1,6 +1,6 @@
-"""``fstune testbed``: look at real hosts before they are tuned, and put them back by hand.
+"""``fstune testbed``: inspect real hosts before they are tuned, and restore them manually.
 
-What hosts are asked, and how they are put back, is their kind's matter.
+The kind of service decides what is inspected and how hosts are restored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tuner.report.tables import show
 from tuner.report.testbed import commands_page, findings_page, hosts_page
 from tuner.services.kinds import way_of_file
 
-app = typer.Typer(no_args_is_help=True, help="Look at the hosts of a testbed file; put them back.")
+app = typer.Typer(no_args_is_help=True, help="Inspect the hosts of a testbed file; restore them.")
 
 File = Annotated[Path, typer.Argument(help="A testbed file (YAML); see docs/testbeds.md.")]
 
@@ -51,9 +51,9 @@ def check(
 
 @app.command()
 def restore(file: File, state_dir: StateDir = None) -> None:
-    """Put every host back the way it was found, from the journals on the hosts themselves.
+    """Restore the original state of every host, from the journals on the hosts themselves.
 
-    Needs no database and no campaign. A campaign that still runs there notices, and stops.
+    Needs no database and no campaign. A campaign that still runs there notices it and stops.
     """
     for sentence in way_of_file(file).put_back(file, state_directory(state_dir)):
         say(sentence)

@@ -1,4 +1,4 @@
-"""Commands that give and take the right to use the service."""
+"""Commands that grant and revoke access to the service."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ app = typer.Typer(
 _DURATION: TypeAdapter[float] = TypeAdapter(Duration)
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 _Checked = TypeVar("_Checked")
-#: A time far enough for whoever asks for none to be safe.
+#: Longest lifetime of a token that expires.
 _LONGEST_S = 10 * 366 * 86400.0
 
 
 @app.command("create")
 def create(
-    name: Annotated[str, typer.Argument(help="Whom or what it is for.")],
+    name: Annotated[str, typer.Argument(help="Who or what it is for.")],
     scope: Annotated[
         Scope, typer.Option(help="read; operate: also start and steer campaigns; admin: all.")
     ] = Scope.READ,
     expires: Annotated[
-        str, typer.Option(help="For how long: 12h, 90d; 'never' for a token without end.")
+        str, typer.Option(help="For how long: 12h, 90d; 'never' for one that does not expire.")
     ] = "90d",
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """Make a token and print it, this one time: only its digest is kept.
+    """Create a token and print it, only this once: only its digest is stored.
 
     Use it as: curl -H 'Authorization: Bearer TOKEN' URL, or to log in to the web pages.
     """
@@ -64,7 +64,7 @@ def create(
 
 @app.command("list")
 def list_tokens(state_dir: StateDir = None, database: Database = None) -> None:
-    """List the tokens, the oldest first. What they look like is not known any more."""
+    """List the tokens, the oldest first. The tokens themselves are not stored."""
     now = datetime.now(UTC)
     with open_store(state_dir, database) as store:
         tokens = Access(store).tokens()
@@ -101,7 +101,7 @@ def revoke(
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """End a token now, and the sessions of whoever logged in with it."""
+    """Revoke a token now, and end the sessions of everybody who logged in with it."""
     with open_store(state_dir, database) as store:
         revoked = Access(store).revoke(token, datetime.now(UTC))
     say(f"fstune: token {revoked.id} ({revoked.name}) is revoked", err=True)

@@ -30,7 +30,7 @@ Name = Annotated[str, typer.Option("--name", "-n", help="The name of the guest a
 def build(state_dir: StateDir = None) -> None:
     """Build the guest's image, unless it is there: Debian 12 with its kernel and OpenAFS' module.
 
-    Takes ten to twenty-five minutes, most of them compiling the module, and at most 3 GB below the
+    Takes ten to twenty-five minutes, most of it to compile the module, and at most 3 GB below the
     state directory, 1 GB when it is done. Packages come from this machine's apt sources; nothing
     is installed on this machine.
     """
@@ -49,17 +49,17 @@ def up(
         bool,
         typer.Option(
             "--kvm",
-            help="Run it on this machine's processor by /dev/kvm, where that boots Debian's "
-            "kernel. Without it the processor is emulated: slow, but it works everywhere.",
+            help="Use KVM (/dev/kvm), where that can boot Debian's kernel. Without it the "
+            "processor is emulated, which is slow but works everywhere.",
         ),
     ] = False,
     state_dir: StateDir = None,
 ) -> None:
     """Bring a guest up with its cell: fileserver, KDC, NFS server, and a client host by SSH.
 
-    Builds the image first when there is none. A boot takes about a minute, then the kernel's
-    client, tokens and the NFS mount are tried. Ends with a testbed file that a campaign can use.
-    Times measured on an emulated processor tell directions, not what a real host would take.
+    Builds the image first if there is none. Booting takes about a minute, then the kernel's client,
+    tokens and the NFS mount are tested. Writes a testbed file that a campaign can use. Times
+    measured on an emulated processor show directions of effects, not times of a real host.
     """
     with _showing(f"guest {name}") as (doing, note):
         guests = Guests(state_directory(state_dir))
@@ -75,7 +75,7 @@ def up(
 def down(name: Name = "vm", state_dir: StateDir = None) -> None:
     """Take a guest down with its cell: no process, mount, interface or directory of it is left.
 
-    The image stays, for the next one. What a build has left that was killed is ended, too.
+    The image is kept for the next one. Remains of a killed build are removed, too.
     """
     with translate_errors():
         guests = Guests(state_directory(state_dir))
@@ -112,7 +112,7 @@ def _show(guest: Guest) -> None:
 
 @contextmanager
 def _showing(what: str) -> Iterator[tuple[Say, Say]]:
-    """Show what is being done while it is done, and keep a line for each stage that is done."""
+    """Show the current activity, and print a line for each completed stage."""
     console = Console(stderr=True)
     with translate_errors(), console.status(escape(what)) as status:
         yield (

@@ -1,4 +1,4 @@
-"""``fstune watch``: follow a campaign that another process runs."""
+"""``fstune watch``: watch a campaign that another process runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def watch(
 ) -> None:
     """Watch a campaign that another process runs, from its beginning until it stops.
 
-    Ctrl-C ends the watching alone. The exit status is that of 'fstune run'.
+    Ctrl-C only stops watching. The exit status is that of 'fstune run'.
     """
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote

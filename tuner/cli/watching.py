@@ -1,4 +1,4 @@
-"""Following a campaign that runs elsewhere, in this store or at a server, until it stops."""
+"""Watch a campaign that another process runs, via the store or a server, until it stops."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from tuner.text import clean
 
 _LOOKS_PER_S = 2.0
 _STANDINGS_PER_S = 0.5
-#: Who runs it gives signs of life much more rarely than it is looked at.
+#: Polls per presence check: its process sends heartbeats much more rarely than it is polled.
 _LOOKS_A_PRESENCE = 10
 _STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
-#: The events of a run that ends, or did not begin.
+#: Kinds of events that end a run or report that it could not start.
 _STOPS = ("campaign-paused", "campaign-failed", "start-failed")
 _PUT_BACK = ("restored", "testbed-closed")
 
 
 class Source(Protocol):
-    """Where one campaign is looked at."""
+    """Where a campaign's records are read from."""
 
-    #: The options that lead a command there.
+    #: The options that make a command use the same place.
     options: str
 
     def campaign(self) -> Campaign:
-        """The campaign as it is now."""
+        """Return the campaign as it is now."""
 
     def events(self, after: int) -> list[Event]:
-        """The events after a number that there are by now."""
+        """Return the events so far with numbers above ``after``."""
 
     def follow(
         self,
@@ -56,26 +56,28 @@ class Source(Protocol):
         lost: Callable[[str], None],
         missed: Callable[[Absence | None], None],
     ) -> Iterator[Event]:
-        """The events after a number as they happen, until the campaign is over. ``lost``: is told
-        why nothing can be seen at the moment, "" when it can again; ``missed``: why the campaign
-        does not go on though it should, None when it does again.
+        """Yield the events with numbers above ``after`` as they happen, until the campaign is over.
+
+        ``lost`` receives the reason while the source is unreachable, and "" once it is reachable
+        again; ``missed`` receives the reason while the campaign makes no progress although it
+        should, and None while it does.
         """
 
     def trials(self) -> list[Trial]:
-        """Its trials."""
+        """Return the trials."""
 
     def blocks(self) -> tuple[list[Block], int]:
-        """Its blocks, and the number of measurements in them."""
+        """Return the blocks, and the number of measurements in them."""
 
     def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
-        """Its trials against the baseline in blocks of a kind, and how many those are."""
+        """Return, by trial, its estimate from blocks of a kind, and the number of those blocks."""
 
     def end(self) -> CampaignEnd:
-        """How it stands when nobody runs it any more."""
+        """Return the state of a campaign that nobody runs any more."""
 
 
 class StoreSource:
-    """A campaign of a database."""
+    """A campaign in a store."""
 
     options = ""
 
@@ -84,11 +86,11 @@ class StoreSource:
         self._id = campaign
 
     def campaign(self) -> Campaign:
-        """The stored campaign."""
+        """Return the stored campaign."""
         return self._store.campaign(self._id)
 
     def events(self, after: int) -> list[Event]:
-        """The stored events."""
+        """Return the stored events."""
         return self._store.events(self._id, after)
 
     def follow(
@@ -97,10 +99,10 @@ class StoreSource:
         lost: Callable[[str], None],
         missed: Callable[[Absence | None], None],
     ) -> Iterator[Event]:
-        """Look twice a second."""
+        """Poll twice a second."""
         looks = 0
         while True:
-            # Looked at first: by then the events of the end are stored.
+            # Read the state first: once it is over, its last events are stored already.
             over = self.campaign().state in OVER
             for event in self.events(after):
                 after = event.number
@@ -113,16 +115,16 @@ class StoreSource:
             time.sleep(1.0 / _LOOKS_PER_S)
 
     def trials(self) -> list[Trial]:
-        """The stored trials."""
+        """Return the stored trials."""
         return self._store.trials(self._id)
 
     def blocks(self) -> tuple[list[Block], int]:
-        """The stored blocks."""
+        """Return the stored blocks."""
         blocks = self._store.blocks(self._id)
         return blocks, sum(len(block.measurements) for block in blocks)
 
     def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
-        """Worked out of the stored blocks; none when the workload's file is gone."""
+        """Compute the estimates from the stored blocks; none if the workload's file is gone."""
         try:
             rules = stored_rules(self.campaign())
             blocks = self._store.block_times(self._id, rules.components)
@@ -132,12 +134,12 @@ class StoreSource:
             return {}
 
     def end(self) -> CampaignEnd:
-        """The end of the stored campaign."""
+        """Return the end of the stored campaign."""
         return stored_end(self._store, self.campaign())
 
 
 class _Teller:
-    """Hands on what is seen to whoever shows it, and remembers what the end needs."""
+    """Forwards events and standings to a progress, and records what the final page needs."""
 
     def __init__(self, source: Source, progress: Progress, *, live: bool) -> None:
         self._source = source
@@ -151,7 +153,7 @@ class _Teller:
         self.restored: list[str] = []
 
     def say(self, event: Event) -> None:
-        """Show an event, and now and then how the campaign stands."""
+        """Show an event and, at intervals, the campaign's standing."""
         self.last = event
         self._progress.say(event)
         self._incumbent = incumbent_after((event,), self._incumbent)
@@ -166,18 +168,18 @@ class _Teller:
             self._last_look = time.monotonic()
 
     def lost(self, why: str) -> None:
-        """Show that nothing can be seen at the moment, or can again."""
+        """Show that the source has become unreachable, or is reachable again."""
         message = f"{clean(why)}; trying again" if why else "connected again"
         if self._live:
             self._progress.doing(message if why else "")
         else:
             say(f"fstune: {message}", err=True)
         if not why:
-            # Whoever is there again tells it anew.
+            # Once reachable, the source reports again whether the campaign makes progress.
             self._missed = False
 
     def missed(self, absence: Absence | None) -> None:
-        """Show that nobody runs the campaign though it should run, or that somebody does again."""
+        """Show that nobody runs a campaign that should be running, or that somebody does again."""
         message = ""
         if absence is not None:
             message = clean(absence.sentence(self._source.options))
@@ -188,7 +190,7 @@ class _Teller:
         self._missed = bool(message)
 
     def look(self) -> None:
-        """Show how the campaign stands; what cannot be seen now is seen later."""
+        """Show the campaign's standing; skipped if it cannot be read at the moment."""
         if not self._live:
             return
         try:
@@ -214,8 +216,9 @@ class _Teller:
 
 
 def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = False) -> None:
-    """Show a campaign from the event after a number on until it stops, then tell how, and end the
-    command as it did. Ctrl-C ends the watching alone.
+    """Show a campaign's events with numbers above ``after`` until it stops.
+
+    Then print its end and exit with its status. Ctrl-C only stops watching.
     """
     campaign = source.campaign()
     console = Console()
@@ -243,7 +246,7 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
 
 
 def _follow(source: Source, after: int, writer: _Teller) -> None:
-    """Tell everything until nothing follows, or until nobody runs the campaign."""
+    """Forward all events until the campaign is over or its run has stopped and is not resumed."""
     while True:
         stopped = False
         for event in source.follow(after, writer.lost, writer.missed):
@@ -264,7 +267,7 @@ def _follow(source: Source, after: int, writer: _Teller) -> None:
 
 
 def _error(campaign: Campaign, last: Event | None) -> TunerError | None:
-    """What a run ended with, as the run itself would have raised it."""
+    """Return the error that the run itself would have raised, if any."""
     if last is not None and last.kind == "start-failed":
         return ConflictError(last.message)
     if campaign.state is not CampaignState.FAILED:
@@ -272,13 +275,13 @@ def _error(campaign: Campaign, last: Event | None) -> TunerError | None:
     slug = "" if last is None else str(last.data.get("failure", ""))
     kind = _kinds().get(slug, TunerError)
     error = kind.__new__(kind)
-    # The sentence exists already; some kinds would make another one.
+    # The reason is a complete message; some kinds' constructors would compose another one.
     TunerError.__init__(error, campaign.reason)
     return error
 
 
 def _kinds() -> dict[str, type[TunerError]]:
-    # Hosts have kinds of their own, which nothing else here has imported.
+    # These define further kinds of errors, which nothing else here has imported.
     from tuner.hosts import connector, link  # noqa: F401
 
     kinds, todo = {TunerError.slug: TunerError}, [TunerError]

@@ -1,4 +1,4 @@
-"""The command that takes campaigns from the queue of a PostgreSQL and runs them."""
+"""The command that takes campaigns from a PostgreSQL queue and runs them."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def worker(
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """Run campaigns of the queue, on as many machines as share a PostgreSQL.
+    """Run campaigns from the queue, on any number of machines that share a PostgreSQL.
 
-    One campaign at a time uses a testbed. Ctrl-C pauses what runs, and leaves it to other workers;
-    what a killed worker had goes on with another one.
+    Only one campaign at a time uses a testbed. Ctrl-C pauses the running campaigns and leaves them
+    to other workers; those of a killed worker are resumed by another one.
     """
     directory = state_directory(state_dir)
     address = database_address(database)
@@ -73,7 +73,7 @@ def worker(
         store = open_.enter_context(open_or_make_store(state_dir, database))
         queue = Queue.create(store)
         assert address is not None
-        # Taken in here: other commands have no use for them, and it takes time.
+        # Imported here because other commands do not need them and the import is slow.
         import asyncio
 
         from tuner.services.kinds import ways
@@ -104,7 +104,10 @@ def to_queue(
     *,
     override_pilot: bool = False,
 ) -> None:
-    """Put a campaign on the queue and tell how to watch it. SpecError: there can be no queue."""
+    """Put a campaign on the queue and print how to watch it.
+
+    Raises SpecError if a queue is impossible here.
+    """
     if server is not None:
         raise SpecError("--queue: does not go with --server, which has its own ('serve --queue')")
     queue = Queue.create(store)
@@ -121,7 +124,7 @@ def to_queue(
 
 
 def _quieten_library() -> None:
-    """What becomes of jobs we tell ourselves; of Procrastinate's own troubles it is to tell."""
+    """Limit Procrastinate's logging to its own problems: we log the outcome of jobs ourselves."""
     logging.getLogger("procrastinate").setLevel(logging.WARNING)
     logging.getLogger("procrastinate.worker").setLevel(logging.CRITICAL)
     logging.getLogger("procrastinate.worker.worker").setLevel(logging.WARNING)

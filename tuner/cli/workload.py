@@ -1,4 +1,4 @@
-"""Commands that tell about workloads, check one of the user's own, and try one in a directory."""
+"""Commands that describe workloads, check custom ones, and run one in a directory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Name = Annotated[
     ),
 ]
 Scale = Annotated[
-    float, typer.Option("--scale", min=1e-6, max=1e6, help="How much of the full size.")
+    float, typer.Option("--scale", min=1e-6, max=1e6, help="Fraction of the full size.")
 ]
 
 
@@ -82,7 +82,7 @@ def list_workloads(as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show_workload(name: Name, scale: Scale = 1.0, as_json: AsJson = False) -> None:
-    """Show a workload: what is timed, what each number weighs, and every phase."""
+    """Show a workload: what is timed, the weight of each number, and every phase."""
     workload = load_workload(name, scale)
     spec = workload.spec
     if as_json:
@@ -114,7 +114,7 @@ def check(
         str | None, typer.Argument(help="A workload of your own; without it, all of fstune's.")
     ] = None,
 ) -> None:
-    """Check that a workload file is whole and can be run."""
+    """Check that a workload file is valid and can be run."""
     for name in workloads.packaged() if file is None else [file]:
         spec = load_workload(name).spec
         say(
@@ -127,15 +127,15 @@ def check(
 def run(
     name: Name,
     directory: Annotated[
-        Path, typer.Option("--dir", help="Where to run it; what it makes there it removes.")
+        Path, typer.Option("--dir", help="Where to run it; its files there are removed.")
     ],
     scale: Scale = 1.0,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**64 - 1, help="The same seed does the same.")
+        int, typer.Option(min=0, max=2**64 - 1, help="The same seed performs the same operations.")
     ] = 1,
     as_json: AsJson = False,
     progress: Annotated[
-        bool, typer.Option("--progress", help="A line a phase on standard error.")
+        bool, typer.Option("--progress", help="Print a line per phase to standard error.")
     ] = False,
 ) -> None:
     """Run a workload in a directory and show its times; caches are left as they are."""
@@ -194,7 +194,7 @@ def engine(
 
 @contextmanager
 def _voided(spec: Spec, directory: Path) -> Iterator[str]:
-    """Yield an identifier for a run; whatever ends the run early, remove what it made."""
+    """Yield an identifier for a run, and remove the run's files if it ends early."""
     run_id = f"try-{secrets.token_hex(4)}"
     try:
         yield run_id
@@ -269,7 +269,7 @@ def _show_times(spec: Spec, results: Mapping[str, ComponentResult]) -> None:
 
 
 def _quiet(line: str) -> None:
-    """Progress that nobody asked for."""
+    """Discard a line of progress."""
 
 
 def _say(text: str) -> None:

@@ -1,1 +1,1 @@
-"""A configuration in the files and commands of administrators: a format each, by name."""
+"""Export a configuration in formats that administrators use: configuration files and commands."""

@@ -1,4 +1,4 @@
-"""Tasks for Ansible. Commands in them are lists of words: no shell takes part."""
+"""Tasks for Ansible. Their commands are argument lists; no shell is involved."""
 
 from __future__ import annotations
 

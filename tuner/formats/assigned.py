@@ -8,12 +8,12 @@ from tuner.formats.form import KERNEL_CLIENT, Part, Whole, plain
 
 
 def assignment(variable: str, part: Part) -> str:
-    """The line. The script splits the value at blanks: there are no quotes within it."""
+    """Return the line. The init script splits the value at blanks, so it contains no quotes."""
     return f'{variable}="{plain(part.words)}"'
 
 
 def assigned(line: str) -> tuple[str, ...]:
-    """The words that such a line gives."""
+    """Return the words that such a line assigns."""
     return tuple(shlex.split(line.partition("=")[2])[0].split())
 
 

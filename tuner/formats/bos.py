@@ -1,6 +1,6 @@
 """A demand-attach fileserver for bosserver: as ``bos`` commands, and as an entry of BosConfig.
 
-bosserver splits a command at blanks and knows no quotes, whoever hands it over.
+However it receives a command, bosserver splits it at blanks and does not support quoting.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ import shlex
 
 from tuner.formats.form import FILESERVER, Part, Whole, plain, shell
 
-#: Where Debian has the programs, and what comes after the fileserver in the order that bos wants.
+#: Debian's directory of the programs, and those after the fileserver in the order that bos expects.
 _PLACE = "/usr/lib/openafs"
 _COMPANIONS = ("davolserver", "salvageserver", "dasalvager")
 INSTANCE = "dafs"
 
 
 def server_commands(part: Part) -> list[str]:
-    """The command lines of the instance, the fileserver's first."""
+    """Return the command lines of the instance, the fileserver's first."""
     line = plain([f"{_PLACE}/{part.program}", *part.words])
     return [line, *(f"{_PLACE}/{name}" for name in _COMPANIONS)]
 
 
 def steps(part: Part, server: str) -> list[list[str]]:
-    """The commands that give the instance its options, one after the other. bos changes them no
-    other way than by a new instance; volumes are not touched.
+    """Return the commands that set the instance's options, in order.
+
+    bos can only change them by recreating the instance; volumes are not touched.
     """
     about = [server, INSTANCE]
     return [
@@ -34,7 +35,7 @@ def steps(part: Part, server: str) -> list[list[str]]:
 
 
 def words_of(create: list[str]) -> tuple[str, ...]:
-    """The fileserver's options in a ``bos create`` command."""
+    """Return the fileserver's options in a ``bos create`` command."""
     return tuple(create[create.index("dafs", 4) + 1].split()[1:])
 
 

@@ -1,4 +1,4 @@
-"""The size of the cache in cacheinfo: the one option that this file holds."""
+"""The cache size in cacheinfo, the only option that this file can hold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tuner.errors import SpecError
 from tuner.formats.form import FUSE_CLIENT, KERNEL_CLIENT, Part, pairs, plain
 
 _SIZE = "-blocks"
-#: As Debian's packages have them.
+#: Defaults of Debian's packages.
 _MOUNT, _CACHE = "/afs", "/var/cache/openafs"
 
 

@@ -1,4 +1,4 @@
-"""What a format is, and the one place where words of options are quoted."""
+"""The interface of formats, and the only place where words of options are quoted."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tuner.errors import SpecError
 FILESERVER, KERNEL_CLIENT, FUSE_CLIENT = "dafileserver", "afsd", "afsd.fuse"
 SYSCTL = "sysctl"
 
-#: Words that mean themselves wherever they are split at blanks and nothing else is done to them.
+#: Words that need no quoting where text is split at blanks and not interpreted otherwise.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=,+@%-]+")
 _SWITCH = re.compile(r"-(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The options of one program: the words, as its command line has them."""
+    """The options of one program, as the words of its command line."""
 
     component: str
     program: str
@@ -28,12 +28,12 @@ class Part:
 
 
 class Format(Protocol):
-    """A way of writing down the options of a program.
+    """A text format for the options of a program.
 
-    ``name``: what it is called on the command line; ``about``: what it is, a phrase; ``where``: in
-    which file it goes, or what runs it; ``programs``: those whose options it can hold;
-    ``comment``: what begins a comment in it, "" when it has none; ``together``: whether one text
-    may hold the options of several programs; ``mind``: what to mind before it is used.
+    ``name``: its name on the command line; ``about``: a phrase that describes it; ``where``: the
+    file it belongs in, or what runs it; ``programs``: those whose options it can hold; ``comment``:
+    what begins a comment, "" if it has none; ``together``: whether one text may hold the options of
+    several programs; ``mind``: what to check before using it.
     """
 
     name: str
@@ -45,15 +45,18 @@ class Format(Protocol):
     mind: str
 
     def holds(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Those of the words that it can hold."""
+        """Return those of the words that it can hold."""
         ...
 
     def write(self, part: Part) -> str:
-        """The text, ending with a newline. SpecError for a word that it cannot hold as it is."""
+        """Return the text, ending with a newline.
+
+        Raises SpecError for a word that it cannot represent exactly.
+        """
         ...
 
     def read(self, text: str) -> tuple[str, ...]:
-        """The words in a text that ``write`` wrote."""
+        """Return the words in a text produced by ``write``."""
         ...
 
 
@@ -69,9 +72,9 @@ class Whole:
 
 
 def plain(words: Iterable[str]) -> str:
-    """The words with blanks between them, for what splits there and knows no quotes.
+    """Join the words with blanks, for programs that split there and do not support quoting.
 
-    Raises SpecError for a word that would not come out as it is.
+    Raises SpecError for a word that would not be read back unchanged.
     """
     flags = tuple(words)
     for word in flags:
@@ -81,12 +84,12 @@ def plain(words: Iterable[str]) -> str:
 
 
 def shell(words: Iterable[str]) -> str:
-    """The words quoted for a POSIX shell."""
+    """Join the words, quoted for a POSIX shell."""
     return shlex.join(words)
 
 
 def pairs(words: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
-    """Each option with its values."""
+    """Return each option with its values."""
     options: list[tuple[str, tuple[str, ...]]] = []
     for word in words:
         if _SWITCH.match(word) or not options:

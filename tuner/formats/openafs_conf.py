@@ -1,7 +1,7 @@
-"""OpenAFS's own configuration files of 1.8: ``name = value`` in the section of a program.
+"""OpenAFS's own configuration files since 1.8: ``name = value`` in the section of a program.
 
-What stands on the command line goes first. An option without a value counts as given whatever is
-written after it ("no" too): so it is there with "yes", or it is not there.
+The command line takes precedence. OpenAFS treats a flag as set whatever its value, even "no", so a
+flag is either present with the value "yes" or absent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _YES = "yes"
 
 
 class _Exact(ConfigParser):
-    """Names as they are: ``L`` and ``l`` are two options."""
+    """A parser with case-sensitive names: ``L`` and ``l`` are different options."""
 
     def __init__(self) -> None:
         super().__init__(interpolation=None, delimiters=("=",), comment_prefixes=("#",))

@@ -1,4 +1,4 @@
-"""All formats, by name, and a configuration in one of them."""
+"""All formats by name, and the rendering of a configuration in one of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ALL: tuple[Format, ...] = (
     SysctlFile(),
 )
 FORMATS: Mapping[str, Format] = {each.name: each for each in _ALL}
-#: The format that most administrators want of a program's options.
+#: The format that most administrators want for a program's options.
 USUAL: Mapping[str, str] = {
     "afsd.fuse": "openafs-client.conf",
     "afsd": "afs.conf",
@@ -39,8 +39,9 @@ USUAL: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """A configuration in a format. ``left_out``: sentences on what it does not hold; ``mind``: what
-    to mind before it is used.
+    """A configuration in a format.
+
+    ``left_out``: sentences on what the format cannot hold; ``mind``: what to check before using it.
     """
 
     text: str
@@ -49,9 +50,9 @@ class Rendering:
 
 
 def render(name: str, parts: Sequence[Part]) -> Rendering:
-    """The parts in the format of that name, as far as it can hold them.
+    """Render the parts in the format of that name, as far as it can hold them.
 
-    Raises SpecError when it can hold none of them, or not as they are.
+    Raises SpecError if it can hold none of them, or cannot represent a word exactly.
     """
     form = FORMATS[name]
     held_parts = [part for part in parts if part.program in form.programs]

@@ -1,4 +1,4 @@
-"""A script for a POSIX shell that sets the options. Its only argument says where."""
+"""A POSIX shell script that sets the options. Its only argument names the server or the file."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ class Script(Whole):
 
 
 def _at_argument(step: list[str]) -> str:
-    """A command with the script's argument in place of the server."""
+    """Return a command with the server replaced by the script's argument."""
     place = step.index(_SERVER)
     return f'{shell(step[:place])} "${{1:?name the server}}" {shell(step[place + 1 :])}'

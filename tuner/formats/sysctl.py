@@ -1,4 +1,4 @@
-"""Network limits of the kernel as a file of /etc/sysctl.d."""
+"""The kernel's network limits as a file in /etc/sysctl.d."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What pages and reports show of a campaign: its rows put together, drawn, and laid out."""
+"""Content of a campaign's web pages and reports: rows assembled, drawn and laid out."""

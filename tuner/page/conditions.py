@@ -1,4 +1,4 @@
-"""Under what a campaign was measured, for its report: hosts as they were found, and the noise."""
+"""The conditions of a campaign's measurements, for its report: original state of hosts, noise."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tuner.store import Store
 
 
 def recorded(ready: Sequence[Event], key: str) -> Mapping[str, None]:
-    """What ``testbed-ready`` events have under a key, each text once."""
+    """Return the distinct texts that ``testbed-ready`` events have under a key, in order."""
     return dict.fromkeys(str(text) for event in ready if (text := event.data.get(key)))
 
 
 def hosts_found(looks: Iterable[str]) -> Mapping[str, str]:
-    """By host, what was found of its kernel, disks and sysctls; several looks may differ."""
+    """Return each host's recorded kernel, disks and sysctls, joined where records differ."""
     hosts: dict[str, dict[str, None]] = {}
     for look in looks:
         for item in look.split("; "):
@@ -28,8 +28,10 @@ def hosts_found(looks: Iterable[str]) -> Mapping[str, str]:
 
 
 def noise(store: Store, campaign: str, rules: Rules | None) -> Noise | None:
-    """What each measure against noise brought; None where too little was repeated to tell, or the
-    workload is another one now and its components cannot be told apart.
+    """Return how much each noise-reduction measure helped.
+
+    None if too little was repeated to tell, or if the workload's file has changed, so that its
+    components no longer match.
     """
     try:
         report = None if rules is None else campaign_noise(store, campaign, rules)

@@ -1,4 +1,4 @@
-"""What went against the measurements, and where in the series of blocks it stands. Pure."""
+"""Disturbances of the measurements, and their places in the series of blocks. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from tuner.campaign.drift import DriftPoint
 from tuner.model import Event
 
-#: Kinds of events that tell of something that went against the measurements.
+#: Kinds of events that report a disturbance of the measurements.
 DISTURBING: Final = (
     "block-void",
     "campaign-failed",
@@ -27,8 +27,9 @@ DISTURBING: Final = (
 
 
 def disturbances(events: Sequence[Event], drift: Sequence[DriftPoint]) -> list[tuple[int, str]]:
-    """Each disturbance with the newest complete block that had begun before it; those before the
-    first block are left out.
+    """Return each disturbance's message with the newest complete block that began before it.
+
+    Disturbances before the first block are omitted.
     """
     started = [point.started for point in drift]
     rows = []

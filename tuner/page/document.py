@@ -1,6 +1,6 @@
-"""A campaign's report as one document: what its HTML, its Markdown and its JSON all tell.
+"""A campaign's report as one document, the common content of its HTML, Markdown and JSON forms.
 
-Owns the document's schema. Percentages in it follow tuner.judge.words: positive = faster.
+Owns the document's schema. Its percentages follow tuner.judge.words: positive = faster.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SCHEMA: Final = "fstune-report/1"
 
 
 class Fact(Part):
-    """Something that was measured with, or on: what it is, and which."""
+    """A fact about how or where the campaign was measured: a label and its value."""
 
     what: str
     text: str
 
 
 class SettingChange(Part):
-    """A setting that differs from the baseline, as a person reads it."""
+    """A setting that differs from the baseline, as text."""
 
     name: str
     before: str
@@ -39,9 +39,9 @@ class SettingChange(Part):
 
 
 class TrialVerdict(Effect):
-    """A trial against the baseline on the blocks of one kind, valid however often it is looked at.
+    """A trial compared with the baseline on the blocks of one kind; valid under repeated looks.
 
-    ``changes``: its settings as a difference to the baseline. ``ended``: why it is in its state.
+    ``changes``: the settings that differ from the baseline. ``ended``: why it is in its state.
     """
 
     trial: int
@@ -54,7 +54,7 @@ class TrialVerdict(Effect):
 
 
 class Drift(Part):
-    """The baseline in one block: its time over its own mean of all."""
+    """The baseline in one block; ratio: its time divided by its mean over all blocks."""
 
     block: int
     kind: BlockKind
@@ -63,7 +63,7 @@ class Drift(Part):
 
 
 class Disturbance(Part):
-    """Something that went against the measurements, in the campaign's own words."""
+    """A disturbance of the measurements, as an event of the campaign reports it."""
 
     at: datetime
     kind: str
@@ -71,7 +71,7 @@ class Disturbance(Part):
 
 
 class Counter(Part):
-    """What was counted around the runs: a median of the baseline's, and one of the trial's."""
+    """One number of the diagnostics: the medians over the baseline's and the trial's runs."""
 
     what: str
     baseline: str
@@ -79,8 +79,9 @@ class Counter(Part):
 
 
 class NoiseLevel(Part):
-    """The noise with the measures up to this one: variances of a difference of two runs, squared
-    log units. ``share``: of the score's variance without any measure.
+    """The noise with all measures up to this one: variances of a difference of two runs (log²).
+
+    ``share``: what is left of the score's variance without any measure, as a fraction.
     """
 
     measure: NoiseMeasure
@@ -90,8 +91,10 @@ class NoiseLevel(Part):
 
 
 class Noise(Part):
-    """What each measure against noise brought. ``arms``: behind it; ``freedom``: degrees of
-    freedom; ``again``: arms that were measured again; ``adjustment``: what came of it, a sentence.
+    """How much each noise-reduction measure helped.
+
+    ``arms``: number of arms behind the figures; ``freedom``: degrees of freedom; ``again``: number
+    of arms that were measured again; ``adjustment``: a sentence on its outcome.
     """
 
     arms: int
@@ -101,7 +104,7 @@ class Noise(Part):
     levels: list[NoiseLevel]
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """The rows of its table, as a person reads them."""
+        """Return the rows of its table as text."""
         return [
             noise_row(one.measure, one.variance, one.share, again=self.again, arms=self.arms)
             for one in self.levels
@@ -109,7 +112,7 @@ class Noise(Part):
 
 
 class Applying(Part):
-    """How one program gets the settings. ``undo``: its options as found; "" is none."""
+    """How to apply the settings of one program. ``undo``: its original options, "" for none."""
 
     component: str
     put: str
@@ -119,7 +122,7 @@ class Applying(Part):
 
 
 class Compared(Part):
-    """Given configurations against the baseline, as tables of text: their headings, and rows."""
+    """Named configurations compared with the baseline, as tables of text: headings and rows."""
 
     headings: list[str]
     rows: list[list[str]]
@@ -129,7 +132,7 @@ class Compared(Part):
 
 
 def compared(comparison: NamedComparison) -> Compared:
-    """A comparison as tables."""
+    """Convert a comparison to tables of text."""
     return Compared(
         headings=list(named_comparison.headings(comparison)),
         rows=[list(row) for row in named_comparison.rows(comparison)],
@@ -140,14 +143,15 @@ def compared(comparison: NamedComparison) -> Compared:
 
 
 class ReportDocument(Part):
-    """A campaign, to be handed to somebody who was not there.
+    """A campaign's report, for readers who were not involved.
 
-    ``as_of``: when it last changed. ``sure``: sentences on how sure the answer is. ``trial``: the
-    one that settings, components and counters are about: the recommended one, else the incumbent.
-    ``why``: a sentence for each large change of what was counted.
-    ``equal``: so many settings are as in the baseline. ``unmeasured``: trials that no complete
-    block has measured. ``compared``: of a campaign that compares. ``noise``: None where too
-    little was repeated to tell. ``campaign_file``: YAML, files in it by their names alone.
+    ``as_of``: when the campaign last changed. ``sure``: sentences on the confidence in the answer.
+    ``trial``: the trial that settings, components and counters describe: the recommended one,
+    otherwise the incumbent. ``why``: a sentence for each large change in the diagnostics.
+    ``equal``: number of settings equal to the baseline's. ``unmeasured``: number of trials that no
+    complete block has measured. ``compared``: only for campaigns that compare named configurations.
+    ``noise``: None if too little was repeated to tell. ``campaign_file``: YAML, in which paths are
+    reduced to file names.
     """
 
     schema_: Literal["fstune-report/1"] = Field(default=SCHEMA, alias="schema")

@@ -1,5 +1,7 @@
-"""Plots of what parameters do: a curve with its band over numbers in order, a whisker for each
-value without an order and for "not set". Faster is up; all plots of a page have one scale.
+"""Plots of the effects of parameters.
+
+Ordered numeric values have a curve with a confidence band; unordered values and "not set" have a
+whisker each. Faster is up; all plots of a page share one scale.
 """
 
 from __future__ import annotations
@@ -27,19 +29,19 @@ from tuner.text import counted, log_ratio, signed, value_text
 
 _WIDTH, _HEIGHT = 340.0, 190.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 12.0, 24.0
-#: Of values without an order, so much room each, as far as there is room.
+#: Width of the slot of each unordered value, if the plot is wide enough.
 _SLOT = 58.0
 _LONGEST = 9
-#: Parameters that are drawn.
+#: Maximum number of parameters drawn.
 _MOST_PLOTS = 6
-#: Trials that are drawn in a slice, at most.
+#: Maximum number of trials drawn in a slice.
 _MOST_DOTS = 300
 _SHORTEST = math.log(1.01)
 _Height = Callable[[float], float]
 
 
 def reach(effects: Sequence[ParameterEffect]) -> float:
-    """Log units from the middle to the end of a scale that suits all of these effects."""
+    """Return the half-width, in log units, of a scale that suits all of these effects."""
     middles = [abs(log_ratio(v.estimate.ratio)) for e in effects for v in e.levels]
     ends = [
         abs(log_ratio(end))
@@ -52,7 +54,7 @@ def reach(effects: Sequence[ParameterEffect]) -> float:
 
 
 def effect_plot(of: ParameterEffect, scale: float) -> Markup:
-    """One parameter. ``scale``: as ``reach`` has it."""
+    """Draw the effect of one parameter. ``scale``: as returned by ``reach``."""
     ordered = [level for level in of.levels if level.at is not None]
     apart = [level for level in of.levels if level.at is None]
     room = _WIDTH - _LEFT - _RIGHT
@@ -131,7 +133,7 @@ class Plot:
 
 
 def effect_plots(of: EffectsDocument) -> tuple[Plot, ...]:
-    """The parameters that matter most, drawn on one scale: what is clear, then what may be most."""
+    """Draw the parameters that matter most on one scale: clear effects first, then open ones."""
     parameters = [one for one in of.parameters if one.standing is not Standing.INERT]
     pairs = [(one, parameter_of(one)) for one in parameters[:_MOST_PLOTS]]
     scale = reach([effect for _, effect in pairs])
@@ -141,8 +143,9 @@ def effect_plots(of: EffectsDocument) -> tuple[Plot, ...]:
 def slices(
     of: ParameterEffects, trials: Sequence[Trial], estimates: Mapping[int, Estimate]
 ) -> tuple[Plot, ...]:
-    """Each parameter that is drawn, with every trial as a dot: its value, and what was measured of
-    it. Of very many trials so many are drawn that can be seen, evenly.
+    """Plot each trial's measured score against its value of a parameter, per parameter drawn.
+
+    If there are too many trials to tell apart, an evenly spaced selection is drawn.
     """
     measured_trials = [t for t in trials if t.number != BASELINE and t.number in estimates]
     measured_trials = measured_trials[:: -(-len(measured_trials) // _MOST_DOTS) or 1]
@@ -175,7 +178,7 @@ def _slice(
         x = axis.x(value)
         if x is None:
             continue
-        # Those in one slot are spread a little, so that several are seen as several.
+        # Spread the dots of a slot a little, so that they can be told apart.
         x += 0.0 if _is_number(value) else 3.0 * (trial.number % 5 - 2)
         d = ratios[trial.number]
         parts.append(
@@ -192,13 +195,13 @@ def _is_number(value: Value | None) -> bool:
 
 
 def basis(of: EffectsDocument) -> str:
-    """What the effects rest on, a sentence."""
+    """State in a sentence which measurements the effects are based on."""
     some = "" if of.blocks == of.blocks_measured else f", taken evenly from {of.blocks_measured}"
     return f"From {counted(of.runs, 'run')} in {counted(of.blocks, 'block')}{some}."
 
 
 def standings(of: EffectsDocument) -> str:
-    """How many parameters are known for what: "15 parameters: 3 clear, 4 inert, 8 open"."""
+    """Count the parameters by standing: "15 parameters: 3 clear, 4 inert, 8 open"."""
     counts = Counter(one.standing for one in of.parameters)
     text = ", ".join(f"{counts[each]} {each}" for each in Standing if counts[each])
     return f"{counted(len(of.parameters), 'parameter')}: {text}"

@@ -1,4 +1,4 @@
-"""The effects of a campaign's parameters, worked out once for all who look."""
+"""A cache of the effects of campaigns' parameters, shared by all readers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tuner.page.snapshot import Snapshot
 from tuner.propose.encoding import Tunable
 from tuner.records.parameter_effects import ParameterEffects
 
-#: Campaigns whose effects are remembered.
+#: Maximum number of campaigns whose effects are cached.
 _MOST_KEPT = 50
-#: While a campaign has not grown by this part, what was worked out is shown again: one block of
-#: many changes nothing that anybody sees.
+#: Cached effects are reused until the number of blocks has grown by more than this fraction: one
+#: more block among many makes no visible difference.
 _GROWTH = 0.05
-#: A page waits so long for effects that nobody has worked out yet.
+#: How long a page waits for effects that are not cached yet.
 _MOMENT_S = 0.2
 
 _log = logging.getLogger(__name__)
@@ -30,8 +30,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The latest effects. ``effects``: None before anybody has worked them out; ``pending``:
-    newer ones are being worked out, so that they are worth asking for again.
+    """The latest effects. ``effects``: None if none have been computed yet.
+
+    ``pending``: newer ones are being computed, so asking again is worthwhile.
     """
 
     effects: ParameterEffects | None
@@ -39,10 +40,10 @@ class Latest:
 
 
 class EffectsCache:
-    """Works out effects and remembers them. Any thread may ask.
+    """Computes effects and caches them. Thread-safe.
 
-    ``files``: search spaces in files may be opened, which the campaign's author chose; not the
-    packaged ones alone.
+    ``files``: whether search-space files, whose paths the campaign's author chose, may be opened in
+    addition to the packaged spaces.
     """
 
     def __init__(self, *, files: bool) -> None:
@@ -53,7 +54,7 @@ class EffectsCache:
         self._pending: dict[str, Future[ParameterEffects]] = {}
 
     def of(self, snapshot: Snapshot) -> ParameterEffects:
-        """The effects in a snapshot; while another thread computes them, the earlier ones."""
+        """Return the effects for a snapshot; earlier ones while another thread is computing."""
         count, effects = len(snapshot.scored), self._effects.get(snapshot.campaign.id)
         if effects is not None and _near(effects.blocks_measured, count):
             return effects
@@ -72,9 +73,7 @@ class EffectsCache:
             self._lock.release()
 
     def soon(self, snapshot: Snapshot) -> Latest:
-        """The effects as far as they are known in a moment. Those that are not will be later: they
-        are worked out in the background.
-        """
+        """Return the effects available at once; newer ones are computed in the background."""
         earlier = self._effects.get(snapshot.campaign.id)
         if earlier is not None and _near(earlier.blocks_measured, len(snapshot.scored)):
             return Latest(earlier, pending=False)
@@ -89,20 +88,21 @@ class EffectsCache:
             effects = pending.result(_MOMENT_S)
         except TimeoutError:
             return Latest(None, pending=True)
-        # Who began it may have seen less of the campaign.
+        # The computation may have been started for an earlier snapshot.
         return Latest(effects, pending=not _near(effects.blocks_measured, len(snapshot.scored)))
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Start no further computations."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _or_unknown(self, snapshot: Snapshot) -> ParameterEffects:
-        """The effects; unknown ones where they cannot be worked out, so that nobody tries again
-        before there is more to work with.
+        """Return the effects, or unknown ones if computing them fails.
+
+        These are cached too, so that the computation is not retried until there are more blocks.
         """
         try:
             return self._compute(snapshot)
-        except Exception as problem:  # a defect here must not take the page or the report with it
+        except Exception as problem:  # a defect here must not break the page or the report
             _log.exception("campaign %s: its effects could not be worked out", snapshot.campaign.id)
             return _unknown(snapshot, f"a defect of fstune: {problem!r}")
 
@@ -118,7 +118,7 @@ class EffectsCache:
             spaces = {part: load_space(section, part) for part, section in spec.spaces.items()}
         except SpecError as problem:
             return _unknown(snapshot, f"its search spaces cannot be read: {problem}")
-        # What hosts allow is not stored; it moves defaults alone, and these a little.
+        # The hosts' limits are not stored; they affect only defaults, and those only slightly.
         tunables = {
             part: Tunable(space, {name: fact.assumed for name, fact in space.facts.items()}, {})
             for part, space in spaces.items()

@@ -1,4 +1,4 @@
-"""The kinds of files that a report can be."""
+"""The file formats of reports."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ class ReportForm(StrEnum):
 
     @property
     def media_type(self) -> str:
-        """What it is called over HTTP."""
+        """The HTTP content type."""
         return {"html": "text/html", "markdown": "text/markdown", "json": "application/json"}[self]
 
     @property
     def ending(self) -> str:
-        """How the names of such files end."""
+        """The file name extension, without the dot."""
         return {"html": "html", "markdown": "md", "json": "json"}[self]
 
 
 def file_name(campaign: str, form: ReportForm) -> str:
-    """A name for the report of a campaign. An identifier that was imported may be any text."""
+    """Return a file name for the report of a campaign. Imported identifiers may be any text."""
     return f"fstune-report-{re.sub(r'[^A-Za-z0-9-]', '_', campaign)}.{form.ending}"
 
 
 def report_text(
     sight: Sight, campaign: str, form: ReportForm, effects: EffectsCache | None = None
 ) -> str:
-    """The report of a campaign, by its whole identifier. ``effects``: see ``report_document``.
-    NotFoundError.
+    """Return the report of a campaign, given its full identifier.
+
+    ``effects``: see ``report_document``. Raises NotFoundError.
     """
-    # Commands that ask a server need none of this.
+    # Imported here because commands that use a server need none of this.
     from tuner.page.html import report_html
     from tuner.page.markdown import report_markdown
     from tuner.page.report_builder import report_document

@@ -1,4 +1,4 @@
-"""A report as one HTML file: style and drawings in it, no program, nothing from elsewhere."""
+"""A report as one self-contained HTML file: inline style and drawings, no scripts, no links out."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from tuner.report.noise import HEADINGS, adjusted
 from tuner.report.recommend import Effect
 from tuner.text import confidence_text, moment, signed, signed_interval
 
-#: So many trials are drawn; the others are in a table that is folded away.
+#: Maximum number of trials drawn; the others are listed in a collapsed table.
 _MOST_DRAWN = 12
 
-#: What each outcome is called in a table.
+#: Label of each outcome in a table.
 OUTCOMES = {
     Outcome.BETTER: "faster",
     Outcome.WORSE: "slower",
@@ -42,7 +42,7 @@ OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
-    """A verdict as a table has it."""
+    """A verdict as a row of a table."""
 
     of: TrialVerdict
     kind: str
@@ -59,7 +59,7 @@ def _style() -> str:
 
 @cache
 def policy() -> str:
-    """The content security policy of a report: its own style, and nothing else whatsoever."""
+    """Return the content security policy of a report, which allows only its own style."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; form-action 'none'; "
@@ -81,7 +81,7 @@ def _templates() -> Environment:
 
 
 def report_html(document: ReportDocument) -> str:
-    """The file. Everything that comes from outside is escaped."""
+    """Return the HTML file. All external text is escaped."""
     d = document
     floors, level = {}, "95% interval"
     if d.recommendation is not None:
@@ -101,7 +101,7 @@ def report_html(document: ReportDocument) -> str:
         .get_template("report.html")
         .render(
             d=d,
-            # The digest in the policy is of exactly this text.
+            # The policy contains the digest of exactly this text.
             style=Markup(_style()),
             policy=Markup(policy()),
             subject=subject(d),
@@ -125,7 +125,7 @@ def report_html(document: ReportDocument) -> str:
 
 
 def subject(document: ReportDocument) -> str:
-    """What the trial is that settings and components are about."""
+    """Name the trial that settings and components describe."""
     d, answer = document, document.recommendation
     if answer is not None and answer.answer is Answer.RECOMMENDED:
         return "Recommended"
@@ -135,7 +135,7 @@ def subject(document: ReportDocument) -> str:
 
 
 def estimate(effect: Effect) -> Estimate | None:
-    """The ratios of an effect as what is drawn; None where nothing was measured."""
+    """Convert an effect to an estimate for drawing; None if nothing was measured."""
     if effect.ratio is None:
         return None
     lower = 0.0 if effect.lower_ratio is None else effect.lower_ratio
@@ -156,12 +156,13 @@ def _after(d: ReportDocument, drift: Sequence[DriftPoint]) -> list[int]:
 
 
 def _mattering(d: ReportDocument) -> Sequence[TrialVerdict]:
-    """The trial that the report is about, what was certified or tried to be, and what looked best
-    in the search.
+    """Return the verdicts to draw: on the report's trial, then certification, then search.
+
+    Within these groups, those with the best upper bounds come first.
     """
 
     def key(one: TrialVerdict) -> tuple[bool, bool, float]:
-        # By what is shown for certain: what is not bounded yet says nothing.
+        # By upper bound; a verdict without one comes last.
         upper = one.upper_ratio if one.upper_ratio is not None else math.inf
         return one.trial != d.trial, one.kind is not BlockKind.CERTIFY, upper
 

@@ -1,4 +1,4 @@
-"""A report as Markdown, for a ticket or a change request that takes no file."""
+"""A report as Markdown, for tickets and change requests without attachments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def report_markdown(document: ReportDocument) -> str:
-    """The report. What comes from outside is text, never markup or HTML."""
+    """Return the report. External text is escaped and never becomes markup or HTML."""
     d = document
     lines = [
         f"# {text(d.answer)}",
@@ -81,7 +81,7 @@ def report_markdown(document: ReportDocument) -> str:
 
 
 def text(raw: str) -> str:
-    """``raw`` as it is, on one line, with nothing that Markdown or HTML takes for its own."""
+    """Escape ``raw`` for Markdown and HTML and put it on one line."""
     escaped = _SPECIAL.sub(r"\\\1", clean(raw))
     return "".join(_ENTITIES.get(character, character) for character in escaped)
 
@@ -101,7 +101,7 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _code(lines: Iterable[str]) -> list[str]:
-    """Indented, so that no line can end it; a line is one line."""
+    """Return an indented code block, which no line can terminate; each input is one line."""
     return [f"    {clean(line)}" for line in lines]
 
 

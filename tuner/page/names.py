@@ -1,4 +1,4 @@
-"""Names to show: of trials, of kinds of blocks, and of what a campaign file names."""
+"""Display names of trials, kinds of blocks, and the things a campaign file refers to."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ KINDS = {
 
 
 def called(trial: int) -> str:
-    """What a trial is called in a sentence."""
+    """Return the name of a trial for use in a sentence."""
     return "the baseline" if trial == BASELINE else f"trial {trial}"
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a campaign names; "" for what its specification does not say."""
+    """Testbed, workload and search spaces of a campaign; "" for what its specification lacks."""
 
     testbed: str = ""
     workload: str = ""
@@ -31,7 +31,7 @@ class Names:
 
 
 def names(campaign: Campaign) -> Names:
-    """What a stored campaign names. Of a file only its name is given, never its path."""
+    """Return the names in a stored campaign; files appear by name only, never by path."""
     try:
         spec: Any = json.loads(campaign.spec)
         testbeds = spec["testbeds"] if spec.get("testbeds") else [spec["testbed"]]

@@ -1,5 +1,7 @@
-"""Parallel coordinates of a search: each trial a line from how much faster it looks down through
-its values of the parameters that matter. Axes lie one below the other, so that they fit a phone.
+"""Parallel coordinates of a search.
+
+Each trial is a line from its estimated speed-up down through its values of the parameters that
+matter. Axes are stacked vertically, so that they fit a phone.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ _TOP, _PITCH, _BOTTOM = 34.0, 56.0, 22.0
 _TICK = 4.0
 _LONGEST_VALUE, _LONGEST_NAME = 9, 44
 _MOST_AXES = 6
-#: Trials that stand out, and others that are drawn behind them.
+#: Maximum numbers of highlighted trials, and of others drawn behind them.
 _BEST, _OTHERS = 10, 60
 _SHORTEST = math.log(1.01)
 
-#: Blocks in which nothing was measured to differ are added to those of each trial.
+#: Shrinkage for ranking: this many blocks without any difference are added to each trial's.
 _SHRINK = 2.0
 
 _Way = list[tuple[float, float]]
@@ -38,8 +40,9 @@ def parallel_coordinates(
     by_trial: Mapping[int, tuple[Estimate, int]],
     leader: int,
 ) -> tuple[Markup, str]:
-    """The drawing and what it shows, a sentence; both empty while there is nothing to draw.
-    ``by_trial``: of each trial its estimate against the baseline and in how many blocks, by number.
+    """Return the drawing and a sentence on what it shows; both empty if there is nothing to draw.
+
+    ``by_trial``: by trial number, the estimate against the baseline and its number of blocks.
     """
     estimates = {number: estimate for number, (estimate, _) in by_trial.items()}
     baseline = trials[BASELINE].configuration if trials else None
@@ -50,7 +53,7 @@ def parallel_coordinates(
         shrunk = log_ratio(estimate.ratio) * blocks / (blocks + _SHRINK)
         return trial.number != leader, shrunk, trial.number
 
-    # A twin of the baseline, as a pilot has one, is none to learn from.
+    # A twin of the baseline, such as a pilot's, is not informative.
     ranked = sorted(
         (t for t in trials if t.number in by_trial and t.configuration != baseline), key=rank
     )
@@ -79,7 +82,7 @@ def parallel_coordinates(
     parts += [
         line(trial, "best leader" if trial.number == leader else "best") for trial in reversed(best)
     ]
-    # Texts cover the lines, which they could not be read below.
+    # Drawn last: below the lines the texts would be illegible.
     parts += _score_axis(scale)
     for number, (one, axis) in enumerate(zip(matter, axes, strict=True), start=1):
         parts += _axis(number, one, axis)
@@ -97,7 +100,7 @@ def _y(number: int) -> float:
 
 
 def _score_x(difference: float, scale: float) -> float:
-    """Faster is to the right; twice as fast is as far from the middle as twice as slow."""
+    """Return the x of a log difference; faster is to the right, 2x and 1/2x are symmetric."""
     half = (_RIGHT - _LEFT) / 2.0
     return _LEFT + half - half * max(-1.0, min(1.0, difference / scale))
 

@@ -1,4 +1,4 @@
-"""What all campaigns of a store recommend: certified settings, by what they were measured on."""
+"""The certified recommendations of all campaigns of a store, filtered by where they apply."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from tuner.store import Store
 from tuner.store.pages import Pages
 from tuner.text import faster
 
-#: So many of the newest campaigns that have an answer are looked at.
+#: Number of campaigns considered, the newest ones with an answer.
 _CONSIDERED = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is asked for; None for whatever. ``testbed``, ``workload``, ``space``: as campaigns name
-    them; ``version``: a part of what the testbed said of its programs; ``fingerprint``: of the
-    testbed.
+    """Conditions on recommendations; None matches anything.
+
+    ``testbed``, ``workload``, ``space``: as named in campaigns; ``version``: a substring of the
+    program versions that the testbed reported; ``fingerprint``: of the testbed.
     """
 
     testbed: str | None = None
@@ -42,9 +43,10 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class KnownRecommendation:
-    """A certified recommendation of a campaign, whose identifier is ``campaign``. ``identity``: of
-    the programs that it was measured with; ``expired``: why it does not speak for its testbed any
-    more, "" where it does.
+    """A certified recommendation of the campaign with identifier ``campaign``.
+
+    ``identity``: program versions that it was measured with; ``expired``: why it no longer applies
+    to its testbed, "" if it does.
     """
 
     campaign: str
@@ -58,7 +60,7 @@ class KnownRecommendation:
 
 
 def known_recommendations(store: Store, filters: Filters, limit: int) -> list[KnownRecommendation]:
-    """Those that fit, the largest improvement that is certain first, expired ones last."""
+    """Return matching recommendations: largest guaranteed gain first, expired ones last."""
     pages = Pages(store)
     fitting = [c for c in pages.with_answer(_CONSIDERED) if _fits(c, filters)]
     findings = pages.testbed_findings([campaign.id for campaign in fitting])
@@ -86,7 +88,7 @@ def known_recommendations(store: Store, filters: Filters, limit: int) -> list[Kn
 
 
 def known_page(rows: Sequence[KnownRecommendation]) -> RenderableType:
-    """A line for each on a terminal, and why those that have expired have."""
+    """Render a line per recommendation, and the reasons of those that have expired."""
     columns = (
         Column("Campaign", rigid=True),
         Column("Testbed"),
@@ -114,7 +116,7 @@ def _line(row: KnownRecommendation) -> tuple[Text, ...]:
 
 
 def known_json(rows: Sequence[KnownRecommendation]) -> str:
-    """The same as JSON, each with its whole recommendation."""
+    """Return the same as JSON, each with its complete recommendation."""
     return json.dumps(list(map(_document, rows)), indent=2, ensure_ascii=False)
 
 
@@ -143,5 +145,5 @@ def _fits(campaign: Campaign, filters: Filters) -> bool:
 
 
 def _certain(answer: Recommendation) -> float:
-    """The largest time ratio that the measurements allow: the smaller, the better for certain."""
+    """Return the upper bound of the time ratio: the smaller, the larger the guaranteed gain."""
     return float("inf") if answer.upper is None else answer.upper

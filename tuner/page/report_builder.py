@@ -1,4 +1,4 @@
-"""Puts a campaign's report together from what is stored of it."""
+"""Build a campaign's report from its stored records."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _MOST_DISTURBANCES = 200
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is read of a campaign, once."""
+    """The records of a campaign that a report needs, read once."""
 
     snapshot: Snapshot
     spec: CampaignSpec | None
@@ -81,7 +81,7 @@ class _Look:
 
     @property
     def clients(self) -> int:
-        """So many ran the workload at once; 0 before anything was measured."""
+        """Number of clients that ran the workload concurrently; 0 before anything was measured."""
         every = [m for block in (*self.paired, *self.snapshot.recent) for m in block.measurements]
         return max((max(1, len(m.clients)) for m in every), default=0)
 
@@ -89,8 +89,10 @@ class _Look:
 def report_document(
     sight: Sight, campaign: str, effects: EffectsCache | None = None
 ) -> ReportDocument:
-    """The report of a campaign, by its whole identifier. ``effects``: works out those of its
-    parameters, and says whether space files may be opened; None: they may. NotFoundError.
+    """Build the report of a campaign, given its full identifier.
+
+    ``effects``: computes the effects of parameters and decides whether search-space files may be
+    opened; with None they may be. Raises NotFoundError.
     """
     effects = EffectsCache(files=True) if effects is None else effects
     look = _look(sight, campaign)
@@ -107,7 +109,7 @@ def report_document(
     leading = snapshot.trials[snapshot.leader].configuration if snapshot.trials else baseline
     changed, equal = differences(baseline, leading)
     numbers = {trial.number for trial in snapshot.trials}
-    # The one that is in front is the recommended one, once there is one.
+    # The leader is the recommended trial once there is one.
     sentences = [] if snapshot.leader == BASELINE else reasons(sample(look.paired), snapshot.leader)
     evidence = Evidence(
         campaign=record,
@@ -193,12 +195,12 @@ def _look(sight: Sight, campaign: str) -> _Look:
     ready = store.events(campaign, kinds=["testbed-ready"])
     try:
         spec = CampaignSpec.from_json(snapshot.campaign.spec)
-    except SpecError:  # of another release, or of a server that keeps it to itself
+    except SpecError:  # from another release, or from a server that does not disclose it
         spec = None
     return _Look(
         snapshot=snapshot,
         spec=spec,
-        # A trial may have been measured for the first time since the look.
+        # A trial may have been added and measured since the snapshot was taken.
         verdicts=[
             one for one in sight.verdicts(campaign) or () if one.trial < len(snapshot.trials)
         ],
@@ -231,7 +233,7 @@ def _question(spec: CampaignSpec | None, workload: str, pilot_floor: float | Non
 
 
 def _sentence(reason: str) -> str:
-    """A reason as a sentence of its own; "" stays so."""
+    """Turn a reason into a sentence; "" stays empty."""
     return reason and f"{reason[0].upper()}{reason[1:].rstrip('.')}."
 
 
@@ -347,13 +349,13 @@ def _verdict(look: _Look, comparison: TrialComparison, baseline: Configuration) 
 
 
 def _counters(look: _Look) -> Iterator[Counter]:
-    """Of the newest blocks that measured both, so that both were counted in the same company."""
+    """Yield diagnostics from blocks that measured both trials, under the same conditions."""
     for row in diagnostics_rows(sample(look.paired), (BASELINE, look.snapshot.leader)):
         yield Counter(what=row.what, baseline=row.texts[0], trial=row.texts[1])
 
 
 def _campaign_file(spec: CampaignSpec | None, text: str) -> str:
-    """The specification as a campaign file, without what is as by default; "" for what is none."""
+    """Return the specification as a campaign file without default values; "" if it is invalid."""
     if spec is not None:
         document = spec.model_dump(mode="json", exclude_defaults=True) | {"seed": spec.seed}
         return _yaml(_without_directories(document))
@@ -373,7 +375,7 @@ def _yaml(document: object) -> str:
 
 
 def _without_directories(value: Any) -> Any:
-    """A report goes to people who need not know where files are."""
+    """Reduce absolute paths to file names: readers need not know where files are stored."""
     if isinstance(value, dict):
         return {name: _without_directories(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -384,5 +386,5 @@ def _without_directories(value: Any) -> Any:
 
 
 def _ratio(difference: float) -> float:
-    """exp of a log difference, 0 or infinite where it has no bound."""
+    """Return exp of a log difference; 0 or infinite if it is unbounded."""
     return math.exp(difference) if difference < 700.0 else math.inf

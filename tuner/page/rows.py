@@ -1,4 +1,4 @@
-"""Rows of the tables that a campaign's pages and its report share, with their drawings. Pure."""
+"""Table rows, with drawings, that a campaign's pages and its report share. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SettingRow:
 
 
 def settings(before: Configuration, after: Configuration) -> tuple[SettingRow, ...]:
-    """Every setting of two configurations, those that differ first."""
+    """Return all settings of two configurations, those that differ first."""
     differing = {d.name for d in differences(before, after)[0]}
     old, new = before.as_dict(), after.as_dict()
     rows = [
@@ -50,7 +50,7 @@ def settings(before: Configuration, after: Configuration) -> tuple[SettingRow, .
 
 
 def effects(of: Mapping[str, ComponentEffect]) -> tuple[Markup, tuple[EffectRow, ...]]:
-    """The effects on components that a recommendation tells of, and their axis."""
+    """Return the axis and the rows of a recommendation's effects on components."""
     estimates = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in of.items()}
     return effect_rows(estimates, {name: floor_text(effect) for name, effect in of.items()})
 
@@ -58,7 +58,7 @@ def effects(of: Mapping[str, ComponentEffect]) -> tuple[Markup, tuple[EffectRow,
 def effect_rows(
     of: Mapping[str, Estimate], floors: Mapping[str, str]
 ) -> tuple[Markup, tuple[EffectRow, ...]]:
-    """Effects on components, and their axis. ``floors``: what is known of the floors of some."""
+    """Return the axis and the rows of effects on components. ``floors``: state of known floors."""
     axis = svg.Axis.around(of.values())
     rows = tuple(
         EffectRow(
@@ -74,8 +74,9 @@ def effect_rows(
 
 
 def drift_drawing(drift: Sequence[DriftPoint], marks: Sequence[int] = ()) -> Markup:
-    """The baseline's time over the blocks; empty before any is complete. ``marks``: blocks after
-    which something disturbed it.
+    """Draw the baseline's time by block; empty before any block is complete.
+
+    ``marks``: blocks that were followed by a disturbance.
     """
     points = [svg.Point(p.block, 100.0 * (p.ratio - 1.0), kind=str(p.kind)) for p in drift]
     if not points:
@@ -86,7 +87,7 @@ def drift_drawing(drift: Sequence[DriftPoint], marks: Sequence[int] = ()) -> Mar
 
 
 def varies(drift: Sequence[DriftPoint]) -> str:
-    """How much the baseline varies from block to block, a sentence; "" before that is known."""
+    """State in a sentence how much the baseline varies between blocks; "" if unknown."""
     if len(drift) < 2:
         return ""
     return (
@@ -96,5 +97,5 @@ def varies(drift: Sequence[DriftPoint]) -> str:
 
 
 def spread(drift: Sequence[DriftPoint]) -> float:
-    """The standard deviation of the baseline's time over its mean; 0 for less than two blocks."""
+    """Return the baseline's relative standard deviation between blocks; 0 for less than two."""
     return stdev(point.ratio for point in drift) if len(drift) > 1 else 0.0

@@ -1,6 +1,4 @@
-"""A campaign as it can be seen at one moment: rows and what follows from them, worked out once for
-all who look, and from one look to the next only what is new.
-"""
+"""Snapshots of campaigns: stored rows and derived figures, shared and updated incrementally."""
 
 from __future__ import annotations
 
@@ -29,22 +27,22 @@ from tuner.states import BlockState
 from tuner.store import Store
 from tuner.store.pages import Pages
 
-#: Campaigns are kept up to this many arms together, the newest one in any case.
+#: Campaigns are cached up to this many arms in total; the most recently used one always is.
 _MOST_ARMS = 250_000
-#: How many of the events that come with every arm are kept; of all others, all.
+#: Number of the newest events kept. Of older ones, only the rare kinds are kept, and all of those.
 _MOST_EVENTS = 200
 _USUAL = ("measured", "block-started", "block-complete", "reference-measured", "trial-added")
 _USUAL_ENDINGS = ("trial-pruned", "trial-complete")
 _LEADS, _LEAVES = ("trial-promoted",), ("trial-pruned", "trial-failed")
 #: The incumbent's estimate is computed at this many blocks at most.
 _STEPS = 300
-#: So many of the newest blocks are known whole.
+#: Number of the newest blocks that a snapshot contains completely.
 _WHOLE_BLOCKS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The incumbent after a block of the search, with its estimate then; None: the baseline."""
+    """The incumbent after a search block, with its estimate then; None for the baseline."""
 
     block: int
     trial: int
@@ -53,14 +51,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A campaign at one moment. ``newest``: the number of its newest event then, and so how many
-    there are; ``events``: those that are rare, and the last of the others.
+    """A campaign at one moment.
 
-    ``estimates``: of every trial, by kind of block, with the number of blocks. ``components``: of
-    the trial that matters most (finalist or incumbent), in the newest kind of block it was in.
-    ``recent``: the newest blocks, whole. ``scored``: the kind of every complete block, with the log
-    scores of its arms. ``readable``: false when its workload's file is gone, and nothing can be
-    worked out.
+    ``newest``: number of its newest event, and so the number of events. ``events``: all of the rare
+    kinds, and the newest of the others. ``estimates``: of every trial, by kind of
+    block, with the number of blocks. ``components``: effects of the ``leader`` (the answer's trial,
+    or the incumbent) by component, on certification blocks if any, otherwise on search blocks.
+    ``recent``: the newest blocks, complete with measurements. ``scored``: the kind of every
+    complete block, with the log scores of its arms.
     """
 
     newest: int
@@ -82,18 +80,18 @@ class Snapshot:
 
     @property
     def readable(self) -> bool:
-        """Whether the rules that the numbers need are known."""
+        """Whether figures can be computed; false if the workload's file is gone or has changed."""
         return self.rules is not None
 
     @property
     def floor(self) -> float | None:
-        """The largest loss allowed to one component; None where it is not known, or not yet."""
+        """The largest loss allowed to one component; None if it is not known, or not yet."""
         return None if self.rules is None else self.rules.floor
 
 
 @dataclass(frozen=True, slots=True)
 class TrialComparison:
-    """A trial against the baseline on the blocks of one kind."""
+    """A trial compared with the baseline on the blocks of one kind."""
 
     trial: int
     kind: BlockKind
@@ -101,7 +99,7 @@ class TrialComparison:
 
 
 class Sight:
-    """Looks at campaigns of a store, and remembers the last ones. Any thread may ask."""
+    """Reads campaigns of a store and caches those used most recently. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -112,12 +110,13 @@ class Sight:
         self._pending: dict[str, Future[Snapshot]] = {}
 
     def close(self) -> None:
-        """Begin to read nothing more in the background."""
+        """Start no further reads in the background."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def soon(self, campaign: str, wait_s: float) -> Snapshot | None:
-        """The campaign as it is now, or None when it is not known within ``wait_s``: a long one is
-        read in the background then, the first time that it is asked for. NotFoundError.
+        """Return the campaign as it is now, or None if it cannot be read within ``wait_s``.
+
+        The first read of a long campaign then continues in the background. Raises NotFoundError.
         """
         if self._look(campaign).has_snapshot:
             return self.of(campaign)
@@ -132,12 +131,13 @@ class Sight:
             return None
 
     def of(self, campaign: str) -> Snapshot:
-        """The campaign with this whole identifier, as it is now. NotFoundError."""
+        """Return the campaign with this full identifier as it is now. Raises NotFoundError."""
         return self._look(campaign).snapshot()
 
     def verdicts(self, campaign: str) -> tuple[TrialComparison, ...] | None:
-        """Every trial against the baseline, on the blocks of each kind, by kind and number; None
-        when nothing can be worked out. NotFoundError.
+        """Compare every trial with the baseline on each kind of block, by kind and trial number.
+
+        None if figures cannot be computed. Raises NotFoundError.
         """
         return self._look(campaign).verdicts()
 
@@ -154,7 +154,7 @@ class Sight:
 
 
 def rules_if_known(campaign: Campaign) -> Rules | None:
-    """The rules of a stored campaign; None when its workload's file is gone or is another now."""
+    """Return a stored campaign's rules; None if its workload's file is gone or has changed."""
     try:
         return stored_rules(campaign)
     except (SpecError, KeyError, ValueError, OSError):
@@ -162,7 +162,7 @@ def rules_if_known(campaign: Campaign) -> Rules | None:
 
 
 class _Look:
-    """One campaign: its numbers so far, and how far its rows have been read."""
+    """One campaign's incremental state: its figures so far, and how far its rows were read."""
 
     def __init__(self, store: Store, pages: Pages, campaign: str) -> None:
         self._store = store
@@ -181,22 +181,22 @@ class _Look:
 
     @property
     def arms(self) -> int:
-        """How many arms are remembered."""
+        """Number of arms cached."""
         return 0 if self._table is None else self._table.measurements
 
     @property
     def has_snapshot(self) -> bool:
-        """Whether anybody has looked: then only what is new is read."""
+        """Whether there is a snapshot already, so that only new rows need to be read."""
         return self._snapshot is not None
 
     def snapshot(self) -> Snapshot:
-        """The campaign as it is now."""
+        """Return the campaign as it is now."""
         newest = self._pages.newest_event(self._id)
         last = self._snapshot
         if last is not None and last.newest == newest:
             return last
         with self._lock:
-            # Read before the rest, so that it is never ahead; another may have looked meanwhile.
+            # Read first, so that it is never ahead. Another thread may have updated the snapshot.
             newest = self._pages.newest_event(self._id)
             if self._snapshot is None or self._snapshot.newest != newest:
                 self._snapshot = self._build(newest)
@@ -268,7 +268,7 @@ class _Look:
         )
 
     def _read_events(self, after: int, newest: int) -> list[Event]:
-        """Take in what was told since; returns it, as far as it is kept."""
+        """Read the events after ``after``; the first time, only rare ones and the newest."""
         if not after:
             usual = (*_USUAL, *_USUAL_ENDINGS)
             rare = self._pages.events(self._id, 0, without=usual)
@@ -283,7 +283,7 @@ class _Look:
         return new
 
     def _lead(self, moves: list[Event]) -> None:
-        """Who is the incumbent after which block, from the events that say so."""
+        """Record after which block the incumbent changed, from the corresponding events."""
         for event in moves:
             trial, now = event.data.get("trial"), self._incumbents[-1][1]
             led = event.kind in _LEADS and trial != now
@@ -294,7 +294,7 @@ class _Look:
                 self._incumbents.append((after, trial if led else BASELINE))
 
     def _read_blocks(self, campaign: Campaign) -> ScoreTable | None:
-        """The table of all blocks that have ended, None where they cannot be read."""
+        """Return the table of all blocks that have ended; None if they cannot be read."""
         if self._rules is None:
             self._rules = rules_if_known(campaign)
         rules, table = self._rules, self._table
@@ -305,7 +305,7 @@ class _Look:
         try:
             read_on(table, self._store, self._id)
         except KeyError:
-            # The workload's file is another one now: it times other components.
+            # The workload's file has changed and times other components now.
             self._rules = self._table = None
             return None
         last = max(self._started, default=0)
@@ -323,8 +323,9 @@ class _Look:
             estimates |= against_baseline(table, rules, kind, stale)
 
     def _steps(self, table: ScoreTable, rules: Rules) -> tuple[Step, ...]:
-        """The incumbent after complete blocks of the search, by its events: where it changes, and
-        between at so many places that a line can show.
+        """Return the incumbent after complete search blocks, according to the events.
+
+        Includes blocks where it changes, and evenly spaced ones, as many as a plot can resolve.
         """
         search = [one.block.number for one in table.scored if one.block.kind is BlockKind.SEARCH]
         if not search:
@@ -333,7 +334,7 @@ class _Look:
         begins = np.searchsorted(blocks, [block for block, _ in self._incumbents])
         even = np.linspace(0, len(blocks) - 1, min(_STEPS, len(blocks))).round().astype(int)
         at_blocks = np.union1d(even, begins[begins < len(blocks)])
-        # Several may have led after one block: the last of them counts.
+        # If the incumbent changed several times after one block, the last change counts.
         led = np.searchsorted(
             [block for block, _ in self._incumbents], blocks[at_blocks], side="right"
         )
@@ -357,7 +358,7 @@ class _Look:
         places: Sequence[int],
         blocks: npt.NDArray[np.int64],
     ) -> dict[int, Estimate]:
-        """What was known of a trial after some blocks, by their places; nothing of the baseline."""
+        """Return a trial's estimates after some blocks, by place; none for the baseline."""
         values = table.pairs().get(trial, [])
         if trial == BASELINE or not values:
             return {}
@@ -374,7 +375,7 @@ def _by_number(event: Event) -> int:
 
 
 def _thinned(events: list[Event]) -> list[Event]:
-    """All that are rare, and the last of the others."""
+    """Return all events of the rare kinds, and the newest of the others."""
     usual = (*_USUAL, *_USUAL_ENDINGS)
     rare = [event for event in events[:-_MOST_EVENTS] if event.kind not in usual]
     return [*rare, *events[-_MOST_EVENTS:]]
@@ -385,7 +386,7 @@ def _most(rules: Rules, kind: BlockKind) -> int:
 
 
 def _effects(table: ScoreTable, rules: Rules, trial: int) -> dict[str, Estimate]:
-    """Of each component, on fresh blocks where there are any."""
+    """Estimate a trial's effect on each component, on certification blocks if there are any."""
     for kind in (BlockKind.CERTIFY, BlockKind.SEARCH):
         if trial != BASELINE and trial in table.pairs(kind):
             logs, _ = table.logs((BASELINE, trial), kind=kind)

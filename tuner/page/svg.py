@@ -1,8 +1,7 @@
-"""Drawings for the pages, as SVG that the style sheet colours: intervals, steps, series, dots.
+"""SVG drawings for the pages, coloured by the style sheet: intervals, series, dots.
 
-Everything drawn stands in a table or a sentence as well: a drawing is never the only place.
-Horizontal axes of effects are in log units, so that twice as fast is as far from the middle as
-twice as slow; faster is to the right.
+Everything drawn also appears in a table or a sentence. Horizontal axes of effects are in log units,
+so that twice as fast is as far from the middle as twice as slow; faster is to the right.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tuner.text import log_ratio
 WIDTH, ROW = 400.0, 28.0
 _PLOT_WIDTH, _PLOT_HEIGHT, _LEFT, _BOTTOM = 720.0, 200.0, 56.0, 24.0
 _MOST_POINTS, _MOST_DOTS = 400, 150
-#: No axis is shorter, so that what differs by noise alone looks like it.
+#: Lower limit of an axis's reach, so that differences that are noise alone look small.
 _SHORTEST = math.log(1.03)
 _ROOM = 1.6
 _BETWEEN_TICKS = 0.25
@@ -29,15 +28,15 @@ _TICKS_PERCENT = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What a row shows: ``reach`` log units to each side of no change."""
+    """The horizontal axis of a row: ``reach`` log units to each side of no change."""
 
     reach: float
 
     @classmethod
     def around(cls, estimates: Iterable[Estimate], *marks: float) -> Axis:
-        """The axis for all estimates and, as far as is sensible, their intervals.
+        """Return an axis that covers all estimates and, within reason, their intervals.
 
-        ``marks``: log differences that must be on it as well.
+        ``marks``: log differences that it must also cover.
         """
         finite = list(estimates)
         sizes = [abs(log_ratio(e.ratio)) for e in finite if e.ratio > 0.0]
@@ -47,12 +46,12 @@ class Axis:
         return cls(max(_SHORTEST, min(1.1 * max(widest, *sizes, _SHORTEST), 2.0 * most), most))
 
     def x(self, difference: float) -> float:
-        """Where a log difference stands (negative: faster, to the right), clipped to the row."""
+        """Return the x of a log difference (negative: faster, to the right), clipped to the row."""
         half = WIDTH / 2.0
         return half - half * max(-1.0, min(1.0, difference / self.reach))
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Round percentages that are on the axis, with where they stand."""
+        """Return round percentages on the axis, as pairs of position and label."""
         step = next(
             (p for p in _TICKS_PERCENT if math.log1p(p / 100.0) >= 0.3 * self.reach),
             _TICKS_PERCENT[-1],
@@ -60,7 +59,7 @@ class Axis:
         ticks, last = [(0.0, "0")], 0.0
         for times in (1, 2, 3):
             size = math.log1p(times * step / 100.0)
-            # The texts must not run into each other.
+            # The labels must not overlap.
             if last + _BETWEEN_TICKS * self.reach <= size <= 0.97 * self.reach:
                 last = size
                 ticks.append((-size, f"+{times * step}%"))
@@ -69,7 +68,7 @@ class Axis:
 
 
 def heading(axis: Axis) -> Markup:
-    """The axis itself, for the head of a table's column."""
+    """Draw the axis, for the heading of a table's column."""
     parts = [
         f'<text x="{x:.1f}" y="12" class="{_anchor(x)}">{escape(text)}</text>'
         f'<line x1="{x:.1f}" x2="{x:.1f}" y1="16" y2="20" class="tick"/>'
@@ -85,7 +84,7 @@ def _anchor(x: float) -> str:
 def interval(
     axis: Axis, estimate: Estimate | None, title: str, marks: Sequence[float] = ()
 ) -> Markup:
-    """One estimate with its interval. ``marks``: log differences with a line of their own."""
+    """Draw an estimate with its interval. ``marks``: log differences to mark with lines."""
     parts = [f'<line x1="{axis.x(0):.1f}" x2="{axis.x(0):.1f}" y1="0" y2="{ROW}" class="zero"/>']
     parts += [
         f'<line x1="{axis.x(m):.1f}" x2="{axis.x(m):.1f}" y1="0" y2="{ROW}" class="mark"/>'
@@ -112,7 +111,7 @@ def interval(
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value with its interval, in the order of ``x``."""
+    """A point of a series, with its interval if there is one."""
 
     x: float
     y: float
@@ -130,11 +129,11 @@ def series(
     steps: bool,
     marks: Sequence[float] = (),
 ) -> Markup:
-    """Values over the number of a block, with the line ``base``; a band where there are intervals.
+    """Plot values by block number, with a line at ``base`` and a band where there are intervals.
 
-    ``steps``: each value holds until the next. ``marks``: where something happened. Of very many
-    values, so many are drawn that a line
-    can show, evenly.
+    ``steps``: each value holds until the next. ``marks``: block numbers of events to mark. Long
+    series are reduced to an evenly spaced selection that a line can resolve. ``points`` must be in
+    the order of ``x``.
     """
     points = _thinned(points)
     ends = [v for p in points for v in (p.low, p.high) if v is not None]
@@ -198,7 +197,7 @@ def _anchor_wide(x: float) -> str:
 
 
 def dots(rows: Sequence[tuple[str, Sequence[float]]], title: str) -> Markup:
-    """Log differences of several groups, a row each: every value a dot, the mean a line."""
+    """Plot log differences of several groups, one row each: a dot per value, a line at the mean."""
     values = [value for _, of in rows for value in of]
     reach = max([_SHORTEST, *(1.1 * abs(v) for v in values)])
     axis = Axis(reach)
@@ -208,7 +207,7 @@ def dots(rows: Sequence[tuple[str, Sequence[float]]], title: str) -> Markup:
         y = 20.0 + height * number + height / 2.0
         parts.append(f'<text x="0" y="{y - 14:.1f}" class="start">{escape(name)}</text>')
         for place, value in enumerate(of):
-            # Spread a little, so that equal values are seen as several.
+            # Spread vertically a little, so that equal values can be told apart.
             up = y + 3.0 * ((place % 3) - 1)
             parts.append(
                 f'<circle cx="{axis.x(value):.1f}" cy="{up:.1f}" r="3.5" class="dot g{number}"/>'
@@ -230,7 +229,7 @@ def dots(rows: Sequence[tuple[str, Sequence[float]]], title: str) -> Markup:
 
 
 def drawing(kind: str, width: float, height: float, title: str, parts: Sequence[str]) -> Markup:
-    """An image with a name, or, without one, what only repeats the text beside it."""
+    """Return an SVG image; without a title it is marked as redundant with adjacent text."""
     role = f'role="img" aria-label="{escape(title)}"' if title else 'aria-hidden="true"'
     return Markup(
         f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" {role}>{"".join(parts)}</svg>'

@@ -1,5 +1,6 @@
-"""What may make a campaign's answer wrong elsewhere, or weaker than it looks: sentences that follow
-from its own data. Pure.
+"""Threats to the validity of a campaign's answer, derived from its own data. Pure.
+
+They are sentences on what may make the answer wrong elsewhere, or weaker than it looks.
 """
 
 from __future__ import annotations
@@ -19,27 +20,30 @@ from tuner.services.kinds import programs
 from tuner.states import TrialState
 from tuner.text import clean, counted, duration
 
-#: Standard deviation of the baseline from block to block, over its mean, from which it is reported.
+#: Relative standard deviation of the baseline between blocks from which it is reported.
 _RESTLESS = 0.05
-#: Change of the baseline from the first third of the blocks to the last from which it is reported.
+#: Relative change of the baseline from the first to the last third of the blocks from which it is
+#: reported.
 _MOVED = 0.03
 _SHORT_S = 3600.0
-#: Fewer fresh blocks than this say little of how the differences are distributed.
+#: Fewer fresh blocks than this say little about the distribution of differences.
 _FEW_BLOCKS = 6
-#: A larger loss than this of a component would be felt.
+#: A floor above this permits a noticeable loss of a component.
 _WIDE_FLOOR = 0.1
-#: Events that tell of a threat themselves.
+#: Kinds of events whose messages state a threat.
 _TELLING = ("guard", "pilot-warning", "shared-machine", "testbed-effect", "testbed-lost")
 _MOST_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What threats are looked for in. ``spec``: None when it is of another release; ``programs``:
-    what is tuned, with versions where it was measured; ``clients``: so many ran the workload at
-    once; ``events``: those that tell of disturbances; ``readable``: whether the numbers could be
-    worked out; ``chosen_floor``: what ``floor: auto`` came to, None before it was chosen;
-    ``hosts``: kernel, disks and sysctls of the hosts were recorded.
+    """The data that threats are derived from.
+
+    ``spec``: None if it is from another release; ``programs``: the tuned programs, with versions if
+    measured; ``clients``: number that ran the workload concurrently; ``events``: disturbances;
+    ``readable``: whether figures can be computed; ``chosen_floor``: the result of ``floor: auto``,
+    None before it was chosen; ``hosts``: whether kernel, disks and sysctls of the hosts were
+    recorded.
     """
 
     campaign: Campaign
@@ -56,7 +60,7 @@ class Evidence:
 
 
 def threats(evidence: Evidence) -> list[str]:
-    """The threats to an answer, a sentence each, the gravest kinds first."""
+    """Return the threats to an answer, one sentence each, the gravest kinds first."""
     sentences = [*_where(evidence), *_how_long(evidence), *_claims(evidence)]
     return [*dict.fromkeys([*sentences, *_disturbed(evidence)])]
 
@@ -84,7 +88,7 @@ def _where(evidence: Evidence) -> Iterator[str]:
 
 
 def _names_program(program: str, text: str) -> bool:
-    """Whether a program is named in a text, not only the beginning of its name."""
+    """Whether a text names a program, as opposed to one whose name merely begins like it."""
     return re.search(rf"(?<![\w.]){re.escape(program)}(?![\w.])", text) is not None
 
 

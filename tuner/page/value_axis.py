@@ -1,5 +1,6 @@
-"""Where the values of a parameter stand along an axis: numbers in their order from its left end,
-then values without an order, and "not set", each in a slot of its own.
+"""Position the values of a parameter along an axis.
+
+Numbers come first, in order; unordered values and "not set" follow, each in a separate slot.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ from dataclasses import dataclass
 from tuner.model import Value
 from tuner.records.parameter_effects import ParameterEffect
 
-#: A slot takes so much room, as far as there is room.
+#: Width of a slot, if the axis is long enough.
 _SLOT = 58.0
-#: Between the ends of the numbers and what is beside them.
+#: Gap at either end of the range of numbers.
 _EDGE = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class ValueAxis:
-    """An axis from ``left`` to ``right``. ``numbers``: those tried, each with its place from 0 to
-    1; ``others``: values in slots.
+    """An axis from ``left`` to ``right``.
+
+    ``numbers``: those that were tried, each with its position from 0 to 1; ``others``: the values
+    in slots.
     """
 
     numbers: tuple[tuple[int, float], ...]
@@ -30,7 +33,7 @@ class ValueAxis:
 
     @classmethod
     def of(cls, effect: ParameterEffect, left: float, right: float) -> ValueAxis:
-        """The axis of the values of a parameter that were tried."""
+        """Return the axis of a parameter's values that were tried."""
         return cls(
             tuple(
                 (v.value, v.at)
@@ -43,8 +46,9 @@ class ValueAxis:
         )
 
     def x(self, value: Value | None) -> float | None:
-        """Where a value stands; None for one that has no place. A flag that is off is as good as
-        one that is not set.
+        """Return the position of a value, None if it has none.
+
+        A flag that is off is treated as not set.
         """
         value = None if value is False else value
         if value in self.others:
@@ -55,7 +59,7 @@ class ValueAxis:
         return None
 
     def labels(self) -> list[tuple[float, Value | None, str]]:
-        """The ends of the numbers and the other values, with where and how they are anchored."""
+        """Return the labels: position, value and text anchor of range ends and other values."""
         ends = dict.fromkeys((self.numbers[0][0], self.numbers[-1][0])) if self.numbers else ()
         anchors = ("start", "end") if len(ends) > 1 else ("middle",)
         labels: list[tuple[float, Value | None, str]] = [
@@ -71,12 +75,12 @@ class ValueAxis:
 
     @property
     def _begin(self) -> float:
-        """Where the slots begin."""
+        """Position where the slots begin."""
         return self.right - self._slot * len(self.others)
 
 
 def _between(value: int, marks: Sequence[tuple[int, float]]) -> float:
-    """Where a number stands, between those of which it is known."""
+    """Interpolate the position of a number between those with known positions, given in order."""
     place = bisect_left(marks, (value, -1.0))
     if place == 0 or place == len(marks):
         return marks[min(place, len(marks) - 1)][1]

@@ -1,4 +1,4 @@
-"""Why a trial may be faster: the blocks in which it was counted beside the baseline."""
+"""Why a trial may be faster, from blocks that measured both it and the baseline."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from tuner.report.why import ENOUGH, reasons
 from tuner.store import Store
 from tuner.store.pages import Pages
 
-#: Counters come from at most this many blocks, up to the newest that measured the trial.
+#: Diagnostics come from at most this many blocks, up to the newest that measured the trial.
 _MOST_BLOCKS = 500
 
 
 def why(store: Store, campaign: str, trial: int) -> list[str]:
-    """A sentence for each large change of what was counted, from the baseline to a trial of the
-    campaign with this whole identifier; none for the baseline itself.
+    """Return a sentence for each large change in the diagnostics from the baseline to a trial.
+
+    ``campaign``: its full identifier. Empty for the baseline itself.
     """
     if trial == BASELINE:
         return []
@@ -23,7 +24,7 @@ def why(store: Store, campaign: str, trial: int) -> list[str]:
 
 
 def paired(store: Store, campaign: str, trial: int) -> list[Block]:
-    """The newest blocks that measured both the baseline and a trial, which may be long ago."""
+    """Return the newest blocks that measured both the baseline and a trial, however old."""
     both = {BASELINE, trial}
     last = Pages(store).last_block_of(campaign, trial)
     newest = store.blocks(campaign, max(0, last - _MOST_BLOCKS), trials=both)
@@ -31,6 +32,6 @@ def paired(store: Store, campaign: str, trial: int) -> list[Block]:
 
 
 def sample(blocks: Sequence[Block]) -> Sequence[Block]:
-    """The fresh ones of these blocks, where there are enough to tell anything; else all."""
+    """Return the fresh blocks among these if there are enough of them, otherwise all."""
     fresh = [b for b in blocks if b.kind is BlockKind.CERTIFY]
     return fresh if len(fresh) >= ENOUGH else blocks

@@ -1,1 +1,1 @@
-"""What people read: live progress, the answer of a campaign, lists. Formatting only."""
+"""Human-readable output: live progress, a campaign's answer, lists. Formatting only."""

@@ -1,7 +1,6 @@
-"""The answer of a campaign as a person reads it: headline, claim, settings, components, options.
+"""Render a campaign's answer for people: headline, claim, settings, components, options.
 
-Owns the sentences in which a recommendation is worded. They promise what tuner.judge.certify proves
-and nothing beyond.
+Owns the wording of recommendations, which claims exactly what tuner.judge.certify proves.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from tuner.text import (
 )
 
 _BAR_CELLS = 17
-#: Cells between two columns.
+#: Terminal cells between two columns.
 _BETWEEN = 2
 
 
 def section(title: str, *content: RenderableType) -> RenderableType:
-    """A titled part of a page, with an empty line before it."""
+    """Return a titled section, preceded by an empty line."""
     return Group("", Text(title, style=STRONG), *(Padding(c, (0, 0, 0, 2)) for c in content))
 
 
 def columns(*headings: str, right: Iterable[int] = ()) -> Table:
-    """A table without lines; the columns numbered in `right` are aligned to the right."""
+    """Return a table without rules; the columns whose indices are in `right` are right-aligned."""
     table = Table(box=None, pad_edge=False, padding=(0, _BETWEEN, 0, 0), header_style=QUIET)
     for i, heading in enumerate(headings):
         table.add_column(heading, justify="right" if i in set(right) else "left", overflow="fold")
@@ -61,8 +60,10 @@ def headline(recommendation: Recommendation) -> Text:
 
 
 def claim(recommendation: Recommendation) -> str:
-    """What the answer claims and how sure that is, in one sentence. It was chosen among several
-    attempts or configurations, so it is as sure as all of them together.
+    """State in one sentence what the answer claims and at what confidence.
+
+    The answer was selected from several attempts or configurations, so the stated level is the one
+    that holds for all of them simultaneously.
     """
     r = recommendation
     if r.answer is Answer.RECOMMENDED:
@@ -71,7 +72,7 @@ def claim(recommendation: Recommendation) -> str:
     largest = r.largest_compatible_improvement
     if r.trial == BASELINE or largest is None:
         return "No candidate came far enough to be certified, so no improvement is claimed."
-    # The bound is that of all candidates, be they one or several.
+    # The bound covers all candidates, however many there are.
     if math.isinf(largest):
         return "The measurements put no bound yet on how much faster a candidate may be."
     sure = f"{100.0 * (1.0 - ALPHA):.4g}% confidence"
@@ -84,7 +85,7 @@ def claim(recommendation: Recommendation) -> str:
 
 
 def answer(recommendation: Recommendation, *, verbose: bool = False) -> RenderableType:
-    """Headline, interval, reason and claim; ``verbose``: the evidence in numbers, too."""
+    """Render headline, interval, reason and claim; ``verbose`` adds the e-value."""
     r = recommendation
     lines: list[RenderableType] = [headline(r)]
     if r.ratio is not None and r.lower is not None and r.upper is not None:
@@ -114,7 +115,7 @@ def _short(number: float) -> str:
 
 
 def settings(recommendation: Recommendation) -> RenderableType:
-    """Baseline and recommended configuration side by side: what differs, and how many do not."""
+    """Render the settings that differ from the baseline side by side, and count the others."""
     r = recommendation
     changed, equal = differences(r.baseline, r.configuration)
     if not changed:
@@ -131,7 +132,7 @@ def settings(recommendation: Recommendation) -> RenderableType:
 
 
 def components(effects: Mapping[str, ComponentEffect], confidence: float) -> RenderableType:
-    """The effect on each component, positive = faster: estimate, interval, its floor."""
+    """Render each component's effect (positive = faster): estimate, interval and floor."""
 
     heading = confidence_text(confidence)
     estimates = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in effects.items()}
@@ -168,19 +169,22 @@ def components(effects: Mapping[str, ComponentEffect], confidence: float) -> Ren
 
 
 def floor_text(effect: ComponentEffect) -> str:
-    """What is known of a component's floor: met, not settled, or shown to be slower at least."""
+    """Describe the state of a component's floor.
+
+    "met", "not settled", or, where at least a slowdown has been shown, "slower".
+    """
     if effect.floor_held:
         return "met"
     return "slower" if effect.lower > 1.0 else "not settled"
 
 
 def flag_line(arguments: Iterable[str]) -> str:
-    """Arguments as one line for a POSIX shell."""
+    """Join the arguments into one line, quoted for a POSIX shell."""
     return shlex.join(arguments)
 
 
 def flags(of: Mapping[str, tuple[str, ...]]) -> RenderableType:
-    """The command-line options, one component a row."""
+    """Render the command-line options, one row per component."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -196,7 +200,10 @@ def findings(
     advice: Sequence[RenderableType] = (),
     verbose: bool = False,
 ) -> RenderableType:
-    """The whole answer. ``advice``: sections on what the settings are and where they go."""
+    """Render the complete answer.
+
+    ``advice``: sections that explain what the settings mean and where to put them.
+    """
     r = recommendation
     recommended = r.answer is Answer.RECOMMENDED
     rejected = not recommended and r.configuration != r.baseline

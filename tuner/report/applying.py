@@ -1,4 +1,4 @@
-"""What a recommended setting means, what it costs, where it goes and how it is undone."""
+"""Explain recommended settings: what they mean and cost, how to apply them and how to undo them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How one program gets the recommended settings. ``put``: what goes where; ``then``: what puts
-    it into effect; ``options`` and ``undo``: the new words and those as found, as lines for a shell
-    ("" for none).
+    """How to apply the recommended settings of one program.
+
+    ``put``: where its options belong; ``then``: what makes them take effect; ``options`` and
+    ``undo``: the recommended and the original options as shell-quoted lines ("" for none).
     """
 
     component: str
@@ -36,7 +37,7 @@ class Step:
 def applying(
     recommendation: Recommendation, spaces: Mapping[str, Space]
 ) -> Sequence[RenderableType]:
-    """Sections for a recommendation; none without one, or where the ``spaces`` are not known."""
+    """Return the sections for a recommendation; empty without one or without known ``spaces``."""
     r = recommendation
     if r.answer is not Answer.RECOMMENDED:
         return ()
@@ -51,7 +52,7 @@ def applying(
 
 
 def meanings(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
-    """What each changed setting is and was, and what all of them cost in memory, in sentences."""
+    """Describe in sentences each changed setting, its old value, and the cost in memory."""
     return [*_meanings(recommendation, spaces), *_costs(recommendation, spaces)]
 
 
@@ -72,12 +73,12 @@ def _meanings(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
 
 
 def _brief(about: str) -> str:
-    """The first clause of what a parameter is."""
+    """Return the first clause of a parameter's description."""
     return about.split(";")[0].split(". ")[0].rstrip(".")
 
 
 def _costs(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
-    """About how much memory each program takes more or less, on a host as its space assumes."""
+    """Estimate how each program's memory use changes, on a host as its search space assumes it."""
     lines = []
     for component, space in spaces.items():
         old = space.memory_bytes(r.baseline.part(component)) / _MIB
@@ -91,7 +92,7 @@ def _costs(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
 
 
 def steps(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[Step]:
-    """How to apply a recommendation and to undo it; nothing for a program that stays as found."""
+    """Return how to apply and undo a recommendation, skipping programs with unchanged options."""
     lines = []
     for component, space in spaces.items():
         new = recommendation.flags.get(component, ())

@@ -1,7 +1,7 @@
-"""The list of campaigns.
+"""Render the list of campaigns.
 
-On a terminal each is one line, which gives way column by column on a narrow one; identifiers are
-always whole. Anywhere else each row is one line with everything in it.
+On a terminal each campaign is one line; narrow terminals get fewer columns, but identifiers are
+never shortened. Anywhere else each row is one line with all columns.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tuner.report.tables import Column, Listing, state_text
 from tuner.text import duration, faster, moment
 
 _COLUMNS = ("Id", "Name", "State", "Created", "Took", "Answer")
-#: What is left out first on a narrow terminal comes last; what it takes there at least, and most.
+#: Minimum and maximum width (cells) of each column on a terminal. Later columns are dropped first.
 _ROOM = {"Id": (0, 99), "State": (0, 10), "Answer": (14, 999), "Name": (6, 24), "Took": (0, 14)}
 _BETWEEN = 2
 
 
 @dataclass(frozen=True, slots=True)
 class _Campaigns:
-    """Rows by column."""
+    """Rows, each a mapping from column name to text."""
 
     rows: tuple[Mapping[str, Text], ...]
 
@@ -55,7 +55,7 @@ class _Campaigns:
         return table
 
     def _widths(self, width: int) -> dict[str, int]:
-        """The columns that there is room for."""
+        """Return the width of each column that fits into `width` cells."""
         wish = {
             name: max(len(name), *(row[name].cell_len for row in self.rows)) for name in _COLUMNS
         }
@@ -80,8 +80,9 @@ class _Campaigns:
 def campaigns_table(
     campaigns: Sequence[Campaign], stalled: Mapping[str, str] | None = None
 ) -> RenderableType:
-    """Campaigns in the order given, one a row. ``stalled``: why some do not go on, though they run
-    by their state, by identifier.
+    """Render campaigns in the given order, one per row.
+
+    ``stalled``: by identifier, why campaigns whose state is running make no progress.
     """
     if not campaigns:
         return Text("No campaigns yet.")

@@ -1,7 +1,7 @@
-"""Samples of numbers compared with the first of them, as a person reads it.
+"""Compare samples of numbers with the first one and render the result for people.
 
-Owns the words. "x % lower" is 1 - ratio and "x % higher" is ratio - 1 of the geometric means:
-whether lower is better, a file of numbers does not say.
+Owns the wording. "x% lower" is 1 - ratio and "x% higher" is ratio - 1 of the geometric means;
+a file of numbers does not say whether lower is better.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ Block = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Values under a label. blocks: which block each was measured in; None where nobody knows.
-    among: so many trials were measured in its campaign, from which it may have been picked.
+    """Labelled values.
+
+    blocks: the block in which each value was measured; None if unknown. among: number of trials
+    measured in the campaign, from which this one may have been selected.
     """
 
     label: str
@@ -54,9 +56,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Samples, each later one against the first, with what is shown at `confidence` (percent).
+    """Samples, each later one compared with the first, and the claims at `confidence` (percent).
 
-    corrected: whether the claims are Holm's, for all comparisons together.
+    corrected: whether the claims are Holm-corrected for the number of comparisons.
     """
 
     samples: tuple[Sample, ...]
@@ -67,7 +69,7 @@ class Compared:
 
 
 def compare(samples: Sequence[Sample], *, confidence: float, corrected: bool) -> Compared:
-    """Compare each later sample with the first: block by block where at least 3 are in common.
+    """Compare each later sample with the first, paired by block if they share at least 3 blocks.
 
     confidence: percent. Raises ValueError as tuner.judge.two_sample does.
     """
@@ -91,7 +93,7 @@ def compare(samples: Sequence[Sample], *, confidence: float, corrected: bool) ->
 
 
 def _common(reference: Sample, other: Sample) -> list[tuple[float, float]]:
-    """The pairs of values measured in the same blocks, in the order of the reference."""
+    """Return the pairs of values measured in the same blocks, in the reference's order."""
     if reference.blocks is None or other.blocks is None:
         return []
     mine = dict(zip(other.blocks, other.values, strict=True))
@@ -100,7 +102,7 @@ def _common(reference: Sample, other: Sample) -> list[tuple[float, float]]:
 
 
 def compare_page(compared: Compared, *, plot: bool) -> RenderableType:
-    """The comparison for a person: a table of the samples, their plot, a paragraph for each."""
+    """Render the comparison: a table of the samples, a plot, and a paragraph per comparison."""
     parts: list[RenderableType] = [_table(compared.samples)]
     if plot:
         parts += ["", DifferenceAdjustment(lambda width: _plot(compared.samples, width))]
@@ -114,7 +116,7 @@ def compare_page(compared: Compared, *, plot: bool) -> RenderableType:
 
 
 def sentence(compared: Compared, sample: Sample, comparison: Comparison, claim: Claim) -> str:
-    """What is shown, with the estimate and its interval."""
+    """State the claim with the estimate and its interval."""
     reference, name = (clean(s.label) for s in (compared.samples[0], sample))
     effect, interval = _change(comparison, comparison.estimate), _interval(compared, comparison)
     if claim.direction is Direction.NOT_SHOWN:
@@ -130,7 +132,7 @@ def _change(comparison: Comparison, d: float) -> str:
 
 
 def percent_higher(d: float) -> float:
-    """A log difference as a percentage of the reference, infinite where it overflows."""
+    """Convert a log difference to a percentage of the reference; infinite on overflow."""
     return 100.0 * math.expm1(d) if d < 700.0 else math.inf
 
 

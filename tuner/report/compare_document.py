@@ -1,6 +1,7 @@
-"""Compared samples for other programs: one JSON document.
+"""Compared samples as a JSON document for other programs.
 
-Owns its schema. Percentages are of the geometric means, positive = higher than the reference.
+Owns the document's schema. Percentages compare geometric means; positive = higher than the
+reference.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class SampleDocument(_Part):
 
 
 class ClassicDocument(_Part):
-    """The classic tool's figures; p_value: Holm's, None where not asked for."""
+    """The figures of the classic ministat; p_value: Holm-adjusted, None if not requested."""
 
     proven: bool
     difference: float
@@ -51,8 +52,8 @@ class ComparisonDocument(_Part):
     """One sample against the reference.
 
     ``percent`` (of geometric means) or ``difference`` (of means), whichever was tested, with its
-    interval; higher = positive, None: no bound or not tested. ``claim_p_value``: the one the
-    direction rests on, Holm's where ``corrected``.
+    interval; positive = higher; None: no bound, or not tested. ``claim_p_value``: the p-value that
+    decides the direction, Holm-adjusted if ``corrected``.
     """
 
     label: str
@@ -75,7 +76,7 @@ class ComparisonDocument(_Part):
 
 
 class CompareDocument(_Part):
-    """A comparison for other programs."""
+    """A comparison as a document for other programs."""
 
     schema_: Literal["fstune-compare/1"] = Field(default=SCHEMA, alias="schema")
     confidence: float
@@ -89,7 +90,7 @@ class CompareDocument(_Part):
 
 
 def compare_document(compared: Compared, result: Classic | None) -> CompareDocument:
-    """The document; `result`: the classic figures to go with it."""
+    """Build the document; `result`: classic figures to include."""
     return CompareDocument(
         confidence=compared.confidence,
         corrected=compared.corrected,

@@ -1,7 +1,7 @@
-"""What was counted around the arms, for a person: a few rows out of all numbers, and the proofs.
+"""Summarise the diagnostics of arms for people: a few rows of numbers, and the proofs.
 
-Which numbers of a service are worth a row is known to its kind; those of machines, and how they are
-put together, are owned here: the median over a trial's arms, the sum over hosts.
+A service's kind decides which of its numbers deserve a row. This module chooses those of the
+machines and owns the aggregation: the sum over hosts, then the median over a trial's arms.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _PROVEN = "proven"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line: what it is, and a text for each trial asked for ("" where nothing is known)."""
+    """One line: a label, and a text per requested trial ("" where nothing is known)."""
 
     what: str
     texts: tuple[str, ...]
 
 
 def diagnostics_rows(blocks: Sequence[Block], trials: Sequence[int]) -> tuple[Row, ...]:
-    """The rows that say something of these trials' arms in complete blocks."""
+    """Return the non-empty rows for these trials' arms in complete blocks."""
     arms = {number: _arms(blocks, number) for number in trials}
     names = sorted({name for runs in arms.values() for arm in runs for name in arm})
     rows = [
@@ -56,12 +56,12 @@ def diagnostics_rows(blocks: Sequence[Block], trials: Sequence[int]) -> tuple[Ro
 
 
 def counted() -> tuple[Counted, ...]:
-    """What the kinds of services count, then what every machine does."""
+    """Return the counters of the kinds of services, then those of every machine."""
     return (*(one for kind in kinds() for one in kind.counted), *_MACHINE)
 
 
 def counted_by_host(names: Collection[str]) -> tuple[Counted, ...]:
-    """What is counted of every host's program, by these names of numbers, each under its own."""
+    """Return the counters of each host's program that occur in ``names``, labelled by host."""
     programs = {name.removesuffix(".peak_memory_bytes") for name in names}
     return tuple(
         replace(one, ending=name, name=f"{one.name}, {host}")
@@ -72,7 +72,7 @@ def counted_by_host(names: Collection[str]) -> tuple[Counted, ...]:
 
 
 def total(arm: Diagnostics, ending: str) -> float | None:
-    """The sum of all numbers of an arm whose names end so; None where there is none."""
+    """Sum all numbers of an arm whose names end with ``ending``; None if there are none."""
     values = [
         value
         for name, value in arm.items()
@@ -92,7 +92,7 @@ def _arms(blocks: Iterable[Block], trial: int) -> list[Diagnostics]:
 
 
 def _sum_text(arms: Sequence[Diagnostics], ending: str, unit: Unit) -> str:
-    """The median over the arms of the sum of all numbers with that end."""
+    """Format the median over the arms of ``total(arm, ending)``."""
     totals = [sum_of_arm for arm in arms if (sum_of_arm := total(arm, ending)) is not None]
     return unit_text(median(totals), unit) if totals else ""
 
@@ -103,7 +103,7 @@ def _median_text(values: Sequence[float | None], form: Callable[[float], str]) -
 
 
 def _proof_text(arms: Sequence[Diagnostics], is_proof: Callable[[str], bool]) -> str:
-    """ "proven in 12 runs", "proven in 11 of 12 runs"; nothing where nothing was to be proven."""
+    """Return e.g. "proven in 11 of 12 runs"; "" if there was nothing to prove."""
     proofs = [
         [value for name, value in arm.items() if isinstance(value, str) and is_proof(name)]
         for arm in arms
@@ -117,7 +117,7 @@ def _proof_text(arms: Sequence[Diagnostics], is_proof: Callable[[str], bool]) ->
 
 
 def unit_text(value: float, unit: Unit) -> str:
-    """A number in its unit: "1 234", "42.5 MB", "0.50 s"."""
+    """Format a number with its unit: "1 234", "42.5 MB", "0.50 s"."""
     match unit:
         case Unit.BYTES:
             return f"{value / 1e6:.1f} MB"
@@ -133,7 +133,7 @@ def _processors(value: float) -> str:
 
 _PAGE_CACHE = "server.page_cache"
 
-#: What every machine counts.
+#: Counters of every machine.
 _MACHINE = (
     Counted(
         "udp.rcvbuf_errors",
@@ -150,12 +150,12 @@ _MACHINE = (
         "Other guests of the same machine had the processors meanwhile.",
     ),
 )
-#: What others did to the machines, and what it is called.
+#: Covariates (load that others put on the machines) and their labels.
 _COVARIATES: tuple[tuple[str, str], ...] = (
     ("others_server", "processors used by others, server"),
     ("others_clients", "processors used by others, clients"),
 )
-#: The last word of the names of which every host's program has a row.
+#: Counters that get one row per host's program; their names end with these words.
 _BY_HOST = (
     Counted(
         "cpu_s",

@@ -1,7 +1,7 @@
-"""Small drawings in text: interval bars and bars of shares, in ASCII where a terminal has no more.
+"""Text drawings: interval bars, share bars and sparklines, in ASCII where Unicode is unavailable.
 
-Owns the glyphs. Bars of one table share an axis in log units, so that twice as fast is as far from
-the middle as twice as slow.
+Owns the glyphs. The bars of a table share an axis in log units, so that twice as fast is as far
+from the middle as twice as slow.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ _ASCII: Final = str.maketrans(
     "●━╸╺─├┤│┼…" + _LEVELS + SPINNER, "o=  -[]|+~" + "_.,-=+*#" + "|/-\\|/-\\|/"
 )
 
-# No axis is shorter: a campaign that differs by noise alone should look like one.
+# Lower limit of an axis's reach: differences that are noise alone should look small.
 _SHORTEST: Final = math.log(1.02)
-# An interval may be much wider than the estimates; it then runs off the axis and has no end mark.
+# The axis reaches at most this many times the largest estimate. Intervals may be much wider; they
+# run off the axis then and have no end mark.
 _ROOM: Final = 1.8
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What `width` cells, an odd number, stand for: reach (log units) slower to reach faster."""
+    """A scale of `width` cells (odd), from `reach` log units slower to `reach` faster."""
 
     reach: float
     width: int
 
     @classmethod
     def around(cls, estimates: Iterable[Estimate], width: int) -> Axis:
-        """The axis that shows all estimates and, as far as is sensible, their intervals."""
+        """Return an axis that covers all estimates and, within reason, their intervals."""
         finite = list(estimates)
         size = max((_size(e.ratio) for e in finite), default=0.0)
         ends = max((max(_size(e.lower), _size(e.upper)) for e in finite), default=0.0)
@@ -53,22 +54,22 @@ class Axis:
 
     @property
     def middle(self) -> int:
-        """The cell of "no difference"."""
+        """The cell that stands for "no difference"."""
         return self.width // 2
 
     def cell(self, ratio: float) -> int:
-        """The cell of a ratio; below 0 or from `width` on when it is off the axis."""
+        """Return the cell of a ratio; below 0, or `width` or more, if it is off the axis."""
         place = -log_ratio(ratio) / self.reach if ratio > 0.0 else math.inf
         return self.middle + round(max(-2.0, min(2.0, place)) * self.middle)
 
     def heading(self) -> Text:
-        """The ends of the axis: "-12.0%   0   +12.0%"."""
+        """Return a heading that labels the axis: "-12.0%   0   +12.0%"."""
         left, right = signed(math.exp(self.reach)), signed(math.exp(-self.reach))
         gap = self.width - len(left) - len(right)
         return Text(left + "0".center(gap) + right if gap >= 3 else "slower | faster", no_wrap=True)
 
     def bar(self, estimate: Estimate | None) -> Text:
-        """The interval as a line with ends, the estimate as a dot; without one the zero alone."""
+        """Draw the interval as a line and the estimate as a dot; for None, only the zero mark."""
         cells = [" "] * self.width
         cells[self.middle] = "│"
         if estimate is None:
@@ -92,15 +93,16 @@ def _size(ratio: float) -> float:
 
 
 def share_bar(share: float, width: int) -> str:
-    """A bar of `share` (0 to 1) of `width` cells; anything above 0 has at least one."""
+    """Draw a bar that fills `share` (0 to 1) of `width` cells; at least one cell if above 0."""
     if share <= 0.0:
         return ""
     return "█" * max(1, round(min(1.0, share) * width))
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """A series as a line of small bars, highest for the largest; means of neighbours when it is
-    longer than `width`.
+    """Draw a series as a line of small bars scaled from its minimum to its maximum.
+
+    A series longer than `width` is reduced to the means of neighbouring values.
     """
     count = min(width, len(values))
     edges = [round(i * len(values) / count) for i in range(count + 1)] if count else [0]
@@ -112,7 +114,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceAdjustment:
-    """What `make` gives for the width that there is (cells), at most `widest`."""
+    """Render the result of `make` for the available width (cells), at most `widest`."""
 
     make: Callable[[int], RenderableType]
     widest: int = 100
@@ -123,7 +125,7 @@ class DifferenceAdjustment:
 
 
 def paragraph(text: str, style: str = "") -> RenderableType:
-    """`text` wrapped to the width that there is."""
+    """Wrap `text` to the available width."""
 
     def make(width: int) -> RenderableType:
         return Text("\n".join(textwrap.wrap(clean(text), max(width, 10))), style=style)
@@ -133,7 +135,7 @@ def paragraph(text: str, style: str = "") -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class Printable:
-    """A renderable in the characters that its console has: ASCII where it has no more."""
+    """Render `inner`, replacing non-ASCII characters if the console supports only ASCII."""
 
     inner: RenderableType
 
@@ -146,7 +148,7 @@ class Printable:
 
 
 def encodable(text: str, encoding: str) -> str:
-    """`text` with whatever a stream of this encoding might lack replaced."""
+    """Return `text` as ASCII unless the encoding is a Unicode one."""
     return text if encoding.lower().startswith("utf") else _ascii(text)
 
 

@@ -1,6 +1,6 @@
-"""Campaigns, their trials and what runs, as JSON documents for other programs.
+"""JSON documents for other programs: campaigns, their trials, and the current status.
 
-Times are in UTC, as ISO 8601; percentages are positive when faster, as in the recommendation.
+Times are in UTC, in ISO 8601; percentages are positive when faster, as in the recommendation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Json = dict[str, object]
 
 
 def listed_json(campaigns: Collection[Campaign], stalled: Mapping[str, str]) -> str:
-    """A list of campaigns."""
+    """Return a list of campaigns as JSON."""
     return _text([campaign_document(each, stalled.get(each.id, "")) for each in campaigns])
 
 
@@ -32,7 +32,10 @@ def campaign_json(
     comparison: NamedComparison | None = None,
     noise: object = None,
 ) -> str:
-    """One campaign with all of its trials, what it compares, and its noise (``noise_document``)."""
+    """Return one campaign as JSON, with its trials and, where given, comparison and noise.
+
+    ``noise``: as returned by ``noise_document``.
+    """
     rows = [_trial(trial, estimates.get(trial.number)) for trial in trials]
     document = {**campaign_document(campaign, absence), "trials": rows}
     if comparison is not None:
@@ -43,7 +46,7 @@ def campaign_json(
 
 
 def compared_document(comparison: NamedComparison) -> Json:
-    """A comparison of given configurations."""
+    """Return a comparison of named configurations."""
 
     def of(effect: ShownEffect) -> Json:
         estimate = effect.estimate
@@ -74,12 +77,12 @@ def compared_document(comparison: NamedComparison) -> Json:
 
 
 def status_json(status: Status) -> str:
-    """What runs, what waits, and the workers."""
+    """Return running campaigns, waiting campaigns and workers as JSON."""
     return _text(asdict(status))
 
 
 def campaign_document(campaign: Campaign, stalled: str = "") -> Json:
-    """A campaign. ``stalled``: why it does not go on, though it runs by its state."""
+    """Return a campaign. ``stalled``: why it makes no progress although its state is running."""
     c, answer = campaign, campaign.recommendation
     return {
         "id": c.id,

@@ -1,8 +1,7 @@
 """The live view of a running campaign on a terminal.
 
-Owns what the view shows and how it gives way on small terminals. It draws itself a few times a
-second from the last things that it was told; nothing that it is told can move the cursor or
-carry markup.
+Owns what the view shows and what it omits on small terminals. It redraws itself a few times a
+second from the latest state it was given. Text from outside cannot move the cursor or carry markup.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ _REFRESHES_PER_S: Final = 4
 _EVENTS: Final = 3
 _DROPPED: Final = 3
 _WIDEST: Final = 140
-# Below these widths a column gives way to what matters more.
+# Below these widths (cells) a column is dropped in favour of more important ones.
 _WIDTH_FOR_BARS: Final = 72
 _WIDTH_FOR_BOTH: Final = 108
 _LEAST_FOR_CHANGES: Final = 8
 
 
 class LiveProgress:
-    """Shows race, live trials with intervals, what is going on now, time elapsed and expected.
+    """Shows the round, its trials with intervals, current activity, elapsed and expected time.
 
-    ``clock``: seconds from any origin, steadily growing.
+    ``clock``: returns seconds from an arbitrary origin, monotonic.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class LiveProgress:
         auto_refresh: bool = True,
     ) -> None:
         self._clock = clock
-        # Of the same thread a signal handler may tell something meanwhile.
+        # Reentrant: a signal handler may call `notice` in a thread that already holds the lock.
         self._lock = threading.RLock()
         self._title = title
         self._events: deque[Event] = deque(maxlen=_EVENTS)
@@ -84,33 +83,33 @@ class LiveProgress:
         trace: TracebackType | None,
     ) -> None:
         self._over = True
-        with suppress(OSError):  # a terminal that went away needs no cursor
+        with suppress(OSError):  # a terminal that is gone needs no cursor restored
             self._live.stop()
 
     def say(self, event: Event) -> None:
-        """Show the event among the last ones."""
+        """Add the event to the latest ones shown."""
         with self._lock:
             self._events.append(event)
 
     def doing(self, what: str) -> None:
-        """Show this as what is going on, with the time since."""
+        """Show this as the current activity, with the time elapsed since the call."""
         with self._lock:
             self._doing = (what, self._clock())
 
     def notice(self, message: str) -> None:
-        """Show this to the end, whatever goes on meanwhile. Signal handlers may call it."""
+        """Show this message until the view ends. Signal handlers may call it."""
         with self._lock:
             self._notice = message
 
     def standing(self, standing: Standing) -> None:
-        """Show this standing; its clocks go on from here."""
+        """Show this standing; its elapsed and remaining times keep counting from now."""
         with self._lock:
             self._standing = (standing, self._clock())
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(options.max_width, _WIDEST)
         if options.max_width < self._last_width:
-            # The terminal has broken the lines of the last drawing; where it began is unknown.
+            # The terminal has rewrapped the last drawing, so where it began is unknown.
             yield Control(ControlType.CLEAR, ControlType.HOME)
         self._last_width = options.max_width
         frame = self._frame(width, options.size.height)
@@ -128,7 +127,7 @@ class LiveProgress:
             return Group(_line(Text(clean(self._title), style=STRONG)), *foot)
         standing, set_at_s = latest
         head = _head(self._title, self._at(standing, now - set_at_s), width)
-        # Two empty lines, the headings of the table, and the line that the cursor stands on.
+        # Reserve two empty lines, the table's heading, and the line of the cursor.
         lines = len(foot) + (len(notice) // width if notice else 0)
         room = max(1, height - len(head) - lines - 4)
         rows = standing.rows[:room]
@@ -146,7 +145,7 @@ class LiveProgress:
         return Group(*head, *body)
 
     def _at(self, standing: Standing, since_s: float) -> Standing:
-        """The standing with its clocks moved on; nothing is left once it is over."""
+        """Advance the standing's clocks by `since_s`; no remaining time once the view has ended."""
         left_s = standing.expected_left_s
         return replace(
             standing,
@@ -184,7 +183,7 @@ def _head(title: str, standing: Standing, width: int) -> list[RenderableType]:
 
 
 def live_table(rows: tuple[LiveTrial, ...], width: int) -> Table:
-    """The trials in the race for a terminal of `width` cells, one line each."""
+    """Render the trials of the round for a terminal of `width` cells, one line each."""
     bars = width >= _WIDTH_FOR_BARS
     numbers = not bars or width >= _WIDTH_FOR_BOTH
     axis = Axis.around([r.estimate for r in rows if r.estimate], 21 if numbers else 19)

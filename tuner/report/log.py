@@ -1,7 +1,7 @@
-"""A running campaign as a log: one line an event, for programs (JSON) or for people.
+"""Log a running campaign: one line per event, for programs (JSON) or for people.
 
-Every line names its campaign, and the block and trial that it is about. What the libraries below
-have to warn of goes the same way.
+Every line names its campaign and, where they apply, the block and trial. Warnings of libraries are
+written to the same log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tuner.model import Event
 from tuner.records.standing import Standing
 from tuner.text import clean
 
-#: Kinds of events that somebody should look at.
+#: Kinds of events that are logged as warnings.
 _WARNINGS = frozenset(
     {
         "block-void",
@@ -29,7 +29,7 @@ _WARNINGS = frozenset(
     }
 )
 
-#: Fields that every line may have; particulars of the same name get an underscore.
+#: Fields that any line may have; event data of the same name get a trailing underscore.
 _OWN = frozenset({"campaign", "event", "kind", "level", "message", "number", "timestamp"})
 
 
@@ -41,8 +41,8 @@ class LogForm(StrEnum):
 
 
 def lines(stream: TextIO, form: LogForm, **about: object) -> Any:
-    """What writes a log to a stream, a line for each event; ``about`` is in every line."""
-    # Taken in here: few commands write a log, and it takes time.
+    """Return a logger that writes one line per event; ``about`` is added to every line."""
+    # Imported here because few commands write a log and the import is slow.
     import structlog
 
     render: Any = (
@@ -53,7 +53,7 @@ def lines(stream: TextIO, form: LogForm, **about: object) -> Any:
     now = structlog.processors.TimeStamper(fmt="iso", utc=True)
 
     def in_time(logger: object, name: str, fields: Any) -> Any:
-        """Put the time first: that of the event, or else the present."""
+        """Put the timestamp first; use the current time if the event has none."""
         if "timestamp" not in fields:
             fields = now(logger, name, fields)
         return {"timestamp": fields.pop("timestamp"), **fields}
@@ -64,9 +64,9 @@ def lines(stream: TextIO, form: LogForm, **about: object) -> Any:
 
 
 class LogProgress(logging.Handler):
-    """Writes what an observer gets, and the warnings of this process, to a stream.
+    """An observer that writes events, and this process's logged warnings, to a stream.
 
-    A stream that cannot be written any more silences it.
+    Falls silent once the stream can no longer be written to.
     """
 
     def __init__(self, stream: TextIO, form: LogForm, campaign: str) -> None:
@@ -88,20 +88,20 @@ class LogProgress(logging.Handler):
         logging.getLogger().removeHandler(self)
 
     def say(self, event: Event) -> None:
-        """Write an event: its kind, its message, and its particulars as fields of their own."""
+        """Write an event: its kind, its message, and its data as separate fields."""
         level = "warning" if event.kind in _WARNINGS else "info"
         about = {f"{n}_" if n in _OWN else n: _field(v) for n, v in event.data.items()}
         own = {"message": clean(event.message), "number": event.number}
         self._write(level, event.kind, **about, **own, timestamp=event.at.isoformat())
 
     def doing(self, what: str) -> None:
-        """Write nothing: a log wants what happened."""
+        """Write nothing: the log contains only events."""
 
     def standing(self, standing: Standing) -> None:
-        """Write nothing: it follows from the events."""
+        """Write nothing: the standing can be derived from the events."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write what a library logs."""
+        """Write a record logged by a library."""
         message = clean(record.getMessage())
         self._write(record.levelname.lower(), "log", logger=record.name, message=message)
 

@@ -1,6 +1,6 @@
-"""Samples compared as the classic ministat does, in its own output.
+"""Compare samples as the classic ministat does, in its output format.
 
-Owns that layout, to the last blank. What a later sample is compared with is always the first.
+Owns that layout, down to the last blank. Each later sample is compared with the first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tuner.text import clean, counted
 
 @dataclass(frozen=True, slots=True)
 class Classic:
-    """The samples as the classic tool has them; p_values: Holm's for all comparisons, or none."""
+    """The classic tool's results; p_values: Holm-adjusted, one per comparison, or empty."""
 
     samples: tuple[Sample, ...]
     summaries: tuple[ministat.Summary, ...]
@@ -28,7 +28,7 @@ class Classic:
 def classic(
     samples: Sequence[Sample], *, confidence: float, edition: ministat.Edition, corrected: bool
 ) -> Classic:
-    """The classic arithmetic. Raises ValueError as tuner.judge.ministat does."""
+    """Compute the classic figures. Raises ValueError as tuner.judge.ministat does."""
     summaries = tuple(ministat.summarise(sample.values, edition) for sample in samples)
     reference, others = summaries[0], summaries[1:]
     differences = tuple(
@@ -42,9 +42,9 @@ def classic(
 
 
 def classic_text(result: Classic, *, plot: bool, width: int, separate: bool) -> str:
-    """The classic tool's output: legend, plot, table, and below each later sample its difference.
+    """Return the classic output: legend, plot, table, and each later sample's difference.
 
-    width: of the plot, cells. Raises ValueError for more samples than the plot has symbols.
+    width: of the plot (cells). Raises ValueError for more samples than the plot has symbols.
     """
     lines = [
         f"{symbol} {clean(sample.label)}"

@@ -1,4 +1,4 @@
-"""A comparison of given configurations as people read it: two tables, and what they rest on."""
+"""Render a comparison of named configurations: two tables and the claim behind them."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _TONES = {Word.FASTER: FASTER, Word.SLOWER: SLOWER}
 
 
 def word(effect: ShownEffect) -> str:
-    """What is shown, in a word or two."""
+    """Return the result in a word or two."""
     return _WORDS[effect.word]
 
 
 def headings(comparison: NamedComparison) -> tuple[str, ...]:
-    """Of the table of configurations."""
+    """Return the headings of the table of configurations."""
     interval = confidence_text(comparison.confidence)
     return ("Configuration", "Result", "Faster by", interval, "Blocks", "Settings")
 
 
 def rows(comparison: NamedComparison) -> list[tuple[str, ...]]:
-    """A row for each configuration, as text."""
+    """Return a row of texts for each configuration."""
     return [
         (r.name, word(r.whole), *_numbers(r.whole.estimate), str(r.blocks), r.changes)
         for r in comparison.rows
@@ -47,18 +47,18 @@ def rows(comparison: NamedComparison) -> list[tuple[str, ...]]:
 
 
 def component_headings(comparison: NamedComparison) -> tuple[str, ...]:
-    """Of the table of components: a column for each configuration."""
+    """Return the headings of the table of components, which has a column per configuration."""
     return ("Component", *(row.name for row in comparison.rows))
 
 
 def component_rows(comparison: NamedComparison) -> list[tuple[str, ...]]:
-    """A row for each component, as text; empty before anything was measured."""
+    """Return a row of texts for each component; no rows before anything was measured."""
     names = list(dict.fromkeys(name for row in comparison.rows for name in row.components))
     return [(name, *(_cell(row.components.get(name)) for row in comparison.rows)) for name in names]
 
 
 def claim(comparison: NamedComparison) -> tuple[str, ...]:
-    """What the tables promise, a sentence each."""
+    """Return the sentences that state what the tables claim."""
     together, each = (
         f"{100.0 * level:.4g}%" for level in (comparison.together, comparison.confidence)
     )
@@ -73,7 +73,7 @@ def claim(comparison: NamedComparison) -> tuple[str, ...]:
 
 
 def comparison_sections(comparison: NamedComparison | None) -> tuple[RenderableType, ...]:
-    """The comparison for a terminal; nothing for a campaign that searches."""
+    """Render the comparison as sections; none for a campaign that searches."""
     if comparison is None:
         return ()
     whole = columns(*headings(comparison), right=(2, 4))

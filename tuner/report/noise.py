@@ -1,4 +1,4 @@
-"""What each measure against noise brought, as a person reads it and as JSON."""
+"""Report how much each noise-reduction measure helped, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tuner.judge.noise_records import NoiseMeasure, NoiseReport
 from tuner.report.answer import columns, section
 from tuner.report.drawing import paragraph
 
-#: What the columns of the table are.
+#: Column headings of the table.
 HEADINGS = ("Measure, on top of those above", "sd of a difference", "Variance")
 
 _WORDS: Mapping[NoiseMeasure, str] = {
@@ -24,7 +24,7 @@ _WORDS: Mapping[NoiseMeasure, str] = {
 
 
 def noise_sections(report: NoiseReport | None) -> list[RenderableType]:
-    """The noise of a campaign, measure by measure; nothing where it is not known."""
+    """Render a campaign's noise, measure by measure; no sections if it is unknown."""
     if report is None:
         return []
     table = columns(*HEADINGS, right=(1, 2))
@@ -37,8 +37,9 @@ def noise_sections(report: NoiseReport | None) -> list[RenderableType]:
 def noise_row(
     measure: NoiseMeasure, variance: float, share: float, *, again: int, arms: int
 ) -> tuple[str, str, str]:
-    """A measure, the standard deviation of a difference with it, and the share of the variance
-    without any measure that is left.
+    """Return one row: the measure, the standard deviation of a difference, and the variance left.
+
+    The variance left is relative to that without any measure.
     """
     word = _WORDS[measure]
     if measure is NoiseMeasure.AGAIN:
@@ -47,12 +48,12 @@ def noise_row(
 
 
 def adjusted(adjustment: str) -> str:
-    """What came of the adjustment, as a sentence of its own."""
+    """Return the outcome of the adjustment as a separate sentence."""
     return f"{adjustment[:1].upper()}{adjustment[1:]}."
 
 
 def noise_document(report: NoiseReport | None, components: tuple[str, ...]) -> object:
-    """The same as JSON: variances of a difference of two runs, squared log units."""
+    """Return the noise as a JSON document: variances of a difference of two runs (log units²)."""
     if report is None:
         return None
     return {

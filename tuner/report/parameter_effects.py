@@ -1,6 +1,6 @@
-"""What each parameter does, in sentences and as a document for programs.
+"""Describe the effects of parameters in sentences and as a document for programs.
 
-Owns how the model's statement on parameters is worded, and the document's schema.
+Owns the wording of the model's statements on parameters, and the document's schema.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tuner.records.parameter_effects import (
 from tuner.report.recommend import Effect, Part, effect
 from tuner.text import faster, interval, value_text
 
-#: What it is worth, in one sentence for whoever reads no further.
+#: How much weight the effects can bear, in one sentence for readers who stop there.
 WORTH: Final = (
     "This is what the model of the search makes of all measurements, not a certified claim: it "
     "says where to look, and about one interval in twenty does not hold."
@@ -80,7 +80,7 @@ class EffectsDocument(Part):
 
 
 def effects_document(of: ParameterEffects) -> EffectsDocument:
-    """The document for the effects of all parameters."""
+    """Build the document for the effects of all parameters."""
     return EffectsDocument(
         worth=WORTH,
         blocks=of.blocks,
@@ -116,7 +116,7 @@ def _level(level: Level) -> LevelDocument:
 
 
 def parameter_of(of: ParameterDocument) -> ParameterEffect:
-    """What a document tells of a parameter, as it was."""
+    """Convert a parameter's document back to its effect."""
     percent = of.resolution_percent
     return ParameterEffect(
         of.name,
@@ -144,7 +144,7 @@ def level_text(level: Level) -> str:
 
 
 def parameter_text(of: ParameterEffect) -> str:
-    """What is known of a parameter, in words."""
+    """Describe in words what is known about a parameter."""
     best, e = of.strongest, of.strongest.estimate
     if of.standing is Standing.CLEAR:
         return (
@@ -162,7 +162,7 @@ def parameter_text(of: ParameterEffect) -> str:
 
 
 def pair_text(of: PairEffect) -> str:
-    """What two parameters do together, in words."""
+    """Describe the interaction of two parameters in words."""
     (one, other), (first, second), e = of.names, of.values, of.estimate
     return (
         f"{one} = {value_text(first)} with {other} = {value_text(second)} is {faster(e.ratio)} "

@@ -1,4 +1,4 @@
-"""What a pilot found, on one page: the noise, and what a campaign can hope for."""
+"""One-page result of a pilot: the noise, and the effects that a campaign can detect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tuner.report.drawing import paragraph
 from tuner.report.styles import STRONG
 from tuner.text import duration
 
-#: Power from which something counts as what can be shown.
+#: Statistical power from which an effect counts as detectable.
 _ENOUGH_POWER = 0.8
 
 _HEADLINES = {
@@ -26,7 +26,7 @@ _HEADLINES = {
 
 
 def pilot_page(pilot: Pilot) -> RenderableType:
-    """The findings of a pilot."""
+    """Render the findings of a pilot."""
     look = pilot.outlook
     smallest = "none" if math.isinf(look.detectable) else percent(math.log1p(look.detectable))
     parts: list[RenderableType] = [Text(_headline(pilot, smallest), style=STRONG)]
@@ -58,7 +58,7 @@ def pilot_page(pilot: Pilot) -> RenderableType:
 
 
 def _headline(pilot: Pilot, smallest: str) -> str:
-    """What the pilot found, in one line: first of all whether delta and the floors are in reach."""
+    """Summarise the pilot in one line, above all whether delta and the floors are in reach."""
     look = pilot.outlook
     noisy = look.delta is not None and look.delta.power < _ENOUGH_POWER
     if pilot.outcome is PilotOutcome.SOUND and noisy:
@@ -69,13 +69,13 @@ def _headline(pilot: Pilot, smallest: str) -> str:
 
 
 def _unshown(pilot: Pilot) -> list[str]:
-    """The components whose floors the budget will not show."""
+    """Return the components whose floors cannot be shown within the budget."""
     floors = zip(pilot.components, pilot.outlook.floors, strict=False)
     return [noise.name for noise, power in floors if power < _ENOUGH_POWER]
 
 
 def _detectable(pilot: Pilot, smallest: str) -> list[str]:
-    """What the budget can show at this noise, and what it cannot."""
+    """List what can be shown at this noise within the budget, and what cannot."""
     look, unshown = pilot.outlook, _unshown(pilot)
     lines = [f"an improvement of {smallest} or more, with 80% power"]
     names = [noise.name for noise in pilot.components if noise.name not in unshown]

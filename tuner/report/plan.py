@@ -1,4 +1,4 @@
-"""What a campaign file would do, on one page: the plan, before anything is measured."""
+"""One-page plan of a campaign file: what it would do, before anything is measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuner.report.drawing import Printable, paragraph
 from tuner.report.styles import NAME, STRONG, literal
 from tuner.text import clean, duration, value_text
 
-#: Standard deviations of a paired difference for which the page says what can be shown.
+#: Standard deviations of a paired difference for which the page states the detectable effect.
 _NOISE = (0.01, 0.03, 0.1)
 
 
@@ -29,8 +29,10 @@ def plan_page(
     compared: Sequence[tuple[str, Mapping[str, object]]],
     budget: RenderableType,
 ) -> RenderableType:
-    """The plan of a valid campaign. ``first``: what its search tries before anything else, by its
-    key; ``compared``: what is compared with the baseline, in place of a search.
+    """Render the plan of a valid campaign.
+
+    ``first``: configurations that the search tries first, each with its key in the file;
+    ``compared``: configurations to compare with the baseline instead of searching.
     """
     parts: list[RenderableType] = [
         Text(f"Campaign {clean(name)}: the file is valid", style=STRONG),
@@ -49,7 +51,7 @@ def plan_page(
 
 
 def _settings(of: Sequence[tuple[str, Mapping[str, object]]]) -> Iterator[str]:
-    """A line for each configuration, with its key."""
+    """Yield a line for each configuration, with its key."""
     for where, values in of:
         settings = ", ".join(f"{name} = {_value(value)}" for name, value in values.items())
         yield f"{where}: {settings or '(baseline)'}"
@@ -93,7 +95,7 @@ def _range(parameter: Parameter) -> str:
 def budget_lines(
     wall_s: float, measurements: int | None, certify_blocks: int, alpha: float
 ) -> RenderableType:
-    """What the budget allows, and what can be shown with it at several levels of noise."""
+    """Render the budget, and the smallest gain it can certify at several levels of noise."""
     limit = "" if measurements is None else f", at most {measurements} measurements"
     table = columns("Noise of a pair (sd)", "Smallest improvement certified", right=(0, 1))
     for sd in _NOISE:

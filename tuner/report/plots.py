@@ -1,6 +1,7 @@
-"""Plots of samples in text: the classic one of ministat, and dots over boxes.
+"""Text plots of samples: the classic ministat plot, and dots over box plots.
 
-Owns what a cell stands for. The dots and boxes of one plot share an axis in the unit of the values.
+Owns the mapping from values to cells. The dots and boxes of a plot share an axis in the unit of the
+values.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from tuner.judge.ministat import Summary
 
 SYMBOLS: Final = "x+*%#@O"
-"""What the classic plot draws the first, second, ... sample with; there are no more."""
+"""Symbols of the classic plot for the first, second, ... sample; their number is the limit."""
 
 _BOTH: Final = "*"
 _SEVERAL: Final = "&"
@@ -29,12 +30,12 @@ def classic_plot(
     width: int,
     separate: bool = False,
 ) -> list[str]:
-    """The lines of the classic plot: stacked values, below them mean -+ sd, M median, A mean.
+    """Return the lines of the classic plot: stacked values above bars of mean ± sd.
 
-    width: cells between the borders. separate: a line of its own for each sample's bar. A cell with
-    values of both of two samples has a `*`; with more samples, where `*` is the third's own symbol,
-    a `&`. Stacks are drawn whole, whichever sample is the tallest. ValueError for more samples than
-    SYMBOLS.
+    M marks the median and A the mean. width: cells between the borders. separate: draw each
+    sample's bar on a separate line. A cell with values of both of two samples is drawn as `*`; with
+    more samples, as `&`, because `*` is the third sample's symbol. The plot is as high as the
+    tallest stack of any sample. Raises ValueError for more samples than SYMBOLS.
     """
     if len(samples) > len(SYMBOLS):
         raise ValueError(f"the classic plot has symbols for {len(SYMBOLS)} samples")
@@ -78,11 +79,10 @@ def _bar(row: list[str], summary: Summary, cell: Callable[[float], int]) -> None
 
 @dataclass(frozen=True, slots=True)
 class DotPlot:
-    """Dots over boxes, `width` cells wide, for each sample its lines from top to bottom.
+    """Dots over box plots; lines: for each sample, its lines from top to bottom.
 
-    A box reaches from quartile to quartile with the median within, its whiskers to the smallest and
-    the largest value: `├──[━│━━]─┤`. per_dot: how many values a dot stands for at most; low, high:
-    ends of the axis.
+    A box spans the quartiles and marks the median, its whiskers reach the smallest and the largest
+    value: `├──[━│━━]─┤`. per_dot: most values that one dot stands for; low, high: ends of the axis.
     """
 
     lines: tuple[tuple[str, ...], ...]
@@ -92,7 +92,7 @@ class DotPlot:
 
     @classmethod
     def of(cls, samples: Sequence[Sequence[float]], *, width: int) -> DotPlot:
-        """The plot of samples of at least one finite value each."""
+        """Plot samples, each of at least one finite value, `width` cells wide."""
         low = min(min(values) for values in samples)
         high = max(max(values) for values in samples)
 

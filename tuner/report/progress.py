@@ -1,4 +1,4 @@
-"""Shows a running campaign: plain lines for logs and pipes, or what suits a terminal."""
+"""Show a running campaign: plain lines for logs and pipes, a live view on terminals."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tuner.text import clean, moment
 
 
 class Progress(Observer, Protocol):
-    """An observer with a beginning and an end; leaving it puts the terminal back in order."""
+    """An observer that is a context manager; leaving it restores the terminal."""
 
     def __enter__(self) -> Self:
-        """Begin to show."""
+        """Start showing progress."""
 
     def __exit__(
         self,
@@ -33,8 +33,9 @@ class Progress(Observer, Protocol):
 
 
 def progress_for(console: Console, *, title: str = "", quiet: bool = False) -> Progress:
-    """The observer that suits a console: live on a terminal, else one plain line per event; none of
-    both when it is to be ``quiet``.
+    """Return the observer that suits a console.
+
+    A live view on a terminal, otherwise one plain line per event; with ``quiet``, nothing is shown.
     """
     if quiet:
         return NoProgress()
@@ -44,7 +45,7 @@ def progress_for(console: Console, *, title: str = "", quiet: bool = False) -> P
 
 
 class _Stateless:
-    """A progress that needs nothing done before or after it."""
+    """A progress without set-up or clean-up."""
 
     def __enter__(self) -> Self:
         return self
@@ -62,13 +63,13 @@ class NoProgress(_Stateless):
     """Shows nothing."""
 
     def say(self, event: Event) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def doing(self, what: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def standing(self, standing: Standing) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def _utc_now() -> datetime:
@@ -76,9 +77,9 @@ def _utc_now() -> datetime:
 
 
 class PlainProgress(_Stateless):
-    """One line an event and one a block, each with its UTC time, written at once.
+    """Writes one line per event and one per block, each with its UTC time, unbuffered.
 
-    The current activity is left out: a log has what happened.
+    The current activity is not written: a log contains only what happened.
     """
 
     def __init__(self, console: Console, *, now: Callable[[], datetime] = _utc_now) -> None:
@@ -95,7 +96,7 @@ class PlainProgress(_Stateless):
         """Write nothing."""
 
     def standing(self, standing: Standing) -> None:
-        """Write where the campaign stands, once a block."""
+        """Write where the campaign stands, once per block."""
         if (standing.kind, standing.block) == self._last_block:
             return
         self._last_block = (standing.kind, standing.block)
@@ -113,7 +114,7 @@ class PlainProgress(_Stateless):
             return
         line = encodable(f"{moment(at)} {clean(text)}\n", self._console.encoding)
         try:
-            # Not console.print: it wraps lines, and ends the program when a pipe is closed.
+            # Not console.print, which wraps lines and exits the program when a pipe is closed.
             self._console.file.write(line)
             self._console.file.flush()
         except (OSError, ValueError):

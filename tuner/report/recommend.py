@@ -1,6 +1,6 @@
-"""The recommendation on its own, for people, programs and shells: text, JSON, command-line options.
+"""Render a recommendation for people (text), programs (JSON) and shells (command-line options).
 
-Owns the document's schema. Percentages in it follow tuner.judge.words: positive = faster.
+Owns the document's schema. Its percentages follow tuner.judge.words: positive = faster.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCHEMA: Final = "fstune-recommendation/1"
 
 
 class Part(BaseModel):
-    """A part of a document for programs: frozen, and nothing in it that is not declared."""
+    """Base of documents for programs: frozen, and undeclared fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -126,7 +126,7 @@ def recommendation_document(
     references: Sequence[Comparison] = (),
     why: Sequence[str] | None = None,
 ) -> RecommendationDocument:
-    """The document for a recommendation; numbers without a bound become None."""
+    """Build the document for a recommendation; unbounded numbers become None."""
     r = recommendation
     largest = r.largest_compatible_improvement
     return RecommendationDocument(
@@ -186,7 +186,7 @@ def _options(flags: Mapping[str, tuple[str, ...]]) -> dict[str, Options]:
 def effect(
     ratio: float | None, lower: float | None, upper: float | None
 ) -> dict[str, float | None]:
-    """The fields of an ``Effect``, from ratios of times; what has no bound becomes None."""
+    """Return the fields of an ``Effect`` from ratios of times; unbounded numbers become None."""
     return {
         "percent": _percent(ratio),
         "lower_percent": _percent(upper),
@@ -219,8 +219,10 @@ def recommendation_page(
     why: Sequence[str] = (),
     verbose: bool = False,
 ) -> RenderableType:
-    """The recommendation for a person. ``spaces``: of what is set, by component; ``why``: a
-    sentence for each large change of what was counted.
+    """Render the recommendation for people.
+
+    ``spaces``: search spaces of the tuned programs, by component; ``why``: a sentence for each
+    large change in the diagnostics.
     """
     about = f"  campaign {clean(campaign.id)}" + (f", for {clean(client)}" if client else "")
     title = Text.assemble((clean(campaign.name), STRONG), (about, QUIET))
@@ -234,9 +236,10 @@ def recommendation_page(
 
 
 def recommendation_flags(recommendation: Recommendation) -> str:
-    """The options to set, quoted for a POSIX shell: a comment that names the component, then its
-    options on a line of their own. Without an improvement, the options in force, and a comment
-    that says so.
+    """Return the options to set, quoted for a POSIX shell.
+
+    For each component a comment line with its name, then a line with its options. Without an
+    improvement, the options already in effect, preceded by a comment that says so.
     """
     r = recommendation
     flags, lines = r.flags, []

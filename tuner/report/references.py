@@ -1,7 +1,7 @@
-"""What a campaign measured beside its arms, as a person reads it: references, and single clients.
+"""Render what a campaign measured in addition to its arms: references and individual clients.
 
-Owns the sentence that compares with a reference. It is no claim of the campaign: nothing was chosen
-by it.
+Owns the sentence that compares the service with a reference. It is not a claim of the campaign:
+no selection was based on it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from tuner.text import clean, faster, unbounded
 
 
 def comparison_sentence(comparison: Comparison) -> str:
-    """ "The service as found takes 1.80 times as long as local-disk (95% interval 1.62 to 2.01, 12
-    blocks)."
+    """State in a sentence how long the service takes compared with a reference.
+
+    For example "The service as found takes 1.80 times as long as local-disk (95% interval 1.62 to
+    2.01, 12 blocks)."
     """
     c, e = comparison, comparison.estimate
     bounded = (
@@ -40,12 +42,12 @@ def comparison_sentence(comparison: Comparison) -> str:
 
 
 def _times(ratio: float) -> str:
-    """Three digits, as many as the noise of a campaign ever allows."""
+    """Format with three significant digits, the most that a campaign's noise ever justifies."""
     return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:.1f}" if ratio < 99.95 else f"{ratio:.0f}"
 
 
 def references_section(comparisons: Sequence[Comparison]) -> tuple[RenderableType, ...]:
-    """A sentence for each comparison under one title; nothing when there is none."""
+    """Render a titled section with a sentence per comparison; nothing without comparisons."""
     if not comparisons:
         return ()
     return (
@@ -56,7 +58,7 @@ def references_section(comparisons: Sequence[Comparison]) -> tuple[RenderableTyp
 
 
 def clients_text(ratios: Mapping[str, float]) -> RenderableType:
-    """A line for each client: how it does against the mean of all; `ratios` of times by host."""
+    """Render a line per client that compares it with the mean; `ratios`: of times, by host."""
     return Text("\n".join(f"{clean(host)}: {_among(ratio)}" for host, ratio in ratios.items()))
 
 

@@ -1,4 +1,4 @@
-"""The results of campaigns on a surface, for people and for programs."""
+"""Render the results of simulated campaigns on a surface, for people and for programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ANSWERS = {Answer.RECOMMENDED.value: "recommended", Answer.NO_IMPROVEMENT.value
 
 
 def surfaces_table(surfaces: Sequence[Surface]) -> RenderableType:
-    """The surfaces that can be named, one a row."""
+    """Render the available surfaces, one per row."""
     columns = (
         Column("Surface", rigid=True),
         Column("Noise", rigid=True, right=True),
@@ -43,7 +43,7 @@ def surfaces_table(surfaces: Sequence[Surface]) -> RenderableType:
 
 
 def study_page(surface: Surface, results: Sequence[Result]) -> RenderableType:
-    """A row for each campaign, by seed, then what they have in common."""
+    """Render a row per campaign, ordered by seed, then a summary."""
     ordered = sorted(results, key=lambda result: result.seed)
     columns = (
         Column("Seed", rigid=True, right=True),
@@ -122,7 +122,10 @@ def _hours(hours: float) -> str:
 def study_document(
     surface: Surface, settings: Settings, results: Sequence[Result]
 ) -> dict[str, object]:
-    """All of it as JSON: log scores and regrets, hours, configurations by qualified name."""
+    """Return everything as a JSON document.
+
+    Scores and regrets are in log units, times in hours; settings have qualified names.
+    """
     best, score = surface.best()
     ordered = sorted(results, key=lambda result: result.seed)
     return {

@@ -1,4 +1,4 @@
-"""Where a campaign stands, in a few words."""
+"""Describe the state of a running campaign in a few words."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from tuner.text import duration, signed, signed_interval
 
 
 def where(standing: Standing) -> str:
-    """ "search, block 7", "certification, block 3"."""
+    """Return the phase and block: "search, block 7", "certification, block 3"."""
     phases = {BlockKind.PILOT: "pilot", BlockKind.CERTIFY: "certification"}
     phase = phases.get(standing.kind, "search")
     return f"{phase}, block {standing.block}"
 
 
 def outlook(standing: Standing) -> str:
-    """ "trial 4 is certified; looks best: threads=64, expected 8.1% faster (2.0 to 14.1%)"."""
+    """Return what has been certified and what looks best; "" while there is neither.
+
+    For example "trial 4 is certified; looks best: threads=64, expected +8.1% (+2.0% to +14.1%)".
+    """
     parts = []
     if standing.certified is not None:
         parts.append(f"trial {standing.certified} is certified")
@@ -27,7 +30,7 @@ def outlook(standing: Standing) -> str:
 
 
 def how_long(elapsed_s: float, left_s: float | None) -> str:
-    """ "12 min 05 s elapsed, about 40 min 00 s left"."""
+    """Return the elapsed and remaining time: "12 min 05 s elapsed, about 40 min 00 s left"."""
     if left_s is None:
         rest = ""
     else:
@@ -36,7 +39,7 @@ def how_long(elapsed_s: float, left_s: float | None) -> str:
 
 
 def how_many(standing: Standing) -> str:
-    """ "12/96 measurements", "12 of about 96 measurements", "12 measurements"."""
+    """Return the number of measurements: "12/96 measurements", "12 of about 96 measurements"."""
     of = ""
     if standing.budget is not None:
         of = f" of about {standing.budget}" if standing.estimated else f"/{standing.budget}"

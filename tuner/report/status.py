@@ -1,4 +1,4 @@
-"""Who runs which campaign where, as lists and sentences."""
+"""Render the status: running and waiting campaigns, and workers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMNS = (
 
 
 def status_pages(status: Status) -> list[RenderableType]:
-    """The lists that there is something to say in: what runs, what waits, the workers."""
+    """Render the tables of running campaigns and, unless empty, waiting campaigns and workers."""
     pages = [_running_table(status.running)]
     if status.waiting:
         pages.append(_waiting_table(status.waiting))

@@ -1,4 +1,4 @@
-"""The styles of reports in a terminal, and texts from outside in them."""
+"""Terminal styles of reports, and the safe rendering of external text."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from rich.text import Text
 from tuner.text import clean
 
 FASTER, SLOWER, QUIET, STRONG, NAME = "green", "red", "dim", "bold", "cyan"
-"""The styles of reports. No meaning rests on colour alone."""
+"""Styles of reports. Colour is never the only carrier of a meaning."""
 
 
 def literal(text: str, style: str = "") -> Text:
-    """`text` from outside as itself: one line, no markup, no control characters."""
+    """Render external `text` literally: one line, no markup, no control characters."""
     return Text(clean(text), style=style)
 
 
 def tone(lower: float, upper: float) -> str:
-    """The style for an interval of ratios: faster, slower, or neither shown."""
+    """Return the style for an interval of ratios: faster, slower, or none if neither is shown."""
     return FASTER if upper < 1.0 else SLOWER if lower > 1.0 else ""

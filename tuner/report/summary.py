@@ -1,4 +1,4 @@
-"""The page that ends a campaign: its answer, what it took, and that everything was put back."""
+"""The final page of a campaign: its answer, the effort, and what was restored."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tuner.text import clean, counted, duration
 from tuner.time_use import TimeUse
 
 _BAR_CELLS = 30
-#: Cells that an account, its time and its share take; bars get what is left, or nothing.
+#: Cells that a label, its time and its share occupy; bars get the rest if it is wide enough.
 _WIDTH_OF_NUMBERS = 40
 _LEAST_FOR_BARS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a campaign measured: trials but the baseline, complete and void blocks, measurements."""
+    """What a campaign measured: trials except the baseline, blocks, measurements, void blocks."""
 
     trials: int
     blocks: int
@@ -50,10 +50,11 @@ def campaign_summary(
     spaces: Mapping[str, Space] | None = None,
     comparison: NamedComparison | None = None,
 ) -> RenderableType:
-    """The end of a campaign on one page. `restored`: a sentence for each thing that was put back;
-    `spaces`: of what is set, by component; `named`: of a campaign that compares.
+    """Render the end of a campaign on one page.
 
-    Without a recommendation (stopped before its end) the page says how far the campaign came.
+    `restored`: a sentence for each thing that was restored; `spaces`: search spaces of the tuned
+    programs, by component; `comparison`: of a campaign that compares named configurations. Without
+    a recommendation (a campaign stopped early) the page reports how far the campaign got.
     """
     parts: list[RenderableType] = [_title(campaign), *comparison_sections(comparison), ""]
     if recommendation is None:
@@ -72,7 +73,7 @@ def campaign_summary(
 
 
 def so_far(campaign: Campaign) -> list[RenderableType]:
-    """That an answer is not the last word of its campaign, where it is not."""
+    """Return a remark that the answer is preliminary, unless the campaign has finished."""
     if campaign.state is CampaignState.FINISHED:
         return []
     more = "" if campaign.state is CampaignState.CANCELLED else "; it may find more as it goes on"
@@ -80,7 +81,7 @@ def so_far(campaign: Campaign) -> list[RenderableType]:
 
 
 def effort_text(effort: Effort) -> str:
-    """For example "96 measurements in 12 blocks, 7 trials against the baseline"."""
+    """Return e.g. "96 measurements in 12 blocks, 7 trials against the baseline"."""
     void = f" (and {effort.void_blocks} void)" if effort.void_blocks else ""
     return (
         f"{counted(effort.measurements, 'measurement')} in {blocks(effort.blocks)}{void}, "
@@ -89,7 +90,7 @@ def effort_text(effort: Effort) -> str:
 
 
 def time_rows(use: TimeUse) -> tuple[tuple[str, float], ...]:
-    """Where the time went: what, seconds."""
+    """Return how the time was spent: labels with seconds."""
     return (
         ("workload", use.workload_s),
         ("restarts", use.apply_s),

@@ -1,7 +1,7 @@
-"""One campaign with its trials and events, and what all lists are made of.
+"""The page of one campaign with its trials and events, and the base of all listings.
 
-Owns their columns. On a terminal they fit its width; anywhere else each row is one line, whole,
-so that other programs can read it.
+Owns their columns. On a terminal they fit its width; anywhere else each row is one unshortened
+line, so that other programs can read it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tuner.states import BlockState, CampaignState, TrialState
 from tuner.text import clean, counted, duration, interval, moment, signed, signed_interval
 
 EVENTS_SHOWN = 10
-#: Of a summary.
+#: Trials listed in a summary.
 _MOST_TRIALS = 10
 _DRIFT_CELLS = 40
 
@@ -61,13 +61,13 @@ _STATE_STYLES: Mapping[str, str] = {
 
 
 def show(console: Console, page: RenderableType) -> None:
-    """Print a page: fitted to a terminal, with whole lines to a file or pipe."""
+    """Print a page: fitted to a terminal, or with unwrapped lines to a file or pipe."""
     console.print(page, soft_wrap=not console.is_terminal)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading and how it gives way on a narrow terminal: a `rigid` column does not."""
+    """A heading and its layout; a `rigid` column is not wrapped on a narrow terminal."""
 
     heading: str
     rigid: bool = False
@@ -130,15 +130,16 @@ def campaign_page(
     floor: str = "",
     noise: NoiseReport | None = None,
 ) -> RenderableType:
-    """One campaign: where it stands, its trials (`estimates` by their number), its last events.
+    """Render one campaign: its state, its trials (`estimates` by trial number), its last events.
 
-    Without `everything`, only the trials that look best, and no diagnostics.
+    Without `everything`, list only the trials that look best, and no diagnostics.
 
-    `drift`: the baseline's time in each complete block over its own mean. `clients`: the time of
-    each of several over the mean of all, by host. `testbeds_differ`: how, a sentence. `counts`: of
-    all blocks, where `blocks` are only the newest. `absence`: why it does not go on, though it runs
-    by its state. `why`: a sentence for each large change of what was counted. `floor`: how it was
-    chosen, a sentence. `noise`: what each measure against it brought.
+    `drift`: the baseline's time in each complete block, divided by its mean. `clients`: each
+    client's time divided by the mean of all, by host, if there are several. `testbeds_differ`: a
+    sentence on how they differ. `counts`: of all blocks, if `blocks` are only the newest.
+    `absence`: why the campaign makes no progress although its state is running. `why`: a sentence
+    for each large change in the diagnostics. `floor`: a sentence on how it was chosen. `noise`: how
+    much each noise-reduction measure helped.
     """
     counts = block_counts(blocks) if counts is None else counts
     parts: list[RenderableType] = [
@@ -176,7 +177,7 @@ def campaign_page(
 
 
 def _headline(recommendation: Recommendation) -> RenderableType:
-    """The answer in one line, or in several where that is too long."""
+    """Render the answer in one line, wrapped if that is too long."""
     answer = headline(recommendation)
     return paragraph(answer.plain, str(answer.style))
 
@@ -184,7 +185,7 @@ def _headline(recommendation: Recommendation) -> RenderableType:
 def _best_trials(
     campaign: Campaign, trials: Sequence[Trial], estimates: Mapping[int, Estimate]
 ) -> list[Trial]:
-    """The baseline, the trial that the answer is about, and those of which the most is shown."""
+    """Return the baseline, the trial of the answer, and those with the best upper bounds."""
     first = set(_compared(campaign))
 
     def rank(trial: Trial) -> tuple[bool, float, int]:
@@ -199,7 +200,7 @@ def _best_trials(
 
 
 def _listed(title: str, listing: RenderableType) -> tuple[RenderableType, ...]:
-    # Not indented: an indent would cut the lines that go to a file.
+    # Not indented: an indent would wrap the lines that go to a file.
     return ("", Text(title, style=STRONG), listing)
 
 
@@ -244,7 +245,7 @@ def _trial_counts(trials: Sequence[Trial]) -> str:
 
 
 def block_counts(blocks: Iterable[Block]) -> list[BlockCount]:
-    """How many there are of each kind, in each state, on each testbed."""
+    """Count the blocks by kind, state and testbed."""
     alike: dict[tuple[BlockKind, BlockState, str | None, bool], list[int]] = defaultdict(list)
     for b in blocks:
         alike[b.kind, b.state, b.testbed, b.batch is not None].append(len(b.measurements))
@@ -252,7 +253,7 @@ def block_counts(blocks: Iterable[Block]) -> list[BlockCount]:
 
 
 def _testbeds(counts: Sequence[BlockCount]) -> list[str]:
-    """The testbeds of a campaign on several, each with its complete blocks."""
+    """Return a line per testbed with its number of complete blocks, if there are several."""
     if not any(count.at_once for count in counts):
         return []
     blocks_by_name: Counter[str] = Counter()
@@ -280,7 +281,7 @@ def _blocks(counts: Sequence[BlockCount]) -> str:
 def trials_table(
     campaign: Campaign, trials: Sequence[Trial], estimates: Mapping[int, Estimate]
 ) -> RenderableType:
-    """Trials with state, estimate against the baseline, what they change, and the reason."""
+    """Render trials with state, estimate against the baseline, changed settings, and reason."""
     estimated = (Column("Faster by", rigid=True), Column("95% interval", rigid=True))
     columns = (
         Column("Trial", rigid=True, right=True),
@@ -316,7 +317,7 @@ def _trial(
 
 
 def _compared(campaign: Campaign) -> tuple[int, ...]:
-    """The baseline, and the trial that the answer is about."""
+    """Return the baseline and, if there is another, the trial of the answer."""
     r = campaign.recommendation
     return (BASELINE,) if r is None or r.trial == BASELINE else (BASELINE, r.trial)
 
@@ -334,5 +335,5 @@ def _events(events: Sequence[Event]) -> RenderableType:
 
 
 def state_text(state: CampaignState | TrialState) -> Text:
-    """A state with its colour."""
+    """Return a state in its style."""
     return Text(str(state), style=_STATE_STYLES.get(state, ""))

@@ -1,4 +1,4 @@
-"""What the hosts of a testbed say of themselves, and what would be run there, for people."""
+"""Render the facts of a testbed's hosts, problems found there, and commands that would be run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GIB = 1 << 30
 def hosts_page(
     name: str, hosts: Sequence[HostFacts], service: str, lines: Mapping[str, str]
 ) -> RenderableType:
-    """The hosts, and what there is to say of the ``service`` that runs there."""
+    """Render the hosts, and labelled ``lines`` about the ``service`` that runs there."""
     columns = (
         Column("Host", rigid=True),
         Column("System"),
@@ -51,7 +51,7 @@ def _row(facts: HostFacts) -> tuple[Text, ...]:
 
 
 def findings_page(findings: Sequence[Finding]) -> RenderableType:
-    """The problems with changing the hosts, refusals first."""
+    """Render the problems found on the hosts, refusals first."""
     if not findings:
         return Text("No problem found: a campaign can be run here.", style=FASTER)
     lines = Text()
@@ -64,7 +64,7 @@ def findings_page(findings: Sequence[Finding]) -> RenderableType:
 
 
 def commands_page(would: Iterable[tuple[str, tuple[str, ...]]]) -> RenderableType:
-    """Commands by host, a line each, quoted for a shell."""
+    """Render commands, one line each, with their host, quoted for a shell."""
     lines = Text()
     for host, argv in would:
         lines.append(f"{clean(host)}: ", QUIET)

@@ -1,8 +1,8 @@
-"""What changed with the settings, as sentences: why a configuration may be faster or slower.
+"""Sentences on what changed with the settings: why a configuration may be faster or slower.
 
-Owns when a change is large and certain enough for a sentence. Arms are compared within their block.
-The interval of the median ratio is that of its order statistics, which holds whatever the noise is
-like; a sentence is made where all of it lies beyond a change by a fifth.
+Owns the criterion for a change that is large and certain enough to report. Arms are compared within
+their block. The interval of the median ratio comes from order statistics, which is valid for any
+noise distribution; a change is reported if the whole interval lies beyond a factor of 1.2.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from tuner.services.counted import Counted, Good, Unit
 from tuner.states import BlockState
 from tuner.text import counted as number_of
 
-#: Chance that the interval of a median does not hold it, at most.
+#: Upper limit of the probability that the interval of a median misses the median.
 _ERROR = 0.02
-#: Pairs from which the interval of a median is finite at that.
+#: Smallest number of pairs for which that interval is finite.
 ENOUGH = 7
-#: How the sentence begins that says that there are fewer.
+#: Beginning of the sentence that reports fewer pairs.
 _TOO_FEW = "Too few blocks measured both to tell"
 #: Smallest change that is reported, as a log ratio.
 _LARGE = math.log(1.2)
-#: What is smaller than this in both is next to nothing.
+#: Values below this in both arms are negligible.
 _LEAST = {Unit.COUNT: 10.0, Unit.BYTES: 1e6, Unit.SECONDS: 0.05}
 
 
 def reasons(blocks: Sequence[Block], trial: int) -> list[str]:
-    """A sentence for each large change of what was counted, from the baseline to a trial, by the
-    complete blocks that measured both; none where no change is certain. One that says so where
-    the blocks are too few for any change to be.
+    """Return a sentence for each large, certain change in the diagnostics from the baseline.
+
+    Uses the complete blocks that measured both the baseline and the trial. If they are too few for
+    any change to be certain, the only sentence says so.
     """
     pairs = [both for block in blocks if (both := _both(block, trial)) is not None]
     if len(pairs) < ENOUGH:
@@ -49,8 +50,9 @@ def reasons(blocks: Sequence[Block], trial: int) -> list[str]:
 def why_sections(
     recommendation: Recommendation | None, sentences: Sequence[str]
 ) -> list[RenderableType]:
-    """What changed with recommended settings, of what was counted; nothing where nothing is
-    recommended, or too few blocks were measured to tell.
+    """Render what changed in the diagnostics with the recommended settings.
+
+    Nothing if nothing is recommended, or if too few blocks were measured to tell.
     """
     changes = [sentence for sentence in sentences if not sentence.startswith(_TOO_FEW)]
     if recommendation is None or recommendation.answer is not Answer.RECOMMENDED or not changes:
@@ -78,7 +80,7 @@ def _reason(one: Counted, pairs: Sequence[tuple[Diagnostics, Diagnostics]]) -> s
     )
     if max(was, now) < least:
         return ""
-    # What is next to nothing is as good as that little: nothing has no ratio.
+    # Raise negligible values to a small positive one: the ratio with 0 is undefined.
     small = least / 10.0
     ratios = [math.log(max(after, small) / max(before, small)) for before, after in totals]
     low, high = median_interval(ratios)
@@ -96,7 +98,7 @@ def _reason(one: Counted, pairs: Sequence[tuple[Diagnostics, Diagnostics]]) -> s
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Bounds of the median of what these were drawn from, at 98% or more; infinite for too few."""
+    """Return bounds of the population median at 98% confidence or more; infinite for too few."""
     ordered, n = sorted(values), len(values)
     outside, place = 0.0, 0
     while place < n // 2:

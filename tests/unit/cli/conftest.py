@@ -1,4 +1,4 @@
-"""The command line in processes of its own, on simulated campaigns."""
+"""Fixtures that run the command line in separate processes, on simulated campaigns."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def state(tmp_path: Path) -> Path:
 @pytest.fixture
 def environment(state: Path, root: Path) -> dict[str, str]:
     hidden = {"COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TERM"}
-    kept = {name: value for name, value in os.environ.items() if name not in hidden}
-    return kept | {
+    variables = {name: value for name, value in os.environ.items() if name not in hidden}
+    return variables | {
         "FSTUNE_STATE_DIR": str(state),
         "PYTHONPATH": str(root),
         "TERM": "xterm-256color",
@@ -37,7 +37,7 @@ def environment(state: Path, root: Path) -> dict[str, str]:
 
 @pytest.fixture
 def fstune(environment: dict[str, str]) -> Fstune:
-    """Return what runs the command to its end, its output taken through pipes."""
+    """Return a function that runs the command to its end and captures its output through pipes."""
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -54,7 +54,7 @@ def fstune(environment: dict[str, str]) -> Fstune:
 
 @pytest.fixture
 def campaign_file(tmp_path: Path) -> Path:
-    """A campaign that takes a moment and ends in a recommendation."""
+    """Return the file of a campaign that takes a moment and ends with a recommendation."""
     path = tmp_path / "campaign.yaml"
     document = spec(faster()).model_dump(mode="json", exclude_none=True)
     path.write_text(yaml.safe_dump(document))
@@ -63,7 +63,7 @@ def campaign_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def long_file(tmp_path: Path) -> Path:
-    """A campaign that takes longer than any test waits."""
+    """Return the file of a campaign that takes longer than any test waits."""
     path = tmp_path / "long.yaml"
     search = {"arms": 2, "blocks_per_trial": 3, "max_trials": 5000, "sampler": "random"}
     document = spec(noise=0.05, search=search, budget={"wall_time": "900d"})

@@ -1,4 +1,4 @@
-"""The commands that carry a decision out, on a simulated testbed."""
+"""The apply, verify and rollback commands on a simulated testbed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from tuner.store.applications import Applications
 pytestmark = pytest.mark.slow
 
 
-def stored(state: Path, *effects: dict[str, object], answer: Answer = Answer.RECOMMENDED) -> str:
+def store_campaign(
+    state: Path, *effects: dict[str, object], answer: Answer = Answer.RECOMMENDED
+) -> str:
     with Store.open(state) as store:
-        asked = spec(*effects, found=ORIGINAL)
-        return recommending(store, asked, ORIGINAL, CANDIDATE, answer).id
+        specification = spec(*effects, found=ORIGINAL)
+        return recommending(store, specification, ORIGINAL, CANDIDATE, answer).id
 
 
 def newest(state: Path) -> Application:
@@ -31,7 +33,7 @@ def newest(state: Path) -> Application:
 
 
 def test_apply_verify_and_roll_back(state: Path, fstune: Fstune) -> None:
-    campaign = stored(state, faster(-0.2))
+    campaign = store_campaign(state, faster(-0.2))
     applied = fstune("apply", campaign, "--yes", "--step")
     assert applied.returncode == 0, applied.stderr
     assert "  ~ fileserver.threads: 64 -> 200\n" in applied.stdout
@@ -63,23 +65,23 @@ def test_a_campaign_is_verified_where_and_against_what_it_was_applied(
 ) -> None:
     other = {THREADS: 80, "cache_manager.daemons": 4}
     with Store.open(state) as store:
-        asked = spec(faster(-0.2), found=other)
-        campaign = recommending(store, asked, ORIGINAL, CANDIDATE).id
+        specification = spec(faster(-0.2), found=other)
+        campaign = recommending(store, specification, ORIGINAL, CANDIDATE).id
     applied = fstune("apply", campaign, "--yes")
     assert applied.returncode == 0, applied.stderr
     fstune("verify", campaign, "--blocks", "3")
     with Store.open(state) as store:
         (verification,) = [one for one in store.campaigns() if one.id != campaign]
         assert verification.baseline is not None
-        # What was there before, not what the campaign was measured against.
+        # The configuration before the application, not the campaign's baseline.
         assert verification.baseline.as_dict() == other
     refused = fstune("verify", newest(state).id, "--testbed", "x.yaml")
     assert refused.returncode == 2
     assert "an application is verified where it was applied" in refused.stderr
 
 
-def test_nobody_is_asked_where_nobody_is(state: Path, fstune: Fstune) -> None:
-    refused = fstune("apply", stored(state))
+def test_nothing_is_asked_without_a_terminal(state: Path, fstune: Fstune) -> None:
+    refused = fstune("apply", store_campaign(state))
     assert refused.returncode == 4
     assert "look at the plan, then give --yes" in refused.stderr
     planned = newest(state)
@@ -92,19 +94,19 @@ def test_nobody_is_asked_where_nobody_is(state: Path, fstune: Fstune) -> None:
 
 
 def test_what_does_not_start_ends_with_its_status(state: Path, fstune: Fstune) -> None:
-    failed = fstune("apply", stored(state, failing("start")), "--yes")
+    failed = fstune("apply", store_campaign(state, failing("start")), "--yes")
     assert failed.returncode == 7
     assert "does not start" in failed.stderr
     assert newest(state).state is ApplicationState.FAILED
 
 
 def test_nothing_recommended_is_nothing_to_apply(state: Path, fstune: Fstune) -> None:
-    refused = fstune("apply", stored(state, answer=Answer.NO_IMPROVEMENT), "--yes")
+    refused = fstune("apply", store_campaign(state, answer=Answer.NO_IMPROVEMENT), "--yes")
     assert refused.returncode == 2
     assert "there is nothing to apply" in refused.stderr
 
 
 def test_a_certificate_that_does_not_hold_has_a_status(state: Path, fstune: Fstune) -> None:
-    found = fstune("verify", stored(state, faster(+0.2)), "--blocks", "4")
-    assert found.returncode == 3
-    assert "The certificate no longer holds." in found.stdout
+    verified = fstune("verify", store_campaign(state, faster(+0.2)), "--blocks", "4")
+    assert verified.returncode == 3
+    assert "The certificate no longer holds." in verified.stdout

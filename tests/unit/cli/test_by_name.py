@@ -13,7 +13,7 @@ def load(name: str) -> str | None:
     return None if name == "interrupted" else f"{name} is up"
 
 
-def test_each_is_shown_whatever_became_of_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_is_shown_even_if_others_cannot_be_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     show_by_name(["damaged", "interrupted", "good"], load, say, "none")
     assert capsys.readouterr().out.splitlines() == [
         "damaged: its record cannot be read",

@@ -34,9 +34,9 @@ def test_a_first_guess_that_no_host_takes(
     tmp_path: Path, campaign: str, command: tuple[str, ...]
 ) -> None:
     text = campaign + "first: [{cache_manager.chunksize: 99}, {cache_manager.chunksize: x}]"
-    said = refusal(tmp_path, text, *command)
-    assert "first.0: cache_manager: chunksize: 99 is above 30" in said
-    assert "first.1: cache_manager: chunksize: 'x' is not a whole number" in said
+    message = refusal(tmp_path, text, *command)
+    assert "first.0: cache_manager: chunksize: 99 is above 30" in message
+    assert "first.1: cache_manager: chunksize: 'x' is not a whole number" in message
 
 
 def test_a_first_guess_that_goes_beyond_the_simulated_hosts(tmp_path: Path) -> None:
@@ -49,30 +49,30 @@ def test_a_first_guess_that_goes_beyond_this_machine_is_refused_before_a_cell_is
 ) -> None:
     too_large = "first: [{cache_manager.memcache: true, cache_manager.blocks: 2000000000}]"
     assert "first.0: cache_manager: " in refusal(tmp_path, CELL + too_large, "run")
-    # Against what is found there, too: a new client has a small cache.
+    # Also checked against the client's original state: a new one has a small cache.
     beyond_found = "first: [{cache_manager.files: 262144}]"
-    said = refusal(tmp_path, CELL + beyond_found, "campaign", "check")
-    assert "first.0: cache_manager: " in said
+    message = refusal(tmp_path, CELL + beyond_found, "campaign", "check")
+    assert "first.0: cache_manager: " in message
     fits = "first: [{cache_manager.chunksize: 20}, {cache_manager.blocks: 150000}]"
-    assert "First guesses" in checked(tmp_path, CELL + fits)
+    assert "First guesses" in plan_of(tmp_path, CELL + fits)
 
 
 def test_compared_configurations_are_no_first_guesses(tmp_path: Path) -> None:
-    said = checked(tmp_path, CAMPAIGN + "compare: {large: {cache_manager: {chunksize: 20}}}")
-    section = said.partition("Compared with the baseline\n")[2]
+    page = plan_of(tmp_path, CAMPAIGN + "compare: {large: {cache_manager: {chunksize: 20}}}")
+    section = page.partition("Compared with the baseline\n")[2]
     assert section.lstrip().startswith("compare.large: cache_manager.chunksize = 20")
-    assert "First guesses" not in said
-    assert "Parameters searched" not in said
+    assert "First guesses" not in page
+    assert "Parameters searched" not in page
 
 
 def test_a_campaign_with_nothing_to_try(tmp_path: Path) -> None:
-    said = refusal(tmp_path, CAMPAIGN.replace("[chunksize]", "[]"), "run")
-    assert "spaces: nothing is searched" in said
+    message = refusal(tmp_path, CAMPAIGN.replace("[chunksize]", "[]"), "run")
+    assert "spaces: nothing is searched" in message
     fixed = CAMPAIGN.replace("[chunksize]", "[], fix: {daemons: 4}")
-    assert checked(tmp_path, fixed)
+    assert plan_of(tmp_path, fixed)
 
 
-def checked(tmp_path: Path, text: str) -> str:
+def plan_of(tmp_path: Path, text: str) -> str:
     file, state = tmp_path / "campaign.yaml", tmp_path / "state"
     file.write_text(text)
     arguments = ["campaign", "check", str(file), "--state-dir", str(state)]
@@ -83,7 +83,7 @@ def checked(tmp_path: Path, text: str) -> str:
 
 
 def test_the_plan_is_shown_and_nothing_is_stored(tmp_path: Path) -> None:
-    page = checked(tmp_path, CAMPAIGN + "first: [{cache_manager.chunksize: 20}]")
+    page = plan_of(tmp_path, CAMPAIGN + "first: [{cache_manager.chunksize: 20}]")
     for words in (
         "Campaign mine: the file is valid",
         "simulated: no host is touched",

@@ -1,4 +1,4 @@
-"""Each command as a user meets it: what it prints, where, and its exit status."""
+"""Commands as users see them: output, error messages and exit statuses."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.slow
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x1b]")
 
 
-def called(monkeypatch: pytest.MonkeyPatch, state: Path, *arguments: str) -> int:
-    """Run the command in this process; returns its exit status."""
+def exit_status(monkeypatch: pytest.MonkeyPatch, state: Path, *arguments: str) -> int:
+    """Run the command in this process and return its exit status."""
     monkeypatch.setattr("sys.argv", ["fstune", *arguments, "--state-dir", str(state)])
     with pytest.raises(SystemExit) as end:
         main()
@@ -40,7 +40,7 @@ def called(monkeypatch: pytest.MonkeyPatch, state: Path, *arguments: str) -> int
     [
         ([], ["run", "resume", "list", "show", "recommend", "cell", "--version"]),
         (["run"], ["campaign file", "Ctrl-C", "resume", "--state-dir", "FSTUNE_STATE_DIR"]),
-        (["run"], ["whatever stops it. At a server it goes on"]),  # one paragraph in the source
+        (["run"], ["whatever stops it. On a server it continues"]),  # one paragraph in the source
         (["cell", "up"], ["unpacked privately, never installed"]),
         (["resume"], ["paused", "killed", "last"]),
         (["show"], ["trials", "last"]),
@@ -67,8 +67,8 @@ def test_a_whole_campaign_in_plain_lines(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def said(*arguments: str, status: int = 0) -> str:
-        assert called(monkeypatch, state, *arguments) == status
+    def text_of(*arguments: str, status: int = 0) -> str:
+        assert exit_status(monkeypatch, state, *arguments) == status
         output = capsys.readouterr()
         assert CONTROL.findall(output.out + output.err) == []
         return output.err if status else output.out
@@ -76,7 +76,7 @@ def test_a_whole_campaign_in_plain_lines(
     result = fstune("run", campaign_file)
     assert (result.returncode, result.stderr) == (0, "")
     (hint,) = re.findall(r"fstune report (\S+) --html FILE", result.stdout)
-    assert said("report", hint).startswith("# Recommended")
+    assert text_of("report", hint).startswith("# Recommended")
     assert CONTROL.findall(result.stdout) == []
     lines = result.stdout.splitlines()
     moment = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ")
@@ -84,25 +84,25 @@ def test_a_whole_campaign_in_plain_lines(
     for words in ("block 1 complete", "recommended:", "campaign finished", "Restored", "-p 200"):
         assert words in result.stdout
 
-    assert "finished" in said("list")
-    assert "baseline" in said("show")
-    assert "threads" in said("recommend")
-    document = json.loads(said("recommend", "--format", "json"))
+    assert "finished" in text_of("list")
+    assert "baseline" in text_of("show")
+    assert "threads" in text_of("recommend")
+    document = json.loads(text_of("recommend", "--format", "json"))
     assert isinstance(document["why"], list)
-    found = document["configuration"]
-    assert found["fileserver.threads"] >= 150
-    flags = said("recommend", "--format", "flags")
-    assert f"-p {found['fileserver.threads']}" in flags
+    configuration = document["configuration"]
+    assert configuration["fileserver.threads"] >= 150
+    flags = text_of("recommend", "--format", "flags")
+    assert f"-p {configuration['fileserver.threads']}" in flags
     assert [line[0] for line in flags.splitlines()] == ["#", "-", "#"]
-    entry = said("recommend", "--format", "bosconfig").splitlines()
+    entry = text_of("recommend", "--format", "bosconfig").splitlines()
     (options,) = [line.split()[2:] for line in entry if "/dafileserver" in line]
     assert options == flags.splitlines()[1].split()
     one = ("recommend", "--format", "openafs-server.conf", "--component")
-    assert f"\np = {found['fileserver.threads']}\n" in said(*one, "fileserver")
-    assert "holds options of dafileserver" in said(*one, "cache_manager", status=2)
-    assert "none of fileserver, cache_manager" in said(*one, "printer", status=2)
+    assert f"\np = {configuration['fileserver.threads']}\n" in text_of(*one, "fileserver")
+    assert "holds options of dafileserver" in text_of(*one, "cache_manager", status=2)
+    assert "none of fileserver, cache_manager" in text_of(*one, "printer", status=2)
 
-    again = said("resume", status=4)
+    again = text_of("resume", status=4)
     assert again.count("\n") == 1
     assert "is finished; see 'fstune show" in again
 
@@ -118,7 +118,7 @@ def test_json_and_text_agree_when_nothing_is_better(
         (["recommend", "--format", "flags"], NO_IMPROVEMENT, "these options are in force"),
         (["recommend"], NO_IMPROVEMENT, "No improvement found"),
     ):
-        assert called(monkeypatch, state, *arguments) == status
+        assert exit_status(monkeypatch, state, *arguments) == status
         assert words in capsys.readouterr().out
 
 
@@ -132,7 +132,7 @@ def test_errors_are_one_line_with_a_status_of_their_own(
     document = json.loads(spec().to_json()) | {"workload": "mixed-uze"}
     wrong.write_text(json.dumps(document))
     Store.open(state).close()
-    for arguments, status, said in (
+    for arguments, status, message in (
         (["run", str(tmp_path / "none.yaml")], 2, "no such campaign file"),
         (["run", str(bad)], 2, f"{bad}: spaces: missing"),
         (["run", str(wrong)], 2, f"{wrong}: workload mixed-uze"),
@@ -140,11 +140,11 @@ def test_errors_are_one_line_with_a_status_of_their_own(
         (["show", "nightly"], 2, "there is no campaign"),
         (["recommend"], 2, "there is no campaign"),
     ):
-        assert called(monkeypatch, state, *arguments) == status
+        assert exit_status(monkeypatch, state, *arguments) == status
         output = capsys.readouterr()
         assert output.out == ""
         assert output.err.startswith("fstune: ")
-        assert said in output.err
+        assert message in output.err
         assert output.err.count("\n") == 1
 
 
@@ -154,22 +154,22 @@ def test_references_and_campaigns_without_an_answer(
     state = tmp_path / "state"
     text = spec().to_json()
     with Store.open(state) as store:
-        made = [
+        identifiers = [
             store.create_campaign("c", text, 1, datetime(2026, 3, day, tzinfo=UTC)).id
             for day in (1, 2)
         ]
-    assert called(monkeypatch, state, "show", "2026") == 2
+    assert exit_status(monkeypatch, state, "show", "2026") == 2
     assert "2 campaigns begin with 2026" in capsys.readouterr().err
-    assert called(monkeypatch, state, "show", "20260301") == 0
-    assert made[0] in capsys.readouterr().out
-    assert called(monkeypatch, state, "recommend", "20260302") == 2
-    said = capsys.readouterr().err
-    assert "no answer yet" in said
-    assert "fstune resume" in said
+    assert exit_status(monkeypatch, state, "show", "20260301") == 0
+    assert identifiers[0] in capsys.readouterr().out
+    assert exit_status(monkeypatch, state, "recommend", "20260302") == 2
+    message = capsys.readouterr().err
+    assert "no answer yet" in message
+    assert "fstune resume" in message
     with Store.open(state) as store:
         event = NewEvent(datetime.now(UTC), "campaign-started", "started")
-        store.move_campaign(made[1], CampaignState.RUNNING, "", event)
-    assert called(monkeypatch, state, "recommend") == 2
+        store.move_campaign(identifiers[1], CampaignState.RUNNING, "", event)
+    assert exit_status(monkeypatch, state, "recommend") == 2
     assert "no process runs it any more" in capsys.readouterr().err
 
 
@@ -180,7 +180,7 @@ def test_a_campaign_can_be_shown_without_its_workload_file(
     text = spec(workload=str(tmp_path / "gone.yaml")).to_json()
     with Store.open(state) as store:
         store.create_campaign("old", text, 1, datetime(2026, 3, 1, tzinfo=UTC))
-    assert called(monkeypatch, state, "show") == 0
+    assert exit_status(monkeypatch, state, "show") == 0
     assert "old" in capsys.readouterr().out
 
 
@@ -189,13 +189,13 @@ def test_a_campaign_that_halts_says_why(
 ) -> None:
     path, state = tmp_path / "campaign.json", tmp_path / "state"
     path.write_text(spec(failing("workload", low=1), found={"fileserver.threads": 9}).to_json())
-    assert called(monkeypatch, state, "run", str(path)) == 9
+    assert exit_status(monkeypatch, state, "run", str(path)) == 9
     output = capsys.readouterr()
     assert output.err.startswith("fstune: the campaign halted: ")
     assert "simulated mismatch" in output.err
     assert output.err.count("\n") == 1
     assert "Restored" in output.out
-    assert called(monkeypatch, state, "list") == 0
+    assert exit_status(monkeypatch, state, "list") == 0
     assert "failed" in capsys.readouterr().out
 
 
@@ -227,7 +227,7 @@ def test_a_state_directory_that_cannot_be_used(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system needs root")
-def test_a_disk_that_is_full_is_told_and_the_campaign_goes_on_later(
+def test_a_full_disk_is_reported_and_the_campaign_can_be_resumed(
     fstune: Fstune, state: Path, long_file: Path
 ) -> None:
     state.mkdir()
@@ -241,9 +241,9 @@ def test_a_disk_that_is_full_is_told_and_the_campaign_goes_on_later(
         assert result.stderr.count("\n") == 1
         subprocess.run(["mount", "-o", "remount,size=64m", str(state)], check=True)
         with Store.open(state) as store:
-            found = store.campaign("last")
-            blocks = store.blocks(found.id)
-        assert found.state is CampaignState.RUNNING
+            campaign = store.campaign("last")
+            blocks = store.blocks(campaign.id)
+        assert campaign.state is CampaignState.RUNNING
         assert blocks
     finally:
         subprocess.run(["umount", str(state)], check=True)

@@ -38,8 +38,8 @@ def test_two_stored_trials_are_compared_by_pairs(state: Path) -> None:
     (comparison,) = json.loads(done.output)["comparisons"]
     assert comparison["paired"] is True
     assert comparison["percent"] == pytest.approx(-20.0, abs=2.0)
-    shown = CliRunner().invoke(app, ["compare", "last:0", "last:1", *where])
-    assert "picked by it from 2 is flattered" in " ".join(shown.output.split())
+    result = CliRunner().invoke(app, ["compare", "last:0", "last:1", *where])
+    assert "picked by it from 2 is flattered" in " ".join(result.output.split())
 
 
 @pytest.mark.slow

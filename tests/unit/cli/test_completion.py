@@ -1,4 +1,4 @@
-"""Completion as bash does it: its own function, called with the words of a line."""
+"""Completion in bash: its completion function is called with the words of a line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
-def completed(environment: dict[str, str], *words: str) -> list[str]:
+def completions(environment: dict[str, str], *words: str) -> list[str]:
     places = f"{Path(sys.executable).parent}:{environment['PATH']}"
     done = subprocess.run(
         ["bash", "--norc", "-c", SCRIPT, "bash", "fstune", *words],
@@ -51,35 +51,35 @@ def completed(environment: dict[str, str], *words: str) -> list[str]:
         ),
         (("space", "explain", "openafs-fileserver-1.8", "thr"), ["threads"]),
         (("workload", "show", "mixed"), ["mixed-use"]),
-        (("workload", "show", "./mine"), []),  # files are the shell's own matter
+        (("workload", "show", "./mine"), []),  # the shell itself completes files
     ],
 )
 def test_names_are_completed(
     environment: dict[str, str], words: tuple[str, ...], expected: list[str]
 ) -> None:
-    assert completed(environment, *words) == expected
+    assert completions(environment, *words) == expected
 
 
 def test_campaigns_are_completed_and_none_is_made_for_it(
     environment: dict[str, str], state: Path
 ) -> None:
-    assert completed(environment, "show", "") == ["last"]
+    assert completions(environment, "show", "") == ["last"]
     assert not state.exists()
     now = datetime.now(UTC)
     with Store.open(state) as store:
         for name in ("nightly", "two words"):
-            made = store.create_campaign(name, spec().to_json(), 1, now)
-    found = completed(environment, "show", "")
-    assert {"last", made.id, "nightly"} <= set(found)
-    assert "two" not in found
-    assert completed(environment, "show", "nig") == ["nightly"]
-    # Nobody is asked over the network for it.
-    assert completed(environment | {"FSTUNE_SERVER": "http://192.0.2.1"}, "show", "") == ["last"]
+            campaign = store.create_campaign(name, spec().to_json(), 1, now)
+    words = completions(environment, "show", "")
+    assert {"last", campaign.id, "nightly"} <= set(words)
+    assert "two" not in words
+    assert completions(environment, "show", "nig") == ["nightly"]
+    # Completion does not use the network.
+    assert completions(environment | {"FSTUNE_SERVER": "http://192.0.2.1"}, "show", "") == ["last"]
 
 
-def test_a_database_that_cannot_be_read_completes_nothing_and_says_nothing(
+def test_a_database_that_cannot_be_read_completes_nothing_and_prints_nothing(
     environment: dict[str, str], state: Path
 ) -> None:
     state.mkdir()
     (state / "fstune.sqlite3").write_bytes(b"no database at all" * 100)
-    assert completed(environment, "show", "") == ["last"]
+    assert completions(environment, "show", "") == ["last"]

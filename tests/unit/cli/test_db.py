@@ -1,4 +1,4 @@
-"""The commands that look after the database, and every other command on a PostgreSQL."""
+"""The commands that maintain the database, and errors of all commands with PostgreSQL."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def test_an_old_database_is_brought_up_to_date(fstune: Fstune, state: Path, root
     assert "run 'fstune db upgrade'" in refused.stderr
     upgraded = fstune("db", "upgrade")
     assert upgraded.returncode == 0, upgraded.stderr
-    said = upgraded.stdout.splitlines()
-    copy = Path(said[0].removeprefix("what was there before is in "))
+    lines = upgraded.stdout.splitlines()
+    copy = Path(lines[0].removeprefix("what was there before is in "))
     assert copy.is_file()
-    assert said[1] == f"{state / FILE}: revision 0001 is now {tables.REVISION}"
+    assert lines[1] == f"{state / FILE}: revision 0001 is now {tables.REVISION}"
     assert "first release" in fstune("list").stdout
     again = fstune("db", "upgrade")
     assert again.stdout == f"{state / FILE}: revision {tables.REVISION}, nothing to do\n"
@@ -62,7 +62,7 @@ def test_a_database_is_copied(fstune: Fstune, state: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("variable", [True, False])
-def test_no_message_tells_a_password(
+def test_no_message_contains_a_password(
     fstune: Fstune, environment: dict[str, str], tmp_path: Path, variable: bool
 ) -> None:
     address = f"postgresql://someone:{PASSWORD}@/data?host={tmp_path}"
@@ -70,13 +70,13 @@ def test_no_message_tells_a_password(
     if variable:
         environment["FSTUNE_DATABASE_URL"] = address
     for command in (["list"], ["db", "check"], ["db", "upgrade"], ["compare", "last:0", "last:1"]):
-        ended = fstune(*command, *option)
-        assert ended.returncode == 5
-        assert ended.stderr.startswith("fstune: postgresql://someone@/data: no connection; see")
-        assert PASSWORD not in ended.stdout + ended.stderr
+        done = fstune(*command, *option)
+        assert done.returncode == 5
+        assert done.stderr.startswith("fstune: postgresql://someone@/data: no connection; see")
+        assert PASSWORD not in done.stdout + done.stderr
 
 
-def test_an_address_that_is_none(fstune: Fstune) -> None:
-    ended = fstune("list", "--database", f"mysql://someone:{PASSWORD}@host/data")
-    assert ended.returncode == 2
-    assert ended.stderr == "fstune: the database is named as postgresql://USER@HOST/NAME\n"
+def test_an_invalid_address(fstune: Fstune) -> None:
+    done = fstune("list", "--database", f"mysql://someone:{PASSWORD}@host/data")
+    assert done.returncode == 2
+    assert done.stderr == "fstune: the database is named as postgresql://USER@HOST/NAME\n"

@@ -1,6 +1,6 @@
-"""Hostile values in campaign and space files: refused, or handed on as the data that they are.
+"""Hostile values in campaign and space files are refused, or passed on as plain data.
 
-Testbed files are held to the same in tests/unit/services/openafs/test_file.py.
+The same tests for testbed files are in tests/unit/services/openafs/test_file.py.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ pytestmark = pytest.mark.slow
 DATA = Path(__file__).parents[2] / "data"
 CAMPAIGN = yaml.safe_load((DATA / "campaigns" / "good" / "everything.yaml").read_text())
 SPACE = yaml.safe_load((DATA / "spaces" / "good" / "tiny.yaml").read_text())
-#: Where a campaign file may say what it likes: in names for people, which are kept and shown only.
+#: Names for people, which may be any text because they are only stored and displayed.
 FOR_PEOPLE = {("name",), ("references", 0, "name"), ("references", 1, "name")}
-#: Checked against the space when the hosts are known; see below.
+#: Checked against the search space once the hosts are known; see below.
 LATER = {("first", number) for number in range(2)}
 
 At = tuple[str | int, ...]
 
 
 def leaves(content: object, at: At = ()) -> Iterator[At]:
-    """The places of all values in a document."""
+    """Yield the paths of all values in a document."""
     steps: Any = ()
     if isinstance(content, dict):
         steps = content.items()
@@ -96,7 +96,7 @@ WORD = {
 
 
 class Untouched:
-    """A host that nothing may be asked of."""
+    """A host on which nothing may be run, read or written."""
 
     host = "fs9"
 
@@ -115,7 +115,7 @@ class Untouched:
 
 
 def with_word(**changes: object) -> dict[str, Any]:
-    """A space with a parameter that is a word."""
+    """Return a search space with a categorical parameter."""
     word = WORD | changes
     content: dict[str, Any] = copy.deepcopy(SPACE)
     content["parameters"]["word"] = word
@@ -139,7 +139,7 @@ def test_a_word_of_a_space_is_refused_or_stays_one_word(
     values = {"word": "good" if what == "flag" else value}
     words = space.render(values)
     assert value in words
-    # A client is given the words themselves; bosserver takes a line apart.
+    # A client gets the words themselves, whereas bosserver splits a line.
     place = FileserverPlace("192.0.2.9", "/restore")
     server = Fileserver(Untouched(), place, space, ("/fileserver",), "", {}, {}, ())
     plain = value.split() == [value] and value.isascii() and value.isprintable()
@@ -151,7 +151,7 @@ def test_a_word_of_a_space_is_refused_or_stays_one_word(
         assert re.search("bosserver (cannot pass on the option|keeps 244)", str(met.value))
 
 
-#: Those that a file system takes as a name.
+#: The hostile values that are possible file names.
 NAMES = [value for value in HOSTILE if value and not {"/", "\0"} & set(value) and len(value) < 200]
 
 

@@ -1,4 +1,4 @@
-"""``fstune init``: what it writes runs as it is, and what cannot be used leaves nothing behind."""
+"""``fstune init``: its files can be run unchanged, and invalid answers leave nothing behind."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.slow
 SIMULATED = ("init", "--yes", "--start", "simulated")
 
 
-def test_what_it_writes_runs_as_it_is(fstune: Fstune, tmp_path: Path, state: Path) -> None:
+def test_its_files_can_be_run_unchanged(fstune: Fstune, tmp_path: Path, state: Path) -> None:
     file = tmp_path / "mine.yaml"
-    begun = fstune(*SIMULATED, file, "--time", "5m", "--name", "mine", "--presets", "no")
-    assert begun.returncode == 0, begun.stderr
-    assert begun.stdout.rstrip().endswith(f"fstune run {file}")
+    done = fstune(*SIMULATED, file, "--time", "5m", "--name", "mine", "--presets", "no")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip().endswith(f"fstune run {file}")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
     ran = fstune("run", file, "--quiet")
     assert ran.returncode == 0, ran.stderr
@@ -37,13 +37,13 @@ def test_what_it_writes_runs_as_it_is(fstune: Fstune, tmp_path: Path, state: Pat
     assert campaign.recommendation is not None
 
 
-def test_every_choice_is_in_the_file_and_told_with_its_reason(
+def test_every_choice_is_in_the_file_and_printed_with_its_reason(
     fstune: Fstune, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.yaml"
     answers = ("--time", "3h", "--workload", "varmail", "--allow-risk", "availability")
-    begun = fstune(*SIMULATED, file, *answers)
-    assert begun.returncode == 0, begun.stderr
+    done = fstune(*SIMULATED, file, *answers)
+    assert done.returncode == 0, done.stderr
     spec = read_spec(file)
     assert spec.budget.wall_time == 3 * 3600.0
     assert spec.workload.name == "varmail"
@@ -51,7 +51,7 @@ def test_every_choice_is_in_the_file_and_told_with_its_reason(
     # More than an hour: the campaign heeds its pilot.
     assert not spec.pilot.override
     for word in ("3h", "varmail", "availability", *spec.spaces["cache_manager"].presets):
-        assert word in begun.stdout.partition("Wrote")[0]
+        assert word in done.stdout.partition("Wrote")[0]
 
 
 def test_first_guesses_put_nothing_at_stake_that_was_not_allowed(
@@ -60,9 +60,9 @@ def test_first_guesses_put_nothing_at_stake_that_was_not_allowed(
     if os.geteuid() != 0:
         pytest.skip("a private cell needs root")
     file = tmp_path / "mine.yaml"
-    begun = fstune("init", "--yes", "--start", "cell", file, "--cell-clients", "4")
-    if "not possible on this machine" in begun.stderr:
-        pytest.skip(begun.stderr)
+    done = fstune("init", "--yes", "--start", "cell", file, "--cell-clients", "4")
+    if "not possible on this machine" in done.stderr:
+        pytest.skip(done.stderr)
     document = yaml.safe_load(file.read_text())
     assert document["testbed"]["cell"]["clients"] == 4
     assert document["workload"] == "many-clients"
@@ -71,7 +71,7 @@ def test_first_guesses_put_nothing_at_stake_that_was_not_allowed(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--time", "soon"), "--time: 'soon': write a duration"),
         (("--workload", "mixed"), "--workload: workload mixed: no workload and no file"),
@@ -84,20 +84,20 @@ def test_first_guesses_put_nothing_at_stake_that_was_not_allowed(
     ],
 )
 def test_an_answer_that_cannot_be_used_is_named_and_nothing_is_written(
-    fstune: Fstune, tmp_path: Path, arguments: tuple[str, ...], said: str
+    fstune: Fstune, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     done = fstune(*SIMULATED, tmp_path / "mine.yaml", *arguments)
     assert done.returncode == 2, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_no_file_is_replaced_unasked(fstune: Fstune, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("precious\n")
-    kept = fstune(*SIMULATED, file)
-    assert kept.returncode != 0
-    assert "give --force to replace it" in kept.stderr
+    refused = fstune(*SIMULATED, file)
+    assert refused.returncode != 0
+    assert "give --force to replace it" in refused.stderr
     assert file.read_text() == "precious\n"
     assert fstune(*SIMULATED, file, "--force").returncode == 0
     assert read_spec(file).name == "simulated"
@@ -114,11 +114,11 @@ def test_a_person_is_asked_again_and_before_a_file_is_replaced(
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("precious\n")
-    with terminal(["init", str(file), "--workload", "varmail"], environment) as shown:
+    with terminal(["init", str(file), "--workload", "varmail"], environment) as screen:
 
         def answer(to: str, line: str) -> None:
-            shown.until(to)
-            os.write(shown.master, f"{line}\n".encode())
+            screen.until(to)
+            os.write(screen.master, f"{line}\n".encode())
 
         answer("Replace it? [y/N]", "y")
         answer("What is to be tuned?", "cloud")
@@ -127,17 +127,17 @@ def test_a_person_is_asked_again_and_before_a_file_is_replaced(
         answer("write each unit once", "10m")
         answer("[yes] >", "")
         answer("[none] >", "")
-        assert shown.to_the_end() == 0, shown.shown
-    assert "Which workload" not in shown.shown
+        assert screen.to_the_end() == 0, screen.output
+    assert "Which workload" not in screen.output
     assert read_spec(file).budget.wall_time == 600.0
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 
 def test_ctrl_c_leaves_no_file(environment: dict[str, str], tmp_path: Path) -> None:
-    with terminal(["init", str(tmp_path / "mine.yaml")], environment) as shown:
-        shown.until("What is to be tuned?")
-        shown.process.send_signal(signal.SIGINT)
-        assert shown.to_the_end() == 130, shown.shown
+    with terminal(["init", str(tmp_path / "mine.yaml")], environment) as screen:
+        screen.until("What is to be tuned?")
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.to_the_end() == 130, screen.output
     assert list(tmp_path.iterdir()) == []
 
 
@@ -151,19 +151,19 @@ class ToyStart(Start):
 
 
 @pytest.mark.parametrize(
-    ("name", "question", "said"),
+    ("name", "question", "message"),
     [("toy", "place", ""), ("cell", "place", "'cell'"), ("toy", "force", "'force'")],
 )
-def test_starts_of_other_packages_take_no_words_that_are_used(
-    name: str, question: str, said: str
+def test_starts_of_other_packages_must_not_reuse_names(
+    name: str, question: str, message: str
 ) -> None:
     class Other(ToyStart):
         questions = (Question(question, "Where?", "It is kept there."),)
 
     Other.name = name
     kind = type(TOY)(TOY.name, TOY.parts, TOY.required, TOY.ways, starts=(Other(),))
-    if not said:
+    if not message:
         assert _check(kind, set()) is kind
         return
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         _check(kind, set())

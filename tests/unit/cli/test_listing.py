@@ -1,4 +1,4 @@
-"""Listing, filtering and deleting campaigns, and the same as JSON."""
+"""Listing, filtering and deleting campaigns, and JSON output."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def state(tmp_path: Path) -> Path:
     with Store.open(tmp_path) as store:
         for number, name in enumerate(("first night", "second night", "day")):
             at = NOW + timedelta(hours=number)
-            made = store.create_campaign(name, spec().to_json(), 1, at).id
+            campaign = store.create_campaign(name, spec().to_json(), 1, at).id
         event = NewEvent(NOW, "campaign-failed", "it broke")
-        store.move_campaign(made, CampaignState.FAILED, "it broke", event)
+        store.move_campaign(campaign, CampaignState.FAILED, "it broke", event)
     return tmp_path
 
 
@@ -53,10 +53,14 @@ def test_campaigns_are_filtered(state: Path) -> None:
 
 
 def test_a_campaign_is_shown_as_json(state: Path) -> None:
-    found = json.loads(fstune(state, "show", "day", "--json").output)
-    assert (found["name"], found["state"], found["reason"]) == ("day", "failed", "it broke")
-    assert (found["answer"], found["trials"]) == (None, [])
-    assert found["created"] == "2026-03-01T14:00:00+00:00"
+    document = json.loads(fstune(state, "show", "day", "--json").output)
+    assert (document["name"], document["state"], document["reason"]) == (
+        "day",
+        "failed",
+        "it broke",
+    )
+    assert (document["answer"], document["trials"]) == (None, [])
+    assert document["created"] == "2026-03-01T14:00:00+00:00"
     assert json.loads(fstune(state, "status", "--json").output) == {
         "running": [],
         "waiting": [],
@@ -66,10 +70,10 @@ def test_a_campaign_is_shown_as_json(state: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", ["space", "workload"])
-def test_lists_of_what_comes_along_as_json(group: str) -> None:
-    found = json.loads(CliRunner().invoke(app, [group, "list", "--json"]).output)
-    assert len(found) > 3
-    assert all(one["name"] for one in found)
+def test_lists_of_packaged_spaces_and_workloads_as_json(group: str) -> None:
+    document = json.loads(CliRunner().invoke(app, [group, "list", "--json"]).output)
+    assert len(document) > 3
+    assert all(one["name"] for one in document)
 
 
 @pytest.mark.slow
@@ -104,43 +108,43 @@ def test_commands_and_options_are_completed(shell: str) -> None:
     words = {"bash": {"COMP_WORDS": "fstune li", "COMP_CWORD": "1"}}.get(
         shell, {"_TYPER_COMPLETE_ARGS": "fstune li", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     )
-    asked = {"_FSTUNE_COMPLETE": f"complete_{shell}", **words}
-    assert "list" in CliRunner().invoke(app, [], env=asked, prog_name="fstune").output
+    variables = {"_FSTUNE_COMPLETE": f"complete_{shell}", **words}
+    assert "list" in CliRunner().invoke(app, [], env=variables, prog_name="fstune").output
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    heard: list[str] = []
-    monkeypatch.setattr(campaigns, "_acknowledge", heard.append)
-    return heard
+def notices(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    messages: list[str] = []
+    monkeypatch.setattr(campaigns, "_acknowledge", messages.append)
+    return messages
 
 
 def test_ctrl_c_is_answered_at_once_and_quiet_shows_only_the_end(
-    tmp_path: Path, campaign_file: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, campaign_file: Path, notices: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tuner.report.progress import NoProgress
 
     def strike(self: NoProgress, what: str) -> None:
-        if not said:
+        if not notices:
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(NoProgress, "doing", strike)
     done = fstune(tmp_path, "run", str(campaign_file), "--quiet")
     assert done.exit_code == 130
-    assert len(said) == 1
-    assert said[0].startswith("SIGINT: stopping: ")
+    assert len(notices) == 1
+    assert notices[0].startswith("SIGINT: stopping: ")
     assert "block 1" not in done.output
     assert "the campaign is paused" in done.output
 
 
-def test_whoever_has_no_campaign_is_told_how_to_begin_one(tmp_path: Path) -> None:
+def test_without_a_campaign_commands_explain_how_to_start_one(tmp_path: Path) -> None:
     with Store.open(tmp_path):
         pass
     for command in ("show", "recommend", "resume"):
         assert "; begin one: fstune run FILE" in str(fstune(tmp_path, command).exception)
 
 
-def test_arguments_are_called_as_in_the_reference() -> None:
+def test_arguments_are_named_as_in_the_reference() -> None:
     for command, usage in (("run", "{FILE}"), ("show", "[CAMPAIGN]"), ("compare", "{SAMPLE}...")):
         assert usage in CliRunner().invoke(app, [command, "-h"]).output
 

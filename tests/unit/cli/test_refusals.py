@@ -1,4 +1,4 @@
-"""What is refused before anything starts, and what a refusal must not hide."""
+"""Refusals before anything starts, and what they must not hide."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ workload: mixed-use
 
 
 @pytest.mark.parametrize(
-    ("server", "client", "said"),
+    ("server", "client", "message"),
     [
         (
             "openafs-fileserver-1.6",
@@ -55,13 +55,13 @@ workload: mixed-use
     ],
 )
 def test_spaces_of_programs_that_a_cell_does_not_run(
-    tmp_path: Path, server: str, client: str, said: str
+    tmp_path: Path, server: str, client: str, message: str
 ) -> None:
     file = tmp_path / "campaign.yaml"
     file.write_text(ON_A_CELL.format(server=server, client=client))
     state = tmp_path / "state"
     done = CliRunner().invoke(app, ["run", str(file), "--state-dir", str(state)])
-    assert said in str(done.exception)
+    assert message in str(done.exception)
     assert not state.exists()
 
 
@@ -71,11 +71,11 @@ def test_a_space_for_no_campaign_says_what_it_is_for(tmp_path: Path, part: str) 
     spaces = f"{{{part}: openafs-volserver-1.8, cache_manager: openafs-cache-manager-fuse-1.8}}"
     file.write_text(f"name: x\ntestbed: {{cell: {{}}}}\nspaces: {spaces}\nworkload: mixed-use\n")
     done = CliRunner().invoke(app, ["campaign", "check", str(file), "--state-dir", str(tmp_path)])
-    said = (
+    message = (
         f"spaces.{part}: no campaign changes openafs-volserver-1.8, it is for fstune space "
         "(show, sample, parse); "
     )
-    assert said in str(done.exception)
+    assert message in str(done.exception)
 
 
 def test_last_is_the_newest_campaign_that_measured_something(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_last_is_the_newest_campaign_that_measured_something(tmp_path: Path) -> 
         assert store.campaigns()[0].id == refused
 
 
-def test_output_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+def test_output_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-c", "from tuner.cli import main; main()", "list"],
@@ -110,7 +110,7 @@ ENDLESS = "/dev/zero"
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (("run", ENDLESS), "it is longer than 4 MiB"),
         (("testbed", "check", ENDLESS), "it is longer than 4 MiB"),
@@ -127,7 +127,7 @@ ENDLESS = "/dev/zero"
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_a_file_that_is_none(tmp_path: Path, command: tuple[str, ...], said: str) -> None:
+def test_an_unusable_file(tmp_path: Path, command: tuple[str, ...], message: str) -> None:
     needs_store = {"import", "export", "show"} & {command[0]}
     options = ("--state-dir", str(tmp_path)) if needs_store else ()
     if needs_store:
@@ -135,7 +135,7 @@ def test_a_file_that_is_none(tmp_path: Path, command: tuple[str, ...], said: str
             store.create_campaign("done", "{}", 1, datetime.now(UTC))
     done = CliRunner().invoke(app, [*command, *options])
     assert isinstance(done.exception, TunerError)
-    assert said in str(done.exception)
+    assert message in str(done.exception)
 
 
 def test_a_path_that_is_too_long(fstune: Fstune) -> None:
@@ -153,7 +153,7 @@ def test_an_address_that_is_in_use_is_named(tmp_path: Path) -> None:
     assert str(done.exception).endswith(f"--port {port}: Address already in use; name another")
 
 
-def test_a_certificate_that_is_none_is_refused_before_anything_is_served(tmp_path: Path) -> None:
+def test_an_invalid_certificate_is_refused_before_anything_is_served(tmp_path: Path) -> None:
     certificate, key = tmp_path / "chain.pem", tmp_path / "key.pem"
     certificate.write_text("no certificate")
     key.write_text("no key")
@@ -166,7 +166,7 @@ def test_a_certificate_that_is_none_is_refused_before_anything_is_served(tmp_pat
 @pytest.mark.parametrize(
     "command", [["list"], ["show"], ["status"], ["resume", "last"], ["db", "check"]], ids=" ".join
 )
-def test_a_mistyped_state_directory_is_said_and_not_made(
+def test_a_mistyped_state_directory_is_reported_and_not_created(
     fstune: Fstune, tmp_path: Path, command: list[str]
 ) -> None:
     mistyped = tmp_path / "mistyped"
@@ -176,7 +176,7 @@ def test_a_mistyped_state_directory_is_said_and_not_made(
     assert not mistyped.exists()
 
 
-def test_a_state_directory_that_no_option_names_is_made(fstune: Fstune) -> None:
+def test_the_default_state_directory_is_created(fstune: Fstune) -> None:
     assert fstune("list").returncode == 0
 
 
@@ -184,7 +184,7 @@ def test_an_exported_campaign_goes_through_a_pipe_and_replaces_no_file(
     fstune: Fstune, environment: dict[str, str], state: Path, tmp_path: Path
 ) -> None:
     with Store.open(state) as store:
-        made = store.create_campaign("done", "{}", 1, datetime.now(UTC)).id
+        campaign = store.create_campaign("done", "{}", 1, datetime.now(UTC)).id
     done = subprocess.run(
         [*COMMAND, "export", "done", "-"],
         env=environment,
@@ -192,7 +192,7 @@ def test_an_exported_campaign_goes_through_a_pipe_and_replaces_no_file(
         capture_output=True,
         check=True,
     )
-    assert made in gzip.decompress(done.stdout).decode()
+    assert campaign in gzip.decompress(done.stdout).decode()
     assert not (tmp_path / "-").exists()
     existing = tmp_path / "mine"
     existing.write_text("mine")

@@ -16,7 +16,7 @@ from tuner.store import Store
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> str:
-    """Return a campaign that has not begun, in the state directory ``tmp_path``."""
+    """Return a campaign that has not started, in the state directory ``tmp_path``."""
     with Store.open(tmp_path) as store:
         return store.create_campaign("of reports", "{}", 1, datetime.now(UTC)).id
 
@@ -35,7 +35,7 @@ def test_a_directory_gets_a_file_named_after_the_campaign(tmp_path: Path, campai
     assert "of reports" in page
 
 
-def test_a_file_that_is_there_stays_as_it_is(tmp_path: Path, campaign: str) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path, campaign: str) -> None:
     file = tmp_path / "kept"
     file.write_text("mine")
     assert isinstance(fstune(tmp_path, "--html", str(file)).exception, ConflictError)
@@ -47,8 +47,8 @@ def test_markdown_and_json_are_printed(tmp_path: Path, campaign: str) -> None:
     printed = fstune(tmp_path).output
     assert printed == fstune(tmp_path, campaign, "--markdown").output
     assert printed.startswith("# No answer yet")
-    told = ReportDocument.model_validate_json(fstune(tmp_path, "--json").output)
-    assert told.campaign == campaign
+    document = ReportDocument.model_validate_json(fstune(tmp_path, "--json").output)
+    assert document.campaign == campaign
     assert fstune(tmp_path, "--html", "-").output.rstrip().endswith("</html>")
 
 

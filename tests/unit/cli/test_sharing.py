@@ -28,8 +28,8 @@ Begin = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def begin(environment: dict[str, str]) -> Iterator[Begin]:
-    """Return what starts a campaign in a process of its own, and waits for its first block."""
-    begun: list[subprocess.Popen[str]] = []
+    """Return a function that runs a command in a separate process and waits for its first block."""
+    processes: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str | Path) -> subprocess.Popen[str]:
         process = subprocess.Popen(
@@ -39,20 +39,20 @@ def begin(environment: dict[str, str]) -> Iterator[Begin]:
             stderr=subprocess.PIPE,
             text=True,
         )
-        begun.append(process)
+        processes.append(process)
         assert process.stdout is not None
         while "complete" not in (line := process.stdout.readline()):
             assert line, "it has ended"
         return process
 
     yield start
-    for process in begun:
+    for process in processes:
         process.kill()
         process.communicate()
 
 
 def file_of(tmp_path: Path, name: str, testbed: str | None = None) -> Path:
-    """A campaign that takes longer than any test waits, on a simulated testbed of that name."""
+    """Write a campaign that takes longer than any test waits, on the named simulated testbed."""
     search = {"arms": 2, "blocks_per_trial": 3, "max_trials": 5000, "sampler": "random"}
     document = spec(noise=0.05, search=search, budget={"wall_time": "900d"}).model_dump(
         mode="json", exclude_none=True
@@ -73,9 +73,9 @@ def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
     fstune: Fstune, begin: Begin, state: Path, tmp_path: Path
 ) -> None:
     process = begin("run", file_of(tmp_path, "long"))
-    asked = fstune("pause")
-    assert (asked.returncode, asked.stderr) == (0, "")
-    assert re.fullmatch(r"campaign \S+ will pause at the next safe point\n", asked.stdout)
+    pause = fstune("pause")
+    assert (pause.returncode, pause.stderr) == (0, "")
+    assert re.fullmatch(r"campaign \S+ will pause at the next safe point\n", pause.stdout)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors.count("fstune: paused; go on with")) == (130, 1)
     with Store.open(state) as store:
@@ -98,12 +98,12 @@ def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
     with Store.open(state) as store:
         campaign = store.campaign("last")
         assert campaign.state is CampaignState.CANCELLED
-        told = kinds(store, campaign.id)
-        assert told.index("pause-requested") < told.index("campaign-paused")
-        assert told.index("cancel-requested") < told.index(
-            "restored", told.index("cancel-requested")
+        events = kinds(store, campaign.id)
+        assert events.index("pause-requested") < events.index("campaign-paused")
+        assert events.index("cancel-requested") < events.index(
+            "restored", events.index("cancel-requested")
         )
-        assert told[-1] == "campaign-cancelled"
+        assert events[-1] == "campaign-cancelled"
         assert len(store.blocks(campaign.id)) > measured
         open_states = {TrialState.RUNNING, TrialState.QUEUED}
         assert not open_states & {trial.state for trial in store.trials(campaign.id)}
@@ -127,11 +127,11 @@ def test_a_campaign_that_does_not_run_is_cancelled_at_once(
     assert "is finished; it does not run" in refused.stderr
 
 
-def test_whoever_watches_is_told_that_the_process_died(
+def test_watchers_are_notified_that_the_process_died(
     begin: Begin, environment: dict[str, str], tmp_path: Path
 ) -> None:
     process = begin("run", file_of(tmp_path, "long"))
-    # Nobody reads what it shows of the campaign: into a pipe, it would wait for that.
+    # Standard output is discarded: nobody would read a pipe, and the process would block.
     with subprocess.Popen(
         [*COMMAND, "watch"],
         env=environment,
@@ -143,10 +143,10 @@ def test_whoever_watches_is_told_that_the_process_died(
             process.kill()
             process.communicate()
             assert watching.stderr is not None
-            said = watching.stderr.readline()
-            assert said.startswith(f"fstune: its process ({process.pid} on ")
-            assert re.search(r"has died; it was last heard from .*; to resume it: f", said)
-            # It is watched on: somebody may take it up, and here does.
+            line = watching.stderr.readline()
+            assert line.startswith(f"fstune: its process ({process.pid} on ")
+            assert re.search(r"has died; it was last heard from .*; to resume it: f", line)
+            # Watching continues: somebody may resume the campaign, as happens here.
             begin("resume")
             assert watching.stderr.readline() == "fstune: its process is heard from again\n"
         finally:
@@ -161,13 +161,13 @@ def test_what_a_killed_process_left_is_ended(
     process.kill()
     process.communicate()
     assert "died; resume it with 'fstune resume'" in fstune("status").stdout
-    said = f"its process ({process.pid} on {socket.gethostname()}) has died"
-    assert said in " ".join(fstune("show").stdout.split())
-    assert said in fstune("recommend").stderr
+    message = f"its process ({process.pid} on {socket.gethostname()}) has died"
+    assert message in " ".join(fstune("show").stdout.split())
+    assert message in fstune("recommend").stderr
     assert "  stalled  " in fstune("list").stdout
-    ended = fstune(wish, "last")
-    assert ended.returncode == 0, ended.stderr
-    assert "what it left on its testbed is still there" in ended.stdout
+    done = fstune(wish, "last")
+    assert done.returncode == 0, done.stderr
+    assert "what it left on its testbed is still there" in done.stdout
     with Store.open(state) as store:
         campaign = store.campaign("last")
         assert campaign.state in (CampaignState.PAUSED, CampaignState.CANCELLED)
@@ -189,24 +189,26 @@ def test_a_testbed_is_used_by_one_campaign(
         rf"testbed simulated hall 7 is in use by campaign \S+: process {first.pid} on",
         refused.stderr,
     )
-    kept = fstune("list").stdout.splitlines()[1].split()[0]
-    assert f"when it is free: fstune resume {kept}" in " ".join(refused.stderr.split())
+    waiting = fstune("list").stdout.splitlines()[1].split()[0]
+    assert f"when it is free: fstune resume {waiting}" in " ".join(refused.stderr.split())
     heading, *rows = fstune("status").stdout.splitlines()
     assert heading.split()[:3] == ["Campaign", "Name", "Testbed"]
-    named = [next(row for row in rows if name in row) for name in ("first", "second")]
+    rows_by_name = [next(row for row in rows if name in row) for name in ("first", "second")]
     assert len(rows) == 2
-    for row, process, testbed in zip(named, (first, second), ("hall 7", "hall 8"), strict=True):
+    for row, process, testbed in zip(
+        rows_by_name, (first, second), ("hall 7", "hall 8"), strict=True
+    ):
         assert f"simulated {testbed}" in row
         assert f"{process.pid} on " in row
         assert re.search(r"\d s ago  +runs$", row)
-    # Its process dies, and whoever wants the testbed next has it.
+    # Once its process has died, another campaign can have the testbed.
     first.kill()
     first.wait()
     begin("resume", campaign_of(state, "third"))
     with Store.open(state) as store:
-        held = {lease.testbed: lease.campaign for lease in store.leases()}
+        holders = {lease.testbed: lease.campaign for lease in store.leases()}
         dead, third = campaign_of(state, "first"), campaign_of(state, "third")
-        assert held["simulated hall 7"] == third
+        assert holders["simulated hall 7"] == third
         assert not any(b.state is BlockState.RUNNING for b in store.blocks(dead))
         blocks = [block for each in (dead, third) for block in store.blocks(each)]
     assert {block.testbed for block in blocks} == {"simulated hall 7"}
@@ -220,7 +222,7 @@ def campaign_of(state: Path, name: str) -> str:
 def test_a_process_of_another_machine_is_taken_over_when_it_is_silent(
     fstune: Fstune, begin: Begin, state: Path, tmp_path: Path
 ) -> None:
-    """The row is what another machine would have left; its clock is the database's."""
+    """The row is as another machine would have left it; its clock is the database's."""
     process = begin("run", file_of(tmp_path, "long", "hall 7"))
     process.send_signal(signal.SIGINT)
     process.communicate()
@@ -250,19 +252,19 @@ def test_a_process_of_another_machine_is_taken_over_when_it_is_silent(
 def test_a_run_that_was_taken_over_leaves_the_campaign_alone(
     begin: Begin, state: Path, tmp_path: Path
 ) -> None:
-    """It puts its testbed back and says so; how the campaign stands is the other run's."""
+    """It restores its testbed and reports that; the campaign's state belongs to the other run."""
     process = begin("run", file_of(tmp_path, "long"))
     event = NewEvent(datetime.now(UTC), "x", "x")
     with Store.open(state) as store:
         campaign = store.campaign("last").id
-        (lease,) = store.leases()
-        store.take_testbeds(campaign, [lease.testbed], THERE, 3600.0, lambda _: True, event)
+        (own_lease,) = store.leases()
+        store.take_testbeds(campaign, [own_lease.testbed], THERE, 3600.0, lambda _: True, event)
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 4
         assert errors.startswith("fstune: ")
         assert store.campaign(campaign).state is CampaignState.RUNNING
-        (held,) = store.leases()
-        assert held.holder == THERE
+        (lease,) = store.leases()
+        assert lease.holder == THERE
 
 
 def test_a_new_campaign_begins_with_what_an_earlier_one_found(
@@ -278,12 +280,12 @@ def test_a_new_campaign_begins_with_what_an_earlier_one_found(
     with Store.open(state) as store:
         new, old = store.campaigns()
         priors = store.priors(new.id)
-        tried = {f"{old.id}:{t.number}": t.configuration for t in store.trials(old.id)}
+        configurations = {f"{old.id}:{t.number}": t.configuration for t in store.trials(old.id)}
         assert 1 <= len(priors) <= 3
         assert result.stderr == f"fstune: {len(priors)} trials of {old.id} guide the search\n"
-        assert all(tried[prior.origin] == prior.configuration for prior in priors)
+        assert all(configurations[prior.origin] == prior.configuration for prior in priors)
         assert min(prior.difference for prior in priors) < -0.1
-        # They are measured anew where they are tried, and counted nowhere.
+        # Trials from them are measured afresh; the old measurements count nowhere.
         assert store.blocks(new.id)[0].number == 1
         assert new.recommendation is not None
         assert new.recommendation.blocks < len(store.blocks(new.id))
@@ -294,8 +296,10 @@ def test_a_new_campaign_begins_with_what_an_earlier_one_found(
     other = fstune("branch", old.id, changed)
     assert other.returncode == 0, other.stderr
     with Store.open(state) as store:
-        kept = store.priors(store.campaign("last").id)
-    assert all(not name.startswith("fileserver.") for p in kept for name, _ in p.configuration)
+        other_priors = store.priors(store.campaign("last").id)
+    assert all(
+        not name.startswith("fileserver.") for p in other_priors for name, _ in p.configuration
+    )
 
 
 def test_a_run_writes_a_log(fstune: Fstune, campaign_file: Path, state: Path) -> None:
@@ -304,24 +308,24 @@ def test_a_run_writes_a_log(fstune: Fstune, campaign_file: Path, state: Path) ->
     lines = [json.loads(line) for line in result.stderr.splitlines()]
     with Store.open(state) as store:
         campaign = store.campaign("last")
-        told = {(e.number, e.kind) for e in store.events(campaign.id)}
+        events = {(e.number, e.kind) for e in store.events(campaign.id)}
     assert {line["campaign"] for line in lines} == {campaign.id}
-    assert {(line["number"], line["event"]) for line in lines} <= told
+    assert {(line["number"], line["event"]) for line in lines} <= events
     of_arms = [line for line in lines if line["event"] == "measured"]
     assert len(of_arms) > 10
     assert all(isinstance(line["block"], int) and "trial" in line for line in of_arms)
-    # What people are told at the end stays, and nothing is told twice.
+    # The final page is still printed, and nothing is printed twice.
     assert "block 1 complete" not in result.stdout
     assert "Restored" in result.stdout
 
 
-def test_a_campaign_goes_to_another_place_as_a_file(
+def test_a_campaign_is_moved_elsewhere_as_a_file(
     fstune: Fstune, campaign_file: Path, tmp_path: Path
 ) -> None:
     assert fstune("run", campaign_file).returncode == 0
     file = tmp_path / "campaign.jsonl.gz"
-    written = fstune("export", "last", file)
-    assert re.fullmatch(rf"campaign \S+: \d+ rows written to {file}\n", written.stdout)
+    exported = fstune("export", "last", file)
+    assert re.fullmatch(rf"campaign \S+: \d+ rows written to {file}\n", exported.stdout)
     elsewhere = ("--state-dir", tmp_path / "elsewhere")
     added = fstune("import", file, *elsewhere)
     assert added.returncode == 0, added.stderr

@@ -25,14 +25,14 @@ def surface(tmp_path: Path) -> Path:
     return write_surface(tmp_path / "made.yaml", FASTER)
 
 
-def test_campaigns_are_told_by_seed_with_a_summary(fstune: Fstune, surface: Path) -> None:
+def test_campaigns_are_listed_by_seed_with_a_summary(fstune: Fstune, surface: Path) -> None:
     done = fstune("simulate", surface, "--seeds", "1-2,5", *QUICK)
     assert (done.returncode, done.stderr) == (0, "")
-    rows, said = done.stdout.split("\n\n")
+    rows, summary = done.stdout.split("\n\n")
     heading, *campaigns = rows.splitlines()
     assert heading.split()[:4] == ["Seed", "Answer", "Truth", "Regret"]
     assert [row.split()[0] for row in campaigns] == ["1", "2", "5"]
-    text = " ".join(said.split())
+    text = " ".join(summary.split())
     assert "made: the best that keeps the floor of 25% is 42.9% faster: threads=20" in text
     assert "of 3 (" in text
     assert "of these false: 0" in text
@@ -57,7 +57,7 @@ def test_without_a_surface_they_are_listed(fstune: Fstune) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("sparse-fve",), "no surface 'sparse-fve'; did you mean 'sparse-five'?"),
         (("needle", "--seeds", "5-1"), "--seeds '5-1': 5 is above 1"),
@@ -68,12 +68,12 @@ def test_without_a_surface_they_are_listed(fstune: Fstune) -> None:
         (("needle", "--sampler", "guess"), "search.sampler: "),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
-    fstune: Fstune, arguments: tuple[str, ...], said: str
+def test_mistakes_are_reported_in_one_line(
+    fstune: Fstune, arguments: tuple[str, ...], message: str
 ) -> None:
     done = fstune("simulate", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.startswith("fstune: ")
     assert done.stderr.count("\n") == 1
 
@@ -92,14 +92,14 @@ def test_ctrl_c_prints_what_is_done(
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        # Each campaign has a directory of its own: with four of them, one at least is over.
-        seen: set[Path] = set()
+        # Each campaign has a directory: once there have been four, at least one campaign is over.
+        directories: set[Path] = set()
 
-        def begun() -> bool:
-            seen.update(scratch.glob("fstune-*"))
-            return len(seen) >= 4
+        def four_have_begun() -> bool:
+            directories.update(scratch.glob("fstune-*"))
+            return len(directories) >= 4
 
-        _wait_for(begun, process)
+        _wait_for(four_have_begun, process)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 130

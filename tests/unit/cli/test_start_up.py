@@ -1,4 +1,4 @@
-"""What commands import before they answer: people and scripts wait for that each time."""
+"""What commands import at start-up, which costs users and scripts time on every call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tuner.store import NewEvent, Store
 
 pytestmark = pytest.mark.slow
 
-#: Needed by those that run campaigns, serve, or use a server's database or campaigns.
+#: Needed only by commands that run campaigns, serve, or use PostgreSQL or a remote server.
 HEAVY = {
     "alembic",
     "fastapi",
@@ -32,7 +32,7 @@ HEAVY = {
     "uvicorn",
 }
 
-#: Runs the command and tells on standard error what it has imported.
+#: Runs the command and prints the modules that it has imported to standard error.
 PROBE = """
 import atexit, sys
 from tuner.cli import main
@@ -99,7 +99,7 @@ main()
     assert set(done.stdout.splitlines()[-1].split()) == {"1"}
 
 
-def test_ctrl_c_while_it_is_imported_is_no_traceback(environment: dict[str, str]) -> None:
+def test_ctrl_c_during_imports_prints_no_traceback(environment: dict[str, str]) -> None:
     script = """
 import os, signal, sys
 class Struck:
@@ -123,15 +123,17 @@ def test_commands_are_listed_with_the_first_words_of_their_own_help() -> None:
 
 
 @pytest.mark.parametrize("failure", ["access", "command-failed"])
-def test_watching_ends_like_a_run_whose_errors_it_has_no_other_use_for(
+def test_watching_ends_with_the_error_of_the_run_though_it_imports_no_hosts(
     fstune: Fstune, state: Path, failure: str
 ) -> None:
     now = datetime.now(UTC)
     with Store.open(state) as store:
-        made = store.create_campaign("small", spec().to_json(), 1, now).id
-        store.move_campaign(made, CampaignState.RUNNING, "", NewEvent(now, "campaign-started", ""))
+        campaign = store.create_campaign("small", spec().to_json(), 1, now).id
+        store.move_campaign(
+            campaign, CampaignState.RUNNING, "", NewEvent(now, "campaign-started", "")
+        )
         failed = NewEvent(now, "campaign-failed", "fs1: it failed", {"failure": failure})
-        store.move_campaign(made, CampaignState.FAILED, "fs1: it failed", failed)
+        store.move_campaign(campaign, CampaignState.FAILED, "fs1: it failed", failed)
     done = fstune("watch")
     assert done.returncode == 6, done.stderr
     assert done.stderr.endswith("fstune: fs1: it failed\n")

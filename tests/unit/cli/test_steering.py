@@ -1,4 +1,4 @@
-"""Campaigns steered from other processes: paused, cancelled, looked at, taken up, branched."""
+"""Campaigns steered from other processes: paused, cancelled, inspected, resumed, branched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMIT_S = 60.0
 
 @contextmanager
 def running(environment: dict[str, str], *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The command in a process of its own, killed if it has not ended by itself."""
+    """Run the command in a separate process, which is killed at the end if it still runs."""
     with subprocess.Popen(
         [*COMMAND, *arguments],
         env=environment,
@@ -39,14 +39,14 @@ def running(environment: dict[str, str], *arguments: str) -> Iterator[subprocess
             process.kill()
 
 
-def wait_for(process: subprocess.Popen[str], said: str) -> None:
+def wait_for(process: subprocess.Popen[str], words: str) -> None:
     assert process.stdout is not None
     deadline = time.monotonic() + LIMIT_S
     for line in process.stdout:
-        if said in line:
+        if words in line:
             return
-        assert time.monotonic() < deadline, f"{said!r} was not said"
-    raise AssertionError(f"it ended without saying {said!r}")
+        assert time.monotonic() < deadline, f"{words!r} was not printed"
+    raise AssertionError(f"it ended without printing {words!r}")
 
 
 def test_a_campaign_is_paused_from_another_process_and_goes_on(
@@ -54,11 +54,11 @@ def test_a_campaign_is_paused_from_another_process_and_goes_on(
 ) -> None:
     with running(environment, "run", str(long_file)) as process:
         wait_for(process, "block 2 complete")
-        asked = fstune("pause")
-        assert asked.returncode == 0, asked.stderr
-        assert "will pause at the next safe point" in asked.stdout
-        said, _ = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 130, said
+        pause = fstune("pause")
+        assert pause.returncode == 0, pause.stderr
+        assert "will pause at the next safe point" in pause.stdout
+        output, _ = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 130, output
     with Store.open(state) as store:
         (campaign,) = store.campaigns()
         assert campaign.state is CampaignState.PAUSED
@@ -80,15 +80,15 @@ def test_a_campaign_is_paused_from_another_process_and_goes_on(
     assert "is cancelled" in refused.stderr
 
 
-def test_status_tells_who_runs_what_and_who_has_died(
+def test_status_shows_who_runs_what_and_who_has_died(
     fstune: Fstune, environment: dict[str, str], long_file: Path, state: Path
 ) -> None:
     assert fstune("status").stdout == "No campaign runs.\n"
     with running(environment, "run", str(long_file)) as process:
         wait_for(process, "block 1 complete")
-        shown = fstune("status").stdout
-        assert f"{process.pid} on " in shown
-        assert shown.rstrip().endswith("runs")
+        page = fstune("status").stdout
+        assert f"{process.pid} on " in page
+        assert page.rstrip().endswith("runs")
         second = fstune("resume")
         assert second.returncode == 4
         assert "is being run" in second.stderr or "in use" in second.stderr
@@ -108,7 +108,7 @@ def test_status_tells_who_runs_what_and_who_has_died(
         assert BlockState.RUNNING not in states
 
 
-def test_what_was_measured_with_something_else_is_not_gone_on_with(
+def test_a_campaign_whose_workload_has_changed_is_not_resumed(
     fstune: Fstune, environment: dict[str, str], long_file: Path, tmp_path: Path
 ) -> None:
     workload = tmp_path / "workload.yaml"
@@ -124,12 +124,12 @@ def test_what_was_measured_with_something_else_is_not_gone_on_with(
     workload.write_text(yaml.safe_dump(packaged | {"wall_clock_limit_s": 4321}))
     refused = fstune("resume")
     assert refused.returncode == 4
-    said = refused.stderr.strip().splitlines()[-1]
-    assert "was measured with something else: workload (wall_clock_limit_s: 4321" in said
-    assert "fstune branch" in said
+    message = refused.stderr.strip().splitlines()[-1]
+    assert "was measured with something else: workload (wall_clock_limit_s: 4321" in message
+    assert "fstune branch" in message
 
 
-def test_a_branch_is_guided_by_what_was_found_and_measures_anew(
+def test_a_branch_is_guided_by_earlier_results_and_measures_afresh(
     fstune: Fstune, campaign_file: Path, state: Path
 ) -> None:
     assert fstune("run", campaign_file).returncode == 0

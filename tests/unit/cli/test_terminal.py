@@ -1,4 +1,4 @@
-"""What a campaign shows on a terminal and through pipes, and what it leaves there."""
+"""What a campaign shows on a terminal and through pipes, and the state it leaves them in."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 
 @dataclass
 class Terminal:
-    """A terminal with a process in it; ``shown``: everything written to it so far."""
+    """A terminal with a process in it; ``output``: everything written to it so far."""
 
     process: subprocess.Popen[bytes]
     master: int
-    shown: str = ""
+    output: str = ""
 
     def read(self, wait_s: float) -> bool:
-        """Take what there is; False at the end."""
+        """Read the available output; return False at the end."""
         ready, _, _ = select.select([self.master], [], [], wait_s)
         if not ready:
             return True
@@ -45,14 +45,14 @@ class Terminal:
             data = os.read(self.master, 65536)
         except OSError:  # the other side is closed
             return False
-        self.shown += data.decode(errors="replace")
+        self.output += data.decode(errors="replace")
         return bool(data)
 
     def until(self, words: str, times: int = 1) -> None:
         deadline = time.monotonic() + 60.0
-        while self.shown.count(words) < times:
-            assert time.monotonic() < deadline, self.shown[-3000:]
-            assert self.read(0.2), self.shown[-3000:]
+        while self.output.count(words) < times:
+            assert time.monotonic() < deadline, self.output[-3000:]
+            assert self.read(0.2), self.output[-3000:]
 
     def to_the_end(self) -> int:
         while self.read(5.0):
@@ -91,8 +91,8 @@ def terminal(
 
 def last(state: Path) -> tuple[CampaignState, list[BlockState]]:
     with Store.open(state) as store:
-        found = store.campaign("last")
-        return found.state, [b.state for b in store.blocks(found.id)]
+        campaign = store.campaign("last")
+        return campaign.state, [b.state for b in store.blocks(campaign.id)]
 
 
 def test_the_live_view_is_drawn_updated_and_ends_with_the_cursor_shown(
@@ -100,13 +100,13 @@ def test_the_live_view_is_drawn_updated_and_ends_with_the_cursor_shown(
 ) -> None:
     with terminal(["run", str(campaign_file)], environment) as screen:
         assert screen.to_the_end() == 0
-    assert screen.shown.count(HIDE) >= 1
-    assert screen.shown.rindex(SHOW) > screen.shown.rindex(HIDE)
-    assert "measurements" in screen.shown
-    assert "Faster by" in screen.shown
-    assert "Restored" in screen.shown
-    # The plain lines of a log have no place there.
-    assert not re.search(r"^\d{4}-\d\d-\d\dT", screen.shown, re.MULTILINE)
+    assert screen.output.count(HIDE) >= 1
+    assert screen.output.rindex(SHOW) > screen.output.rindex(HIDE)
+    assert "measurements" in screen.output
+    assert "Faster by" in screen.output
+    assert "Restored" in screen.output
+    # There are no plain log lines.
+    assert not re.search(r"^\d{4}-\d\d-\d\dT", screen.output, re.MULTILINE)
 
 
 def test_ctrl_c_on_a_terminal_pauses_and_leaves_it_in_order(
@@ -118,9 +118,9 @@ def test_ctrl_c_on_a_terminal_pauses_and_leaves_it_in_order(
         os.write(screen.master, b"\x03")
         assert screen.to_the_end() == 130
         assert termios.tcgetattr(screen.master) == before
-    assert screen.shown.rindex(SHOW) > screen.shown.rindex(HIDE)
-    assert "go on with: fstune resume" in screen.shown
-    assert "Restored" in screen.shown
+    assert screen.output.rindex(SHOW) > screen.output.rindex(HIDE)
+    assert "go on with: fstune resume" in screen.output
+    assert "Restored" in screen.output
     campaign, blocks = last(state)
     assert campaign is CampaignState.PAUSED
     assert BlockState.RUNNING not in blocks
@@ -142,12 +142,12 @@ def test_closing_the_terminal_pauses_and_restores(
 def test_a_dumb_terminal_gets_plain_lines(campaign_file: Path, environment: dict[str, str]) -> None:
     with terminal(["run", str(campaign_file)], environment | {"TERM": "dumb"}) as screen:
         assert screen.to_the_end() == 0
-    assert "\x1b" not in screen.shown
-    assert re.search(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ block 1 complete", screen.shown, re.M)
+    assert "\x1b" not in screen.output
+    assert re.search(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ block 1 complete", screen.output, re.M)
 
 
 def test_lines_come_as_they_happen(long_file: Path, environment: dict[str, str]) -> None:
-    """To a pipe too: a line is there before the campaign is over."""
+    """A pipe also receives lines before the campaign is over."""
     with subprocess.Popen(
         [*COMMAND, "run", str(long_file)],
         env=environment,

@@ -1,4 +1,4 @@
-"""``fstune compare``: reading, references, options, and what it prints."""
+"""``fstune compare``: input, references, options and output."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tuner.errors import NotFoundError, SpecError
 from tuner.report.compare import Sample
 
 
-def stored(campaign: str, trial: int, state_dir: Path | None, database: str | None) -> Sample:
-    """Trials of one campaign, measured in the same blocks: each 5% faster than the one before."""
+def load_trial(campaign: str, trial: int, state_dir: Path | None, database: str | None) -> Sample:
+    """Load a trial of a fictitious campaign; each is 5% faster than the one before it."""
     if campaign != "7f3a":
         raise NotFoundError(f"no campaign {campaign}")
     rng = np.random.default_rng(1)
@@ -29,17 +29,17 @@ def stored(campaign: str, trial: int, state_dir: Path | None, database: str | No
     return Sample(f"{campaign}:{trial}", values[first:], blocks[first:])
 
 
-def run(*arguments: str, given: str | bytes | None = None) -> Result:
-    """The command's result; what it raises is raised here."""
+def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
+    """Run the command and return its result; its exceptions are propagated."""
     app = typer.Typer()
-    app.command()(compare_command(stored))
-    found = CliRunner().invoke(app, list(arguments), input=given, catch_exceptions=False)
-    assert found.exit_code == 0, found.output
-    return found
+    app.command()(compare_command(load_trial))
+    result = CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
 
 
-def said(*arguments: str, given: str | bytes | None = None) -> str:
-    return run(*arguments, given=given).stdout
+def output(*arguments: str, stdin: str | bytes | None = None) -> str:
+    return run(*arguments, stdin=stdin).stdout
 
 
 def one_line(text: str) -> str:
@@ -58,25 +58,25 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_person_reads_effect_interval_and_tests(folder: Path) -> None:
-    found = one_line(said("modesty.lenny.times", "modesty.freebsd.times", "--no-plot"))
+    text = one_line(output("modesty.lenny.times", "modesty.freebsd.times", "--no-plot"))
     assert (
         "modesty.freebsd.times is 28.1% lower than modesty.lenny.times "
-        "(95% interval 20.5 to 35.0% lower)" in found
+        "(95% interval 20.5 to 35.0% lower)" in text
     )
-    assert "Welch's t test of the logarithms: p = 1.9e-05; permutation test: p = 0.0012" in found
+    assert "Welch's t test of the logarithms: p = 1.9e-05; permutation test: p = 0.0012" in text
 
 
 def test_no_difference_is_a_statement_with_bounds(folder: Path) -> None:
-    found = one_line(said("ni.squeeze.times", "ni.squeeze+afsonzfs.times", "--no-plot"))
+    text = one_line(output("ni.squeeze.times", "ni.squeeze+afsonzfs.times", "--no-plot"))
     assert (
         "ni.squeeze+afsonzfs.times: no difference from ni.squeeze.times shown; estimate 0.1% "
-        "higher (95% interval 1.6% lower to 1.8% higher)" in found
+        "higher (95% interval 1.6% lower to 1.8% higher)" in text
     )
 
 
 def test_holm_over_all_comparisons(folder: Path) -> None:
     names = [f"ni.squeeze+afsonzfs{option}.times" for option in ("", "+-L", "+-jumbo")]
-    plain, corrected = one_line(said(*names)), one_line(said(*names, "--holm"))
+    plain, corrected = one_line(output(*names)), one_line(output(*names, "--holm"))
     assert "jumbo.times is 1.9% lower" in plain
     assert "jumbo.times: no difference from ni.squeeze+afsonzfs.times shown" in corrected
     assert "Holm for 2 comparisons: p = 0.07" in corrected
@@ -84,53 +84,53 @@ def test_holm_over_all_comparisons(folder: Path) -> None:
 
 def test_plot_and_no_plot(folder: Path) -> None:
     names = ("modesty.lenny.times", "modesty.freebsd.times")
-    assert "●" in said(*names)
-    assert "●" in said(*names, "--plot")
-    assert "●" not in said(*names, "--no-plot")
+    assert "●" in output(*names)
+    assert "●" in output(*names, "--plot")
+    assert "●" not in output(*names, "--no-plot")
 
 
 def test_confidence(folder: Path) -> None:
-    found = said("modesty.lenny.times", "modesty.freebsd.times", "-c", "99.9", "--no-plot")
-    assert "(99.9% interval 1" in one_line(found)
+    text = output("modesty.lenny.times", "modesty.freebsd.times", "-c", "99.9", "--no-plot")
+    assert "(99.9% interval 1" in one_line(text)
 
 
 def test_values_not_above_zero_are_compared_as_they_are(folder: Path) -> None:
     (folder / "a").write_text("-1\n0\n1\n2\n", encoding="utf-8")
     (folder / "b").write_text("9\n10\n11\n12\n", encoding="utf-8")
-    found = one_line(said("a", "b", "--no-plot"))
-    assert "b is 10 higher than a (95% interval 7.766 to 12.23 higher)" in found
-    assert "Welch's t test: p =" in found
+    text = one_line(output("a", "b", "--no-plot"))
+    assert "b is 10 higher than a (95% interval 7.766 to 12.23 higher)" in text
+    assert "Welch's t test: p =" in text
 
 
 def test_stored_trials_are_paired_by_block() -> None:
-    found = one_line(said("7f3a:0", "7f3a:1", "--no-plot"))
-    assert "7f3a:1 is 4.7% lower than 7f3a:0 (95% interval 3.3 to 6.0% lower)" in found
-    assert "Paired by 11 blocks, good however often one looks" in found
-    document = json.loads(said("7f3a:0", "7f3a:1", "--json"))["comparisons"][0]
+    text = one_line(output("7f3a:0", "7f3a:1", "--no-plot"))
+    assert "7f3a:1 is 4.7% lower than 7f3a:0 (95% interval 3.3 to 6.0% lower)" in text
+    assert "Paired by 11 blocks, good however often one looks" in text
+    document = json.loads(output("7f3a:0", "7f3a:1", "--json"))["comparisons"][0]
     assert (document["paired"], document["n"], document["direction"]) == (True, 11, "lower")
     assert document["lower_percent"] < document["percent"] < document["upper_percent"] < 0.0
 
 
 def test_a_stored_trial_against_a_file_is_not_paired(folder: Path) -> None:
-    document = json.loads(said("modesty.lenny.times", "7f3a:1", "--json"))["comparisons"][0]
+    document = json.loads(output("modesty.lenny.times", "7f3a:1", "--json"))["comparisons"][0]
     assert not document["paired"]
 
 
 def test_a_file_whose_name_looks_like_a_trial_is_a_file(folder: Path) -> None:
     (folder / "7f3a:1").write_text("1\n2\n3\n", encoding="utf-8")
-    assert json.loads(said("7f3a:0", "7f3a:1", "--json"))["samples"][1]["n"] == 3
+    assert json.loads(output("7f3a:0", "7f3a:1", "--json"))["samples"][1]["n"] == 3
     with pytest.raises(NotFoundError, match="no campaign other"):
         run("7f3a:0", "other:1")
 
 
 def test_standard_input(folder: Path) -> None:
-    found = said("modesty.lenny.times", "-", "--no-plot", given="29\n32\n32\n34\n35\n36\n39\n")
-    assert "<stdin> is 28.1% lower than modesty.lenny.times" in one_line(found)
+    text = output("modesty.lenny.times", "-", "--no-plot", stdin="29\n32\n32\n34\n35\n36\n39\n")
+    assert "<stdin> is 28.1% lower than modesty.lenny.times" in one_line(text)
 
 
 def test_document(folder: Path) -> None:
     names = ("modesty.lenny.times", "modesty.freebsd.times")
-    document = json.loads(said(*names, "--json"))
+    document = json.loads(output(*names, "--json"))
     assert document["schema"] == "fstune-compare/1"
     assert (document["confidence"], document["corrected"]) == (95.0, False)
     assert document["samples"][0] == {
@@ -147,7 +147,7 @@ def test_document(folder: Path) -> None:
     assert comparison["percent"] == pytest.approx(-28.107, abs=0.01)
     assert comparison["claim_p_value"] == pytest.approx(2 / 1716)
     assert comparison["ministat"] is None
-    classic = json.loads(said(*names, "--json", "--ministat", "--holm"))
+    classic = json.loads(output(*names, "--json", "--ministat", "--holm"))
     figures = classic["comparisons"][0]["ministat"]
     assert figures["proven"]
     assert figures["difference"] == pytest.approx(-13.142857)
@@ -157,15 +157,15 @@ def test_document(folder: Path) -> None:
 def test_numbers_without_bounds_are_null_in_documents(folder: Path) -> None:
     for name in ("a", "b"):
         (folder / name).write_text("5\n5\n5\n", encoding="utf-8")
-    (comparison,) = json.loads(said("a", "b", "--json"))["comparisons"]
+    (comparison,) = json.loads(output("a", "b", "--json"))["comparisons"]
     assert (comparison["percent"], comparison["lower_percent"]) == (0.0, None)
-    assert "interval unbounded" in said("a", "b", "--no-plot")
+    assert "interval unbounded" in output("a", "b", "--no-plot")
 
 
 def test_classic_output(folder: Path) -> None:
-    """The published block; the plot has its own tests."""
-    found = said("modesty.lenny.times", "modesty.freebsd.times", "--ministat", "--no-plot")
-    assert found == (
+    """The published block, without the plot, which has separate tests."""
+    text = output("modesty.lenny.times", "modesty.freebsd.times", "--ministat", "--no-plot")
+    assert text == (
         "x modesty.lenny.times\n"
         "+ modesty.freebsd.times\n"
         "    N           Min           Max        Median           Avg        Stddev\n"
@@ -183,7 +183,7 @@ def test_classic_output_of_every_published_block_with_values(folder: Path) -> No
         if result.reference.values is None or result.other.values is None:
             continue
         names = [arm.label.replace("/", "-") for arm in (result.reference, result.other)]
-        lines = said(*names, "--ministat").splitlines()
+        lines = output(*names, "--ministat").splitlines()
         if result.printed is None:
             assert lines[-1] == "No difference proven at 95.0% confidence"
             continue
@@ -198,17 +198,17 @@ def test_classic_output_of_every_published_block_with_values(folder: Path) -> No
 
 def test_classic_output_with_holm_and_editions(folder: Path) -> None:
     names = [f"ni.squeeze+afsonzfs{option}.times" for option in ("", "+-jumbo", "+rec-opts")]
-    found = said(*names, "--ministat", "--holm", "--no-plot")
-    assert found.count("Difference at 95.0% confidence") == 2
-    assert "\t(Holm, 2 comparisons: p = 0.06973, not proven)" in found
-    new = said(*names, "--ministat", "--edition", "new", "--no-plot")
+    text = output(*names, "--ministat", "--holm", "--no-plot")
+    assert text.count("Difference at 95.0% confidence") == 2
+    assert "\t(Holm, 2 comparisons: p = 0.06973, not proven)" in text
+    new = output(*names, "--ministat", "--edition", "new", "--no-plot")
     assert "\t-1.92308% +/- 1.73957%" in new
     assert "x   6           385           399         388.5           390     5.2915026" in new
 
 
 def test_classic_width_and_bars(folder: Path) -> None:
     names = ("modesty.lenny.times", "modesty.freebsd.times")
-    together, apart = (said(*names, "--ministat", *more).splitlines() for more in ((), ("-s",)))
+    together, apart = (output(*names, "--ministat", *more).splitlines() for more in ((), ("-s",)))
     assert together[2] == "+" + 74 * "-" + "+"
     assert len(apart) == len(together) + 1
 
@@ -217,7 +217,7 @@ def test_columns_comments_and_blank_lines(folder: Path) -> None:
     text = "# header\nrun 10 x\n\n  run\t11 y # late\nrun 12.5e0 z\r\n"
     assert read_numbers(text.split("\n"), "times", 2) == (10.0, 11.0, 12.5)
     (folder / "times").write_bytes(b"\xef\xbb\xbf1 5\n2 6\n3 7\n")
-    document = json.loads(said("times", "times", "-C", "2", "--json"))
+    document = json.loads(output("times", "times", "-C", "2", "--json"))
     assert document["samples"][0]["mean"] == 6.0
 
 
@@ -256,13 +256,13 @@ def test_bad_lines_are_named(text: str, column: int, message: str) -> None:
 )
 def test_mistakes(folder: Path, arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        run(*arguments, given=b"x\n\xff")
+        run(*arguments, stdin=b"x\n\xff")
 
 
 def test_labels_cannot_move_the_cursor(folder: Path) -> None:
     name = "a\x1b[31m[red]"
     (folder / name).write_text("1\n2\n3\n", encoding="utf-8")
     for options in ((), ("--ministat",)):
-        found = said("7f3a:0", name, *options)
-        assert "\x1b" not in found
-        assert "[red]" in found
+        text = output("7f3a:0", name, *options)
+        assert "\x1b" not in text
+        assert "[red]" in text

@@ -1,4 +1,4 @@
-"""Plots: every value is drawn where it belongs."""
+"""Plots draw every value in the right place."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ samples = st.lists(
 )
 
 
-def drawn(*values: tuple[float, ...], width: int = 21, separate: bool = False) -> list[str]:
+def plot_lines(*values: tuple[float, ...], width: int = 21, separate: bool = False) -> list[str]:
     return classic_plot(values, [summarise(v) for v in values], width=width, separate=separate)
 
 
 def test_one_sample() -> None:
-    """Mean 5, median 5, sd 5: the bar goes from end to end."""
-    assert drawn((0.0, 5.0, 10.0)) == [
+    """Mean 5, median 5, sd 5: the bar spans the whole width."""
+    assert plot_lines((0.0, 5.0, 10.0)) == [
         "+---------------------+",
         "|x         x         x|",
         "||_________A_________||",
@@ -29,8 +29,8 @@ def test_one_sample() -> None:
 
 
 def test_stacks_overlaps_and_bars_of_two() -> None:
-    """By hand: means 4.75 and 3.75, sd 5.5 and 2.5, upper medians 9 and 5, cells of 1.1."""
-    assert drawn((0.0, 0.0, 9.0, 10.0), (0.0, 5.0, 5.0, 5.0), width=11, separate=True) == [
+    """Worked out by hand: means 4.75 and 3.75, sd 5.5 and 2.5, upper medians 9 and 5, cells 1.1."""
+    assert plot_lines((0.0, 0.0, 9.0, 10.0), (0.0, 5.0, 5.0, 5.0), width=11, separate=True) == [
         "+-----------+",
         "|     +     |",
         "| x   +     |",
@@ -42,7 +42,7 @@ def test_stacks_overlaps_and_bars_of_two() -> None:
 
 
 def test_the_third_symbol_is_not_taken_for_an_overlap() -> None:
-    lines = drawn((0.0, 4.0, 10.0), (0.0, 6.0, 10.0), (2.0, 2.0, 2.0), width=11)
+    lines = plot_lines((0.0, 4.0, 10.0), (0.0, 6.0, 10.0), (2.0, 2.0, 2.0), width=11)
     cells = "".join(lines[1:4])
     assert cells.count("*") == 3
     assert cells.count("&") == 2
@@ -51,9 +51,9 @@ def test_the_third_symbol_is_not_taken_for_an_overlap() -> None:
 def test_the_tallest_stack_is_whole_whichever_sample_it_belongs_to() -> None:
     tall, flat = (1.0,) * 6 + (9.0,), (0.0, 3.0, 7.0)
     for order in ((tall, flat), (flat, tall)):
-        found = drawn(*order)
-        assert len(found) == 2 + 6 + 1
-        assert sum(line.count("x") + line.count("+") for line in found[1:-2]) == 10
+        lines = plot_lines(*order)
+        assert len(lines) == 2 + 6 + 1
+        assert sum(line.count("x") + line.count("+") for line in lines[1:-2]) == 10
 
 
 @pytest.mark.slow
@@ -62,11 +62,11 @@ def test_lines_have_their_width_and_values_their_cells(
     values: list[list[float]], width: int, separate: bool
 ) -> None:
     summaries = [summarise(v) for v in values]
-    found = classic_plot(values, summaries, width=width, separate=separate)
-    assert {len(line) for line in found} == {width + 2}
+    lines = classic_plot(values, summaries, width=width, separate=separate)
+    assert {len(line) for line in lines} == {width + 2}
     bars = len(values) if separate else 1
-    dots = "".join(found[1 : -1 - bars])
-    cells = len(dots) - dots.count(" ") - 2 * (len(found) - 2 - bars)
+    dots = "".join(lines[1 : -1 - bars])
+    cells = len(dots) - dots.count(" ") - 2 * (len(lines) - 2 - bars)
     if len(values) == 1:
         assert cells == len(values[0])
     else:
@@ -82,8 +82,8 @@ def test_dots_and_boxes(values: list[list[float]], width: int) -> None:
         assert {len(line) for line in lines} == {width}
         *dots, box = lines
         assert len(dots) <= 4
-        shown = "".join(dots).count("●")
-        assert len(sample) / plot.per_dot <= shown <= len(sample)
+        dot_count = "".join(dots).count("●")
+        assert len(sample) / plot.per_dot <= dot_count <= len(sample)
         assert box.count("│") == 1
         assert len(box.strip()) == len("".join(box.split()))
 
@@ -102,10 +102,10 @@ def test_many_values_share_dots() -> None:
 
 
 def test_equal_values_are_one_stack() -> None:
-    assert drawn((5.0, 5.0, 5.0), width=11)[1:4] == ["|     x     |"] * 3
+    assert plot_lines((5.0, 5.0, 5.0), width=11)[1:4] == ["|     x     |"] * 3
     assert DotPlot.of([[5.0] * 3], width=11).lines[0][-1].strip() == "│"
 
 
 def test_more_samples_than_symbols() -> None:
     with pytest.raises(ValueError, match="7 samples"):
-        drawn(*[(1.0, 2.0, 3.0)] * (len(SYMBOLS) + 1))
+        plot_lines(*[(1.0, 2.0, 3.0)] * (len(SYMBOLS) + 1))

@@ -1,4 +1,4 @@
-"""Every format is read back to the configuration it was written from, or refuses it."""
+"""Every format reads back the configuration that it wrote, or refuses to write it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SPACES = [
         "host-network",
     )
 ]
-HELD = [
+FORMATS_OF_SPACES = [
     pytest.param(form, space, id=f"{form.name}-{space.name}")
     for form in FORMATS.values()
     for space in SPACES
@@ -45,23 +45,23 @@ HELD = [
 
 
 def test_every_space_has_formats_and_every_format_a_space() -> None:
-    assert {param.values[0].name for param in HELD} == FORMATS.keys()  # type: ignore[union-attr]
-    assert {param.values[1].name for param in HELD} == {space.name for space in SPACES}  # type: ignore[union-attr]
+    assert {param.values[0].name for param in FORMATS_OF_SPACES} == FORMATS.keys()  # type: ignore[union-attr]
+    assert {param.values[1].name for param in FORMATS_OF_SPACES} == {space.name for space in SPACES}  # type: ignore[union-attr]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("form", "space"), HELD)
+@pytest.mark.parametrize(("form", "space"), FORMATS_OF_SPACES)
 @given(seed=st.integers(0, 2**32), often=st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_what_is_written_is_read_back(form: Format, space: Space, seed: int, often: float) -> None:
     values = draw(space, Chance(seed, often))
     words = tuple(space.render(values))
-    held = form.holds(words)
+    options = form.holds(words)
     text = form.write(Part(space.component, space.program, words))
-    assert form.read(text) == held
-    # What the program makes of it is the configuration, as far as the format holds it.
-    flags = {name for name, _ in pairs(held)} | {word.partition("=")[0] for word in held}
+    assert form.read(text) == options
+    # The program would parse it as the configuration, as far as the format can hold that.
+    flags = {name for name, _ in pairs(options)} | {word.partition("=")[0] for word in options}
     of = {n: v for n, v in values.items() if flags & set(space[n].flags)}
-    assert space.parse(held).values == of
+    assert space.parse(options).values == of
     if form.name != "cacheinfo":
         assert of == {n: v for n, v in values.items() if space.render({n: v})}
 
@@ -96,10 +96,10 @@ SERVER = Part("fileserver", FILESERVER, ("-p", "128", "-jumbo"))
 CLIENT = Part("cache_manager", KERNEL_CLIENT, ("-blocks", "6", "-daemons", "6", "-memcache"))
 
 
-def test_what_a_format_does_not_hold_is_told() -> None:
-    told = render("cacheinfo", [SERVER, CLIENT])
-    assert told.text == "/afs:/var/cache/openafs:6\n"
-    assert told.left_out == (
+def test_what_a_format_does_not_hold_is_reported() -> None:
+    rendering = render("cacheinfo", [SERVER, CLIENT])
+    assert rendering.text == "/afs:/var/cache/openafs:6\n"
+    assert rendering.left_out == (
         "fileserver: cacheinfo does not hold -p 128 -jumbo",
         "cache_manager: cacheinfo does not hold -daemons 6 -memcache",
     )
@@ -116,19 +116,19 @@ def test_a_script_is_for_one_program() -> None:
 
 
 def test_tasks_of_two_programs_are_one_list() -> None:
-    told = render("ansible", [SERVER, CLIENT])
-    tasks = yaml.safe_load(told.text)
+    rendering = render("ansible", [SERVER, CLIENT])
+    tasks = yaml.safe_load(rendering.text)
     assert len(tasks) == 5
     assert all("shell" not in key for task in tasks for key in task)
 
 
-def test_limits_of_the_kernel_are_a_file_of_their_own() -> None:
+def test_limits_of_the_kernel_are_a_separate_file() -> None:
     limits = Part("host_network", SYSCTL, ("net.core.rmem_max=8388608", "net.core.wmem_max=9"))
-    told = render("sysctl.d", [limits, SERVER])
-    assert told.text == "net.core.rmem_max = 8388608\nnet.core.wmem_max = 9\n"
-    assert told.left_out == ("fileserver: sysctl.d does not hold -p 128 -jumbo",)
-    told = render("bosconfig", [limits, SERVER])
-    (left,) = told.left_out
+    rendering = render("sysctl.d", [limits, SERVER])
+    assert rendering.text == "net.core.rmem_max = 8388608\nnet.core.wmem_max = 9\n"
+    assert rendering.left_out == ("fileserver: sysctl.d does not hold -p 128 -jumbo",)
+    rendering = render("bosconfig", [limits, SERVER])
+    (left,) = rendering.left_out
     assert left.startswith("host_network: bosconfig does not hold net.core.rmem_max=8388608")
 
 

@@ -1,4 +1,4 @@
-"""Finished campaigns on a simulated testbed, and what is seen of them."""
+"""A finished campaign on a simulated testbed, and its report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuner.store import Store
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a state directory with one campaign, which found something."""
+    """Return a state directory with one campaign, which found an improvement."""
     directory = tmp_path_factory.mktemp("finished")
     file = directory / "campaign.yaml"
     file.write_text(CAMPAIGN)

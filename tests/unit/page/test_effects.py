@@ -1,4 +1,4 @@
-"""The effects of parameters as they are worked out for pages and reports, and drawn."""
+"""The effects of parameters as computed and drawn for pages and reports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tuner.store import Store
 
 
 @pytest.fixture(scope="module")
-def seen(store: Store) -> Snapshot:
+def snapshot(store: Store) -> Snapshot:
     return Sight(store).of(store.campaign("last").id)
 
 
@@ -60,7 +60,7 @@ def effect(
 SLOWER = effect((64, 1.052, 1.031, 1.074), (None, 1.0, 1.0, 1.0))
 
 
-def test_effects_are_said_in_plain_words() -> None:
+def test_effects_are_described_in_plain_words() -> None:
     assert (
         parameter_text(SLOWER)
         == "64 is 5.2% slower than not set (95% interval 3.1% to 7.4% slower)"
@@ -83,20 +83,20 @@ def test_effects_are_said_in_plain_words() -> None:
 
 
 @pytest.mark.slow
-def test_a_document_says_all_that_there_is(seen: Snapshot) -> None:
-    found = EffectsCache(files=False).of(seen)
-    document = effects_document(found)
-    for one, was in zip(document.parameters, found.parameters, strict=True):
+def test_a_document_contains_all_effects(snapshot: Snapshot) -> None:
+    effects = EffectsCache(files=False).of(snapshot)
+    document = effects_document(effects)
+    for one, was in zip(document.parameters, effects.parameters, strict=True):
         again = parameter_of(one)
         assert again.resolution == pytest.approx(was.resolution)
         assert replace(again, resolution=was.resolution) == was
     assert json.loads(document.model_dump_json())["parameters"][0]["standing"] == "clear"
-    assert basis(document) == f"From {found.arms} runs in {found.blocks} blocks."
+    assert basis(document) == f"From {effects.arms} runs in {effects.blocks} blocks."
     assert standings(document) == "1 parameter: 1 clear"
 
 
 def test_a_plot_has_a_band_for_numbers_and_a_whisker_for_what_has_no_order() -> None:
-    drawn = str(
+    drawing = str(
         effect_plot(
             effect(
                 (4, 0.9, 0.85, 0.95), (8, 0.8, 0.7, 0.9), ("word", 1.1, 1.05, 1.2), (None, 1, 1, 1)
@@ -104,16 +104,16 @@ def test_a_plot_has_a_band_for_numbers_and_a_whisker_for_what_has_no_order() -> 
             0.3,
         )
     )
-    assert drawn.count("<polygon") == drawn.count("<polyline") == 1
-    assert drawn.count("<circle") == 4
-    assert drawn.count('class="whisker') == 2
-    assert ">not set</text>" in drawn
-    assert "<b>" not in drawn
+    assert drawing.count("<polygon") == drawing.count("<polyline") == 1
+    assert drawing.count("<circle") == 4
+    assert drawing.count('class="whisker') == 2
+    assert ">not set</text>" in drawing
+    assert "<b>" not in drawing
     one = str(effect_plot(effect(("word", 1.1, 1.05, 1.2)), reach([SLOWER])))
     assert "<polygon" not in one
 
 
-def test_all_forms_of_a_report_tell_of_parameters(document: ReportDocument) -> None:
+def test_all_forms_of_a_report_describe_parameters(document: ReportDocument) -> None:
     (one,) = document.effects.parameters
     assert one.text in report_markdown(document)
     page = report_html(document)
@@ -122,29 +122,29 @@ def test_all_forms_of_a_report_tell_of_parameters(document: ReportDocument) -> N
     assert document.effects.worth in page
 
 
-def test_effects_are_worked_out_once_for_all_who_look(
-    seen: Snapshot, monkeypatch: pytest.MonkeyPatch
+def test_effects_are_computed_once_for_all_readers(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     effects = EffectsCache(files=False)
-    first = effects.of(seen)
+    first = effects.of(snapshot)
     monkeypatch.setattr(effects_cache, "parameter_effects", None)
-    # One block more of many is nothing that anybody would see.
-    assert effects.of(replace(seen, scored=(*seen.scored, seen.scored[-1]))) is first
+    # One more block among many makes no visible difference.
+    assert effects.of(replace(snapshot, scored=(*snapshot.scored, snapshot.scored[-1]))) is first
     monkeypatch.undo()
-    assert effects.of(replace(seen, scored=2 * seen.scored)).blocks == 2 * first.blocks
+    assert effects.of(replace(snapshot, scored=2 * snapshot.scored)).blocks == 2 * first.blocks
 
 
 def drain(effects: EffectsCache) -> None:
-    """Wait for what is worked out in the background; that is one thing after the other."""
+    """Wait for the background computations, which are run one after the other."""
     effects._pool.submit(lambda: None).result(60.0)
 
 
-def test_older_effects_are_shown_while_newer_ones_are_worked_out(
-    seen: Snapshot, monkeypatch: pytest.MonkeyPatch
+def test_older_effects_are_shown_while_newer_ones_are_computed(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     effects, ready = EffectsCache(files=False), threading.Event()
-    first, later = effects.of(seen), replace(seen, scored=2 * seen.scored)
-    assert effects.soon(seen) == Latest(first, pending=False)
+    first, later = effects.of(snapshot), replace(snapshot, scored=2 * snapshot.scored)
+    assert effects.soon(snapshot) == Latest(first, pending=False)
 
     def slow(*arguments: Any) -> ParameterEffects:
         assert ready.wait(60.0)
@@ -159,23 +159,25 @@ def test_older_effects_are_shown_while_newer_ones_are_worked_out(
     assert (newest.effects.blocks, newest.pending) == (2 * first.blocks, False)
 
 
-def test_what_somebody_began_who_saw_less_is_asked_for_again(seen: Snapshot) -> None:
-    first = EffectsCache(files=False).of(seen)
+def test_a_result_that_was_computed_from_fewer_blocks_stays_pending(snapshot: Snapshot) -> None:
+    first = EffectsCache(files=False).of(snapshot)
 
-    class Begun(Future[ParameterEffects]):
+    class Pending(Future[ParameterEffects]):
         """Not done yet, but in a moment."""
 
         def result(self, timeout: float | None = None) -> ParameterEffects:
             return first
 
     effects = EffectsCache(files=False)
-    effects._pending[seen.campaign.id] = Begun()
-    assert effects.soon(seen) == Latest(first, pending=False)
-    assert effects.soon(replace(seen, scored=2 * seen.scored)) == Latest(first, pending=True)
+    effects._pending[snapshot.campaign.id] = Pending()
+    assert effects.soon(snapshot) == Latest(first, pending=False)
+    assert effects.soon(replace(snapshot, scored=2 * snapshot.scored)) == Latest(
+        first, pending=True
+    )
 
 
-def test_a_failure_is_told_and_not_begun_again(
-    seen: Snapshot, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_failure_is_reported_and_not_retried(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     effects, tries = EffectsCache(files=False), []
 
@@ -185,21 +187,23 @@ def test_a_failure_is_told_and_not_begun_again(
 
     monkeypatch.setattr(effects_cache, "parameter_effects", fails)
     for _ in range(3):
-        effects.soon(seen)
+        effects.soon(snapshot)
         drain(effects)
-    known = effects.soon(seen)
-    assert known.effects is not None
-    assert known.effects.reason == "a defect of fstune: ZeroDivisionError('of nothing')"
-    assert not known.pending
+    latest = effects.soon(snapshot)
+    assert latest.effects is not None
+    assert latest.effects.reason == "a defect of fstune: ZeroDivisionError('of nothing')"
+    assert not latest.pending
     assert len(tries) == 1
-    assert f"{seen.campaign.id}: its effects could not be worked out" in caplog.text
+    assert f"{snapshot.campaign.id}: its effects could not be worked out" in caplog.text
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_what_cannot_be_worked_out_says_why(seen: Snapshot) -> None:
-    none = EffectsCache(files=False).of(replace(seen, rules=None))
+def test_effects_that_cannot_be_computed_have_a_reason(snapshot: Snapshot) -> None:
+    none = EffectsCache(files=False).of(replace(snapshot, rules=None))
     assert (none.parameters, none.reason) == ((), "the workload is gone or is another now")
-    named = seen.campaign.spec.replace("openafs-cache-manager-fuse-1.8", "/nonexistent/space.yaml")
-    other = replace(seen, campaign=replace(seen.campaign, spec=named))
+    spec = snapshot.campaign.spec.replace(
+        "openafs-cache-manager-fuse-1.8", "/nonexistent/space.yaml"
+    )
+    other = replace(snapshot, campaign=replace(snapshot.campaign, spec=spec))
     assert "files, which are not opened here" in EffectsCache(files=False).of(other).reason
     assert "cannot be read" in EffectsCache(files=True).of(other).reason

@@ -1,4 +1,4 @@
-"""Parallel coordinates: every trial a line through its values, the best ones strong."""
+"""Parallel coordinates: each trial is a line through its values, the best ones highlighted."""
 
 from __future__ import annotations
 
@@ -38,24 +38,26 @@ def trial(number: int, threads: Value | None) -> Trial:
 
 
 TRIALS = [trial(0, None), *(trial(n, 8 + n % 57) for n in range(1, 201))]
-#: The higher its number, the faster a trial looks.
-KNOWN = {n: (Estimate(1.0 - n / 1000, 0.95 - n / 1000, 1.05 - n / 1000), 5) for n in range(1, 201)}
+#: The higher a trial's number, the faster it looks.
+ESTIMATES = {
+    n: (Estimate(1.0 - n / 1000, 0.95 - n / 1000, 1.05 - n / 1000), 5) for n in range(1, 201)
+}
 
 
 def test_the_best_trials_stand_out_and_the_rest_is_thinned_out() -> None:
-    drawing, text = parallel_coordinates(EFFECTS, TRIALS, KNOWN, 200)
+    drawing, text = parallel_coordinates(EFFECTS, TRIALS, ESTIMATES, 200)
     paths = re.findall(r'<polyline points="([^"]+)" class="([^"]+)"><title>([^<]+)', drawing)
     kinds = [kind for _, kind, _ in paths]
     assert kinds.count("path best") == 9
     assert kinds.count("path best leader") == 1
     assert kinds.count("path baseline") == 1
     assert 30 <= kinds.count("path") <= 60
-    # What was drawn last covers the others.
+    # The last line drawn covers the others.
     assert kinds[-1] == "path best leader"
     assert paths[-1][2] == "trial 200 +25.0%: threads 37, <mode> a".replace("<", "&lt;").replace(
         ">", "&gt;"
     )
-    # From the score through each parameter that matters, and no other.
+    # Lines go from the score through each parameter that matters, and through no other.
     assert {len(points.split()) for points, _, _ in paths} == {3}
     assert "inert" not in drawing
     assert "the 10 that look best" in text
@@ -63,28 +65,28 @@ def test_the_best_trials_stand_out_and_the_rest_is_thinned_out() -> None:
 
 
 def test_the_leader_is_drawn_though_others_look_better() -> None:
-    drawing, _ = parallel_coordinates(EFFECTS, TRIALS, KNOWN, 5)
+    drawing, _ = parallel_coordinates(EFFECTS, TRIALS, ESTIMATES, 5)
     assert "trial 5 +0.5%" in drawing
     assert drawing.count('class="path best leader"') == 1
 
 
 def test_few_blocks_count_less_and_a_twin_of_the_baseline_not_at_all() -> None:
-    lucky = {n: (e, 5 if n < 200 else 1) for n, (e, _) in KNOWN.items()}
+    lucky = {n: (e, 5 if n < 200 else 1) for n, (e, _) in ESTIMATES.items()}
     drawing, _ = parallel_coordinates(EFFECTS, TRIALS, lucky, 0)
     strong = re.findall(r'class="path best"><title>trial (\d+)', drawing)
     assert sorted(map(int, strong)) == list(range(190, 200))
     twin = [*TRIALS[:-1], trial(200, None)]
-    assert "trial 200 " not in parallel_coordinates(EFFECTS, twin, KNOWN, 0)[0]
+    assert "trial 200 " not in parallel_coordinates(EFFECTS, twin, ESTIMATES, 0)[0]
 
 
 def test_there_is_nothing_to_draw_before_anything_is_known() -> None:
     nothing = ParameterEffects(0, 0, 0, (), (), "none")
-    assert parallel_coordinates(nothing, TRIALS, KNOWN, 0) == ("", "")
+    assert parallel_coordinates(nothing, TRIALS, ESTIMATES, 0) == ("", "")
     assert parallel_coordinates(EFFECTS, TRIALS[:1], {}, 0) == ("", "")
 
 
 def test_the_fastest_is_on_the_right_and_values_are_in_order() -> None:
-    drawing, _ = parallel_coordinates(EFFECTS, TRIALS[:3], {1: KNOWN[1], 2: KNOWN[200]}, 2)
+    drawing, _ = parallel_coordinates(EFFECTS, TRIALS[:3], {1: ESTIMATES[1], 2: ESTIMATES[200]}, 2)
     lines = dict(re.findall(r'points="([^"]+)" class="path ?([a-z ]*)"', drawing))
     at = {kind: [float(p.split(",")[0]) for p in points.split()] for points, kind in lines.items()}
     assert at["baseline"][0] < at["best"][0] < at["best leader"][0]
@@ -95,11 +97,11 @@ def test_the_fastest_is_on_the_right_and_values_are_in_order() -> None:
     ("value", "x"),
     [(8, 8.0), (64, 58.7), (36, 33.3), (1000, 58.7), (False, 83.3), (None, 83.3)],
 )
-def test_where_a_value_stands(value: Value | None, x: float) -> None:
+def test_the_position_of_a_value(value: Value | None, x: float) -> None:
     assert ValueAxis.of(THREADS, 0.0, 100.0).x(value) == pytest.approx(x, abs=0.1)
 
 
-def test_a_value_without_a_place_has_none() -> None:
+def test_values_outside_the_axis_have_no_position() -> None:
     axis = ValueAxis.of(THREADS, 0.0, 100.0)
     assert axis.x("word") is None
     assert axis.x(True) is None

@@ -1,4 +1,4 @@
-"""Reports: what they tell of campaigns that found something, found nothing, or never ended."""
+"""Reports on campaigns that found an improvement, found none, or never ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'`| *x* [y](z
 
 
 class Elements(HTMLParser):
-    """Everything in a page: names of elements, attributes, text."""
+    """The content of a page: names of elements, attributes, text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -48,10 +48,10 @@ class Elements(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.names.add(tag)
         self._inside.append(tag)
-        given = {name: value or "" for name, value in attrs}
-        self.attributes += given.items()
-        if given.get("http-equiv") == "Content-Security-Policy":
-            self.policies.append(given["content"])
+        values = {name: value or "" for name, value in attrs}
+        self.attributes += values.items()
+        if values.get("http-equiv") == "Content-Security-Policy":
+            self.policies.append(values["content"])
 
     def handle_data(self, data: str) -> None:
         (self.styles if self._inside[-1:] == ["style"] else self.text).append(data)
@@ -60,7 +60,7 @@ class Elements(HTMLParser):
         self._inside.append("")
 
 
-def test_a_report_tells_the_answer_and_all_that_it_rests_on(
+def test_a_report_contains_the_answer_and_its_evidence(
     document: ReportDocument, store: Store
 ) -> None:
     answer = store.campaign("last").recommendation
@@ -71,11 +71,11 @@ def test_a_report_tells_the_answer_and_all_that_it_rests_on(
     assert [s.name for s in document.settings] == ["cache_manager.daemons"]
     assert document.components.keys() == answer.components.keys()
     assert {step.component for step in document.applying} == {"cache_manager"}
-    judged = {(one.trial, one.kind) for one in document.verdicts}
-    assert (answer.trial, BlockKind.CERTIFY) in judged
+    verdicts = {(one.trial, one.kind) for one in document.verdicts}
+    assert (answer.trial, BlockKind.CERTIFY) in verdicts
     blocks = store.blocks(document.campaign)
-    measured = {(m.trial, b.kind) for b in blocks for m in b.measurements if m.trial}
-    assert judged == measured
+    measurements = {(m.trial, b.kind) for b in blocks for m in b.measurements if m.trial}
+    assert verdicts == measurements
     assert len(document.drift) == len(blocks)
     assert any("simulated" in threat for threat in document.threats)
     assert any(fact.what == "Seed" for fact in document.measured)
@@ -84,53 +84,51 @@ def test_a_report_tells_the_answer_and_all_that_it_rests_on(
 
 
 @pytest.mark.slow
-def test_the_noise_is_told_as_fstune_show_tells_it(
-    document: ReportDocument, finished: Path
-) -> None:
-    shown = json.loads(fstune(finished, "show", "--json"))["noise"]
+def test_the_noise_is_reported_as_by_fstune_show(document: ReportDocument, finished: Path) -> None:
+    output = json.loads(fstune(finished, "show", "--json"))["noise"]
     assert document.noise is not None
-    assert json.loads(document.noise.model_dump_json()) == shown
-    assert len(document.noise.rows()) == len(shown["levels"])
+    assert json.loads(document.noise.model_dump_json()) == output
+    assert len(document.noise.rows()) == len(output["levels"])
     html, markdown = report_html(document), report_markdown(document)
-    for told in (html, markdown):
-        assert "Noise of the score" in told
-        assert "compared within blocks" in told
-        assert document.noise.rows()[1][1] in told
+    for page in (html, markdown):
+        assert "Noise of the score" in page
+        assert "compared within blocks" in page
+        assert document.noise.rows()[1][1] in page
     without = document.model_copy(update={"noise": None})
     assert "Noise of the score" not in report_html(without) + report_markdown(without)
 
 
-def test_hosts_are_told_one_by_one() -> None:
+def test_hosts_are_listed_one_by_one() -> None:
     first = "fs kernel = 6.1; fs vm.swappiness = 60; c1 kernel = 6.1"
     later = "fs kernel = 6.12; fs vm.swappiness = 60; c1 kernel = 6.1"
     assert hosts_found([first]) == {"fs": "kernel = 6.1; vm.swappiness = 60", "c1": "kernel = 6.1"}
-    found = hosts_found([first, later])
-    assert found["fs"] == "kernel = 6.1; vm.swappiness = 60; kernel = 6.12"
+    hosts = hosts_found([first, later])
+    assert hosts["fs"] == "kernel = 6.1; vm.swappiness = 60; kernel = 6.12"
     assert hosts_found([]) == {}
 
 
 @pytest.mark.slow
 def test_what_was_found_of_hosts_is_in_the_report(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
-        asked = CampaignSpec.model_validate(yaml.safe_load(CAMPAIGN))
-        chosen = {"cache_manager.daemons": 6}
-        one = recommending(store, asked, {"cache_manager.daemons": 2}, chosen).id
+        spec = CampaignSpec.model_validate(yaml.safe_load(CAMPAIGN))
+        changes = {"cache_manager.daemons": 6}
+        campaign = recommending(store, spec, {"cache_manager.daemons": 2}, changes).id
         data = {"identity": "dafs 1", "facts": "fileserver.nofile 1024", "hosts": "fs kernel = 6.1"}
-        store.add_event(one, NewEvent(datetime.now(UTC), "testbed-ready", "ready", data))
-        facts = {f.what: f.text for f in report_document(Sight(store), one).measured}
+        store.add_event(campaign, NewEvent(datetime.now(UTC), "testbed-ready", "ready", data))
+        facts = {f.what: f.text for f in report_document(Sight(store), campaign).measured}
     assert facts["Host fs"] == "kernel = 6.1"
     assert facts["Limits of the hosts"] == "fileserver.nofile 1024"
 
 
-def test_every_form_tells_the_same(document: ReportDocument) -> None:
+def test_every_form_has_the_same_content(document: ReportDocument) -> None:
     page = "".join(Elements(report_html(document)).text)
-    told = report_markdown(document)
+    markdown = report_markdown(document)
     for sentence in (document.question, document.answer, *document.sure, *document.threats):
         assert sentence in page
-        assert text(sentence) in told
+        assert text(sentence) in markdown
     for one in document.verdicts:
         assert one.changes in page
-        assert text(one.changes) in told
+        assert text(one.changes) in markdown
     assert ReportDocument.model_validate_json(document.json_text()) == document
 
 
@@ -145,26 +143,26 @@ def test_the_campaign_file_in_a_report_is_the_campaign(
 def test_a_report_does_not_say_where_files_are(tmp_path: Path) -> None:
     spec = '{"name": "x", "testbed": {"hosts": "/secret/lab.yaml"}, "workload": {"name": "/a/w"}}'
     with Store.open(tmp_path) as store:
-        made = store.create_campaign("x", spec, 1, datetime.now(UTC))
-        told = report_document(Sight(store), made.id).json_text()
-    assert "lab.yaml" in told
-    assert "/secret" not in told
-    assert "/a/" not in told
+        campaign = store.create_campaign("x", spec, 1, datetime.now(UTC))
+        output = report_document(Sight(store), campaign.id).json_text()
+    assert "lab.yaml" in output
+    assert "/secret" not in output
+    assert "/a/" not in output
 
 
 def replaced(value: Any, key: str = "") -> Any:
-    """A document with every text from outside replaced; words of ours stay."""
+    """Replace every external text in a document by HOSTILE; our own enumerated words stay."""
     if isinstance(value, dict):
         return {name: replaced(each, name) for name, each in value.items()}
     if isinstance(value, list):
         return [replaced(each) for each in value]
-    # Ours are enumerated: their type is another.
+    # Our own words are members of enumerations, whose type is not str itself.
     return HOSTILE if type(value) is str and key != "schema" else value
 
 
 @pytest.fixture(scope="module")
 def hostile(document: ReportDocument) -> ReportDocument:
-    """Return a report whose every text attacks its reader."""
+    """Return a report in which every text is hostile."""
     whole = replaced(document.model_dump(by_alias=True))
     disturbance = {"at": document.as_of, "kind": HOSTILE, "message": HOSTILE}
     counter = {"what": HOSTILE, "baseline": HOSTILE, "trial": HOSTILE}
@@ -177,15 +175,15 @@ def hostile(document: ReportDocument) -> ReportDocument:
 
 
 def test_hostile_text_is_text_in_the_page(hostile: ReportDocument) -> None:
-    seen = Elements(report_html(hostile))
-    assert not seen.names & {"script", "img", "iframe", "object", "form", "a href"}
-    assert [name for name, _ in seen.attributes if name.startswith("on")] == []
-    assert "".join(seen.text).count(HOSTILE) > 20
+    elements = Elements(report_html(hostile))
+    assert not elements.names & {"script", "img", "iframe", "object", "form", "a href"}
+    assert [name for name, _ in elements.attributes if name.startswith("on")] == []
+    assert "".join(elements.text).count(HOSTILE) > 20
 
 
 def test_hostile_text_is_text_in_markdown(hostile: ReportDocument) -> None:
     lines = report_markdown(hostile).splitlines()
-    # An indented line is shown as it is.
+    # Indented lines are code blocks, shown literally.
     marked = [line for line in lines if not line.startswith("    ")]
     assert [line for line in marked if "<" in line or re.search(r"(?<!\\)[`\[]", line)] == []
     assert [line for line in marked if line.startswith("#") and "script" in line] == [marked[0]]
@@ -194,17 +192,17 @@ def test_hostile_text_is_text_in_markdown(hostile: ReportDocument) -> None:
 def test_a_page_refers_to_nothing_and_allows_nothing_but_its_own_style(
     document: ReportDocument,
 ) -> None:
-    seen = Elements(report_html(document))
-    leading = [(n, v) for n, v in seen.attributes if n in ("src", "href", "srcset", "action")]
+    elements = Elements(report_html(document))
+    leading = [(n, v) for n, v in elements.attributes if n in ("src", "href", "srcset", "action")]
     assert all(value == "data:," or value.startswith("#") for _, value in leading)
-    assert re.findall(r"url\(|@import", seen.styles[0]) == []
-    (found,) = seen.policies
-    digest = base64.b64encode(hashlib.sha256("".join(seen.styles).encode()).digest()).decode()
-    assert f"style-src 'sha256-{digest}'" in found
-    assert found == policy()
-    assert "default-src 'none'" in found
-    assert "script-src" not in found
-    assert not any(name == "style" for name, _ in seen.attributes)
+    assert re.findall(r"url\(|@import", elements.styles[0]) == []
+    (content,) = elements.policies
+    digest = base64.b64encode(hashlib.sha256("".join(elements.styles).encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in content
+    assert content == policy()
+    assert "default-src 'none'" in content
+    assert "script-src" not in content
+    assert not any(name == "style" for name, _ in elements.attributes)
 
 
 @pytest.fixture
@@ -214,7 +212,7 @@ def empty(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.mark.parametrize(
-    ("states", "said"),
+    ("states", "answer"),
     [
         ((), "No answer yet: the campaign is created"),
         (("running",), "No answer yet: the campaign is running"),
@@ -224,7 +222,7 @@ def empty(tmp_path: Path) -> Iterator[Store]:
     ],
 )
 def test_a_campaign_without_an_answer_has_a_report_that_says_so(
-    empty: Store, states: tuple[str, ...], said: str
+    empty: Store, states: tuple[str, ...], answer: str
 ) -> None:
     now = datetime.now(UTC)
     campaign = empty.create_campaign(HOSTILE, "{}", 1, now).id
@@ -232,20 +230,20 @@ def test_a_campaign_without_an_answer_has_a_report_that_says_so(
         event = NewEvent(now, f"campaign-{state}", HOSTILE)
         empty.move_campaign(campaign, CampaignState(state), f"it {HOSTILE}", event)
     document = report_document(Sight(empty), campaign)
-    assert document.answer == said
+    assert document.answer == answer
     assert document.sure == ["Nothing is claimed: no configuration has been certified."]
     assert document.recommendation is None
     assert document.applying == []
     page = Elements(report_html(document))
-    assert said in "".join(page.text)
+    assert answer in "".join(page.text)
     assert "script" not in page.names
-    assert said in report_markdown(document)
+    assert answer in report_markdown(document)
 
 
 @pytest.mark.slow
 def test_what_looks_good_is_not_claimed_before_it_is_certified(tmp_path: Path) -> None:
     file = tmp_path / "campaign.yaml"
-    # Ends before anything can be certified.
+    # The campaign ends before anything can be certified.
     file.write_text(CAMPAIGN.replace("wall_time: 20m", "wall_time: 20m, measurements: 12"))
     fstune(tmp_path, "run", str(file))
     with Store.open(tmp_path) as store:

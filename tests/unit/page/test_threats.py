@@ -1,4 +1,4 @@
-"""Threats to validity: each is told when the campaign's data has it, and only then."""
+"""Threats to validity: each is reported if the campaign's data shows it, and only then."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def drifting(*ratios: float) -> tuple[DriftPoint, ...]:
     )
 
 
-#: Two kernel clients, hours of work, one setting changed, every floor held: little to say.
+#: Two kernel clients, hours of work, one setting changed, every floor met: no threats.
 QUIET = Evidence(
     campaign=campaign(
         replace(
@@ -55,12 +55,14 @@ QUIET = Evidence(
 )
 
 
-def test_what_was_not_recorded_of_the_hosts_is_told() -> None:
+def test_what_was_not_recorded_about_the_hosts_is_reported() -> None:
     measured = replace(QUIET, effort=replace(QUIET.effort, measurements=60))
-    (said,) = threats(measured)
-    assert said.startswith("Hardware, kernel and sysctl settings of the hosts were not recorded")
-    (said,) = threats(replace(measured, hosts=True))
-    assert said.startswith("Processors, memory and network interfaces of the hosts were not")
+    (sentence,) = threats(measured)
+    assert sentence.startswith(
+        "Hardware, kernel and sysctl settings of the hosts were not recorded"
+    )
+    (sentence,) = threats(replace(measured, hosts=True))
+    assert sentence.startswith("Processors, memory and network interfaces of the hosts were not")
 
 
 def with_spec(**sections: object) -> Evidence:
@@ -69,11 +71,11 @@ def with_spec(**sections: object) -> Evidence:
     )
 
 
-def told(kind: str) -> Evidence:
+def with_event(kind: str) -> Evidence:
     return replace(QUIET, events=(Event(1, AT, kind, "it was told"),))
 
 
-def answered(**changes: object) -> Evidence:
+def with_answer(**changes: object) -> Evidence:
     answer = QUIET.campaign.recommendation
     assert answer is not None
     changed = replace(answer, **changes)  # type: ignore[arg-type]
@@ -104,31 +106,31 @@ def test_a_quiet_campaign_has_none() -> None:
         (with_spec(pilot={"blocks": 0}), "no pilot"),
         (with_spec(statistics={"floor": 0.25}), "25% slower"),
         (with_spec(statistics={"adjust": True}), "taken off"),
-        (answered(blocks=3), "rests on 3 blocks"),
-        (answered(components=COMPONENTS), "not settled: read"),
-        (answered(configuration=RECOMMENDED.configuration), "Several settings"),
+        (with_answer(blocks=3), "rests on 3 blocks"),
+        (with_answer(components=COMPONENTS), "not settled: read"),
+        (with_answer(configuration=RECOMMENDED.configuration), "Several settings"),
         (replace(QUIET, trials=(FAILED,)), "1 configuration did not run"),
         (replace(QUIET, readable=False), "workload's file is gone"),
         (replace(QUIET, drift=drifting(1.2, 0.8, 1.0, 1.0, 1.2, 0.8)), "varied by"),
         (replace(QUIET, drift=drifting(*[1.0] * 6, *[1.04] * 3)), "4.0% slower from"),
         (replace(QUIET, effort=Effort(3, 30, 0, 2)), "2 blocks did not count"),
-        (told("campaign-paused"), "paused 1 time"),
-        (told("guard"), "warned: it was told"),
-        (told("testbed-effect"), "warned: it was told"),
+        (with_event("campaign-paused"), "paused 1 time"),
+        (with_event("guard"), "warned: it was told"),
+        (with_event("testbed-effect"), "warned: it was told"),
     ],
 )
-def test_each_threat_is_told_by_itself(evidence: Evidence, word: str) -> None:
+def test_each_threat_is_reported_separately(evidence: Evidence, word: str) -> None:
     (threat,) = threats(evidence)
     assert word in threat
 
 
 def test_many_warnings_are_cut_short() -> None:
     events = tuple(Event(n, AT, "guard", f"warning {n}") for n in range(1, 31))
-    found = threats(replace(QUIET, events=events))
-    assert len(found) == 9
-    assert "22 times more" in found[-1]
+    sentences = threats(replace(QUIET, events=events))
+    assert len(sentences) == 9
+    assert "22 times more" in sentences[-1]
 
 
-def test_threats_stand_before_there_is_any_answer() -> None:
+def test_a_campaign_without_an_answer_has_no_threats() -> None:
     nothing = replace(QUIET, campaign=campaign(None), spec=None, drift=(), clients=0)
     assert threats(replace(nothing, campaign=replace(nothing.campaign, time_use=TimeUse()))) == []

@@ -1,4 +1,4 @@
-"""Records and consoles that the tests of the reports share."""
+"""Records and consoles shared by the tests of reports."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def event(message: str = "block 7 complete", number: int = 1) -> Event:
 
 
 class Screen:
-    """A console that keeps what is written to it; without colours unless asked for."""
+    """A console that records its output; without colours unless requested."""
 
     def __init__(
         self,
@@ -174,14 +174,14 @@ class Screen:
 def printed(
     page: RenderableType, width: int = 80, *, terminal: bool = True, encoding: str = "utf-8"
 ) -> str:
-    """A page without colours, each run of blanks made one: what it says, however it is wrapped."""
-    return " ".join(shown(page, width, terminal=terminal, encoding=encoding).text.split())
+    """Return a page's text without colours and wrapping: each run of blanks is replaced by one."""
+    return " ".join(screen_of(page, width, terminal=terminal, encoding=encoding).text.split())
 
 
-def shown(
+def screen_of(
     page: RenderableType, width: int = 80, *, terminal: bool = True, encoding: str = "utf-8"
 ) -> Screen:
-    """A page as it lies on a screen without colours."""
+    """Show a page on a screen without colours."""
     screen = Screen(width, terminal=terminal, encoding=encoding)
     show(screen.console, page)
     return screen

@@ -1,10 +1,10 @@
-"""What was found is told whole, however narrow the terminal and however little is known."""
+"""Answers are shown completely, however narrow the terminal and wide the intervals."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.unit.report.samples import shown
+from tests.unit.report.samples import screen_of
 from tuner.model import ComponentEffect
 from tuner.report.answer import components
 from tuner.text import signed_interval
@@ -18,7 +18,7 @@ EFFECTS = {
 
 @pytest.mark.parametrize("width", range(60, 121, 6))
 def test_no_interval_of_a_component_is_cut(width: int) -> None:
-    page = shown(components(EFFECTS, 0.95), width).text
+    page = screen_of(components(EFFECTS, 0.95), width).text
     assert all(len(line) <= width for line in page.splitlines())
     for name, effect in EFFECTS.items():
         assert name in page
@@ -27,6 +27,6 @@ def test_no_interval_of_a_component_is_cut(width: int) -> None:
 
 
 def test_bars_are_drawn_where_they_fit() -> None:
-    narrow, wide = (shown(components(EFFECTS, 0.95), width).text for width in (60, 100))
+    narrow, wide = (screen_of(components(EFFECTS, 0.95), width).text for width in (60, 100))
     assert "●" not in narrow
     assert wide.count("●") == len(EFFECTS)

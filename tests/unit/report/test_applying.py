@@ -1,4 +1,4 @@
-"""What a recommended setting is, what it costs, where it goes and how it is undone."""
+"""Explanations of recommended settings: meaning, cost, how to apply and undo them."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ ANSWER = replace(
 
 
 def test_each_changed_setting_is_explained() -> None:
-    told = printed(recommendation_page(campaign(), ANSWER, spaces=SPACES), 160)
-    assert "fileserver.callbacks (callbacks): promises to clients" in told
-    assert "; default: 60000" in told
-    assert "cache_manager.chunksize (log2 of bytes): bytes fetched or stored by one RPC" in told
-    assert "fileserver.threads (" not in told
-    assert "memory of dafileserver on each host: about " in told
+    text = printed(recommendation_page(campaign(), ANSWER, spaces=SPACES), 160)
+    assert "fileserver.callbacks (callbacks): promises to clients" in text
+    assert "; default: 60000" in text
+    assert "cache_manager.chunksize (log2 of bytes): bytes fetched or stored by one RPC" in text
+    assert "fileserver.threads (" not in text
+    assert "memory of dafileserver on each host: about " in text
 
 
 def test_where_it_goes_and_how_it_is_undone() -> None:
-    told = printed(recommendation_page(campaign(), ANSWER, spaces=SPACES), 160)
+    text = printed(recommendation_page(campaign(), ANSWER, spaces=SPACES), 160)
     for words in (
         "the 'parm' line of the dafileserver in BosConfig",
         "then bos restart SERVER dafs",
@@ -47,7 +47,7 @@ def test_where_it_goes_and_how_it_is_undone() -> None:
         "OPTIONS in /etc/openafs/afs.conf",
         "cache_manager, undo: the same with what was found: no options",
     ):
-        assert words in told
+        assert words in text
 
 
 def test_what_does_not_change_needs_nothing_done() -> None:
@@ -56,7 +56,7 @@ def test_what_does_not_change_needs_nothing_done() -> None:
 
 
 @pytest.mark.parametrize(("answer", "spaces"), [(NO_FINALIST, SPACES), (ANSWER, {})])
-def test_nothing_is_said_without_an_improvement_or_a_space(answer: object, spaces: object) -> None:
+def test_nothing_to_apply_without_improvement_or_space(answer: object, spaces: object) -> None:
     page = recommendation_page(campaign(), answer, spaces=spaces)  # type: ignore[arg-type]
     assert "To apply" not in printed(page, 160)
 
@@ -64,5 +64,5 @@ def test_nothing_is_said_without_an_improvement_or_a_space(answer: object, space
 def test_a_stored_campaign_whose_specification_is_gone_has_no_spaces() -> None:
     for text in ("", "{}", '{"spaces": {"fileserver": {"name": "gone"}}}', '{"spaces": [1]}'):
         assert stored_spaces(text) == {}
-    known = {"spaces": {"fileserver": None, "cache_manager": {"name": CLIENT}}}
-    assert set(stored_spaces(json.dumps(known))) == {"cache_manager"}
+    document = {"spaces": {"fileserver": None, "cache_manager": {"name": CLIENT}}}
+    assert set(stored_spaces(json.dumps(document))) == {"cache_manager"}

@@ -1,4 +1,4 @@
-"""Bars show what they stand for, and pages hold to the width and characters of their console."""
+"""Bars represent their values, and pages respect their console's width and character set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from tests.unit.report.samples import shown
+from tests.unit.report.samples import screen_of
 from tuner.records.estimate import Estimate
 from tuner.report.drawing import (
     SPINNER,
@@ -68,18 +68,18 @@ def test_shares(share: float, cells: int) -> None:
 
 
 def test_a_console_without_unicode_gets_ascii_of_the_same_width() -> None:
-    drawn = f"●━╸╺─├┤│┼…█{SPINNER}é"
-    told = shown(Printable(Text(drawn)), encoding="ascii").text.rstrip("\n")
-    assert told.isascii()
-    assert len(told) == len(drawn)
-    assert shown(Printable(Text(drawn))).text.rstrip("\n") == drawn
+    glyphs = f"●━╸╺─├┤│┼…█{SPINNER}é"
+    text = screen_of(Printable(Text(glyphs)), encoding="ascii").text.rstrip("\n")
+    assert text.isascii()
+    assert len(text) == len(glyphs)
+    assert screen_of(Printable(Text(glyphs))).text.rstrip("\n") == glyphs
     assert encodable("é●", "iso-8859-1") == "?o"
     assert encodable("é●", "UTF-8") == "é●"
 
 
 @pytest.mark.parametrize("width", range(12, 50))
 def test_a_percent_sign_stays_with_its_number(width: int) -> None:
-    lines = shown(paragraph("between 8.0% and 12.5% of 100% at most [red]"), width).lines
+    lines = screen_of(paragraph("between 8.0% and 12.5% of 100% at most [red]"), width).lines
     assert " ".join(lines) == "between 8.0% and 12.5% of 100% at most [red]"
     assert not any(line.startswith("%") for line in lines)
     assert max(map(len, lines)) <= width

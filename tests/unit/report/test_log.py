@@ -1,4 +1,4 @@
-"""Logs: one line an event, whatever is in it, for programs and for people."""
+"""Logs: one line per event, whatever it contains, for programs and for people."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_for_people_it_is_one_line_without_colours_in_a_file() -> None:
 
 @pytest.mark.parametrize("form", LogForm)
 def test_nothing_breaks_a_line(form: LogForm) -> None:
-    """Neither control characters from a host nor a particular called like one of ours."""
+    """Neither control characters from a host nor event data named like one of our fields."""
     stream = io.StringIO()
     names = ("campaign", "event", "kind", "level", "message", "number", "timestamp")
     data = dict.fromkeys(names, "theirs\x1b[2J\n") | {"plain": None}

@@ -1,4 +1,4 @@
-"""The page of a pilot: what can be shown comes first."""
+"""The page of a pilot: detectable effects come first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RULES = PilotRules(
 
 
 def pilot(write: float, read: float, floor: float | None = 0.05) -> Pilot:
-    """Of a testbed whose components are that noisy."""
+    """Assess a pilot on a testbed whose components have these standard deviations (log units)."""
     chance = random.Random(3)
 
     def run() -> tuple[float, float]:
@@ -37,24 +37,24 @@ def pilot(write: float, read: float, floor: float | None = 0.05) -> Pilot:
 
 
 def part(page: str, title: str, after: str = "") -> str:
-    """What stands below a title, up to another one."""
+    """Return the text between a title and another one."""
     text = page.partition(f" {title} ")[2]
     return text.partition(f" {after} ")[0] if after else text
 
 
 def test_a_quiet_testbed_is_called_sound() -> None:
-    found = pilot(0.003, 0.003)
-    assert found.outcome is PilotOutcome.SOUND
-    page = printed(pilot_page(found), 120)
+    result = pilot(0.003, 0.003)
+    assert result.outcome is PilotOutcome.SOUND
+    page = printed(pilot_page(result), 120)
     assert page.startswith("The testbed is sound")
     assert "keeps its floor if it stays as it was: write, read" in page
     assert "not reliably" not in page
 
 
 def test_a_noisy_testbed_is_not_called_sound() -> None:
-    found = pilot(0.5, 0.5)
-    assert found.outcome is PilotOutcome.SOUND
-    page = printed(pilot_page(found), 120)
+    result = pilot(0.5, 0.5)
+    assert result.outcome is PilotOutcome.SOUND
+    page = printed(pilot_page(result), 120)
     assert page.startswith("Noisy testbed: only improvements of ")
     assert page.index("What can be shown") < page.index("Baseline against itself")
     assert "not reliably: that these keep their floors: write, read" in page
@@ -75,6 +75,6 @@ def test_what_can_be_shown_names_only_a_floor_that_can_be(floor: float | None) -
     page = printed(pilot_page(pilot(0.9, 0.9, floor)), 200)
     assert "80% power" in part(page, *between)
     assert "not even a floor" not in part(page, *between)
-    # A floor that the file gives is warned of as such.
+    # A floor set in the campaign file has a different warning.
     warning = "not even a floor of 50.0%" if floor is None else "that a floor of 5.0% is shown"
     assert warning in part(page, "Warnings")

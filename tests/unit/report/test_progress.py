@@ -31,8 +31,8 @@ class Clock:
         return self.now_s
 
 
-def drawn(screen: Screen, live: LiveProgress) -> list[str]:
-    """The lines of one drawing of the live view."""
+def drawing(screen: Screen, live: LiveProgress) -> list[str]:
+    """Draw the live view once and return its lines."""
     before = len(screen.lines)
     screen.console.print(live)
     return screen.lines[before:]
@@ -66,7 +66,7 @@ def test_how_long() -> None:
     assert how_long(725.0, 0.0) == "12 min 05 s elapsed, nearly done"
 
 
-def test_plain_is_one_line_an_event_whatever_the_event() -> None:
+def test_plain_is_one_line_per_event_whatever_the_event() -> None:
     screen = Screen(20, terminal=False)
     with PlainProgress(screen.console, now=at) as plain:
         plain.say(event("a [red]b\x1b[2J\nc " + "long " * 20))
@@ -76,7 +76,7 @@ def test_plain_is_one_line_an_event_whatever_the_event() -> None:
     assert screen.lines[0].removesuffix("\n").isprintable()
 
 
-def test_plain_tells_the_standing_once_a_block() -> None:
+def test_plain_shows_the_standing_once_per_block() -> None:
     screen = Screen(terminal=False)
     plain = PlainProgress(screen.console, now=at)
     plain.standing(STANDING)
@@ -94,28 +94,28 @@ def test_plain_tells_the_standing_once_a_block() -> None:
 
 
 def test_plain_writes_at_once() -> None:
-    flushed: list[str] = []
+    outputs: list[str] = []
 
     class Stream(io.StringIO):
         def flush(self) -> None:
-            flushed.append(self.getvalue())
+            outputs.append(self.getvalue())
 
     PlainProgress(Console(file=Stream(), force_terminal=False)).say(event("now"))
-    assert flushed == ["2026-03-01T12:00:05Z now\n"]
+    assert outputs == ["2026-03-01T12:00:05Z now\n"]
 
 
 def test_plain_falls_silent_when_its_pipe_is_closed() -> None:
-    tried: list[str] = []
+    attempts: list[str] = []
 
     class Closed(io.StringIO):
         def write(self, text: str) -> int:
-            tried.append(text)
+            attempts.append(text)
             raise BrokenPipeError
 
     plain = PlainProgress(Console(file=Closed(), force_terminal=False))
     plain.say(event("one"))
     plain.say(event("two"))
-    assert len(tried) == 1
+    assert len(attempts) == 1
 
 
 def test_plain_on_a_stream_without_unicode() -> None:
@@ -133,14 +133,14 @@ def test_the_live_view_fits_any_terminal(width: int, height: int) -> None:
     live.doing("restarting fileserver for trial 4 " * 8)
     for i in range(5):
         live.say(event("something long happened " * 9, i))
-    lines = drawn(screen, live)
+    lines = drawing(screen, live)
     assert max(map(len, lines)) <= width
     assert len(lines) < max(height, 11)
     assert "\x1b" not in "".join(lines)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_live_view_tells_what_matters(width: int) -> None:
+def test_the_live_view_shows_what_matters(width: int) -> None:
     clock = Clock()
     screen = Screen(width)
     live = live_on(screen, clock, title="mixed on [red]fs1")
@@ -148,8 +148,8 @@ def test_the_live_view_tells_what_matters(width: int) -> None:
     live.doing("restarting [fileserver] for trial 4")
     live.say(event("block [7] complete"))
     clock.now_s += 12.0
-    lines = drawn(screen, live)
-    told = "\n".join(lines)
+    lines = drawing(screen, live)
+    text = "\n".join(lines)
     assert lines[0] == "mixed on [red]fs1  search, block 7"
     assert "84/400 measurements" in lines[1]
     assert lines[2] == "42 min 22 s elapsed, about 1 h 20 min left"
@@ -158,9 +158,9 @@ def test_the_live_view_tells_what_matters(width: int) -> None:
     assert "threads=64" in incumbent
     assert ("●" in incumbent) == (width >= 80)
     assert ("+8.1% to +16.7%" in incumbent) == (width != 80)
-    assert "[red]label=x" in told
-    assert "dropped trial 3: slower [/] than trial 4" in told
-    assert "12:00:05 block [7] complete" in told
+    assert "[red]label=x" in text
+    assert "dropped trial 3: slower [/] than trial 4" in text
+    assert "12:00:05 block [7] complete" in text
     assert lines[-1].endswith("restarting [fileserver] for trial 4  12 s")
 
 
@@ -169,18 +169,18 @@ def test_a_low_terminal_keeps_the_first_trials_and_counts_the_others() -> None:
     live = live_on(screen)
     live.standing(replace(STANDING, rows=STANDING.rows * 4))
     live.doing("measuring")
-    told = drawn(screen, live)
-    shown_rows = [line for line in told if line.startswith("    ")]
+    lines = drawing(screen, live)
+    shown_rows = [line for line in lines if line.startswith("    ")]
     assert shown_rows[0].split()[2] == "baseline"
-    assert f"and {20 - len(shown_rows)} more" in told
-    assert told[-1].endswith("measuring")
+    assert f"and {20 - len(shown_rows)} more" in lines
+    assert lines[-1].endswith("measuring")
 
 
 def test_the_live_view_before_anything_is_known() -> None:
     screen = Screen()
     live = live_on(screen, title="quick")
     live.doing("bringing the testbed up")
-    lines = drawn(screen, live)
+    lines = drawing(screen, live)
     assert lines[0] == "quick"
     assert lines[-1].endswith("bringing the testbed up")
 
@@ -190,7 +190,7 @@ def test_the_live_view_without_unicode() -> None:
     live = live_on(screen, title="café")
     live.standing(STANDING)
     live.doing("measuring")
-    assert any("[-o-]" in line for line in drawn(screen, live))
+    assert any("[-o-]" in line for line in drawing(screen, live))
 
 
 def test_being_stopped_in_the_middle_restores_the_terminal() -> None:
@@ -245,6 +245,6 @@ def test_a_notice_stays_whole_whatever_goes_on(width: int) -> None:
     live.standing(STANDING)
     live.notice("SIGINT: finishing the current run, then the testbed is put back")
     live.doing("trial 3: workload, stage read")
-    shown = " ".join(line.strip() for line in drawn(screen, live))
-    assert "SIGINT: finishing the current run, then the testbed is put back" in shown
-    assert "trial 3: workload, stage read" in shown
+    text = " ".join(line.strip() for line in drawing(screen, live))
+    assert "SIGINT: finishing the current run, then the testbed is put back" in text
+    assert "trial 3: workload, stage read" in text

@@ -29,22 +29,22 @@ from tuner.report.recommend import (
 
 def test_the_document_holds_the_answer() -> None:
     text = recommendation_document(campaign(), RECOMMENDED, client="afsd.fuse 1.8.9").json_text()
-    told = json.loads(text)
-    assert told["schema"] == SCHEMA
-    assert (told["campaign"], told["answer"]) == ("7f3a2b", "recommended")
-    assert told["client"] == "afsd.fuse 1.8.9"
-    assert told["configuration"] == RECOMMENDED.configuration.as_dict()
-    assert told["baseline"]["cachemanager.memcache"] is True
-    improvement = told["improvement"]
+    document = json.loads(text)
+    assert document["schema"] == SCHEMA
+    assert (document["campaign"], document["answer"]) == ("7f3a2b", "recommended")
+    assert document["client"] == "afsd.fuse 1.8.9"
+    assert document["configuration"] == RECOMMENDED.configuration.as_dict()
+    assert document["baseline"]["cachemanager.memcache"] is True
+    improvement = document["improvement"]
     assert improvement["percent"] == pytest.approx(12.4)
     assert improvement["lower_percent"] == pytest.approx(9.8)
     assert improvement["upper_percent"] == pytest.approx(15.1)
     assert improvement["ratio"] == RECOMMENDED.ratio
     assert improvement["largest_compatible_percent"] == pytest.approx(15.1)
-    assert told["components"]["write"]["percent"] == pytest.approx(-2.1)
-    assert told["components"]["write"]["floor_held"] is True
-    assert (told["blocks"], told["e_value"], told["threshold"]) == (8, 85.3, 31.2)
-    assert told["why"] is None
+    assert document["components"]["write"]["percent"] == pytest.approx(-2.1)
+    assert document["components"]["write"]["floor_held"] is True
+    assert (document["blocks"], document["e_value"], document["threshold"]) == (8, 85.3, 31.2)
+    assert document["why"] is None
     assert text.endswith("}\n")
 
 
@@ -62,10 +62,10 @@ def test_the_document_survives_being_written_and_read(answer: Recommendation) ->
 
 def test_what_has_no_bound_is_null() -> None:
     answer = replace(NOT_BETTER, largest_compatible_improvement=math.inf, e_value=math.inf)
-    told = json.loads(recommendation_document(campaign(answer), answer).json_text())
-    assert told["improvement"]["largest_compatible_percent"] is None
-    assert told["e_value"] is None
-    write = told["components"]["write"]
+    document = json.loads(recommendation_document(campaign(answer), answer).json_text())
+    assert document["improvement"]["largest_compatible_percent"] is None
+    assert document["e_value"] is None
+    write = document["components"]["write"]
     assert (write["upper_ratio"], write["lower_percent"], write["upper_percent"]) == (None,) * 3
     assert write["lower_ratio"] == 0.0
 
@@ -77,9 +77,9 @@ def test_options_are_quoted_for_a_shell() -> None:
 
 
 def test_flags_can_be_pasted() -> None:
-    told = recommendation_flags(RECOMMENDED)
-    assert told == "# fileserver\n-p 64 -label 'on close'\n# afsd: no options\n"
-    options = [line for line in told.splitlines() if not line.startswith("#")]
+    text = recommendation_flags(RECOMMENDED)
+    assert text == "# fileserver\n-p 64 -label 'on close'\n# afsd: no options\n"
+    options = [line for line in text.splitlines() if not line.startswith("#")]
     assert shlex.split(options[0]) == list(RECOMMENDED.flags["fileserver"])
 
 
@@ -96,9 +96,9 @@ def test_no_improvement_gives_the_options_in_force(answer: Recommendation) -> No
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_names_client_and_answer(width: int) -> None:
-    told = printed(recommendation_page(campaign(), RECOMMENDED, client="[afsd] 1.8"), width)
-    assert "mixed on [red]fs1 campaign 7f3a2b, for [afsd] 1.8" in told
-    assert "12.4% faster" in told
-    assert "e-value" not in told
+    page = printed(recommendation_page(campaign(), RECOMMENDED, client="[afsd] 1.8"), width)
+    assert "mixed on [red]fs1 campaign 7f3a2b, for [afsd] 1.8" in page
+    assert "12.4% faster" in page
+    assert "e-value" not in page
     in_numbers = printed(recommendation_page(campaign(), RECOMMENDED, verbose=True), width)
     assert "e-value 85.3, 31.2 needed" in in_numbers

@@ -1,4 +1,4 @@
-"""What stands beside the answer: references and single clients."""
+"""What is shown in addition to the answer: references and individual clients."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tuner.report.tables import campaign_page
 DISK = Comparison("local-disk", "as found", Estimate(1.8, 1.62, 2.01), 12, 1, True)
 SLOW = Comparison("[red]nfs", "as recommended", Estimate(143.2, 0.0, math.inf), 2, 4, False)
 
-SAID = (
+DISK_SENTENCE = (
     "The service as found takes 1.80 times as long as local-disk "
     "(95% interval 1.62 to 2.01, 12 blocks)."
 )
 
 
 def test_sentences() -> None:
-    assert comparison_sentence(DISK) == SAID
+    assert comparison_sentence(DISK) == DISK_SENTENCE
     assert comparison_sentence(SLOW) == (
         "The service as recommended takes 143 times as long as [red]nfs "
         "(95% interval not yet bounded, 2 blocks); 4 clients at once against one; "
@@ -35,7 +35,7 @@ def test_sentences() -> None:
     )
 
 
-def test_every_page_tells_them() -> None:
+def test_every_page_shows_them() -> None:
     c = campaign()
     pages = (
         recommendation_page(c, RECOMMENDED, references=[DISK, SLOW]),
@@ -43,9 +43,9 @@ def test_every_page_tells_them() -> None:
         campaign_summary(c, RECOMMENDED, effort=Effort(1, 2, 3), references=[DISK, SLOW]),
     )
     for page in pages:
-        said = printed(page)
-        assert SAID in said
-        assert "as long as [red]nfs" in said
+        text = printed(page)
+        assert DISK_SENTENCE in text
+        assert "as long as [red]nfs" in text
     assert "Compared with references" not in printed(recommendation_page(c, RECOMMENDED))
 
 
@@ -53,7 +53,7 @@ def test_the_document_has_numbers_and_words() -> None:
     document = recommendation_document(campaign(), RECOMMENDED, references=[DISK, SLOW])
     disk, slow = json.loads(document.json_text())["references"]
     assert (disk["reference"], disk["ratio"], disk["lower_ratio"]) == ("local-disk", 1.8, 1.62)
-    assert disk["text"] == SAID
+    assert disk["text"] == DISK_SENTENCE
     assert (slow["clients"], slow["cold"]) == (4, False)
     assert (slow["lower_ratio"], slow["upper_ratio"]) == (None, None)
     assert RecommendationDocument.model_validate_json(document.json_text()) == document

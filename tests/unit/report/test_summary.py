@@ -1,4 +1,4 @@
-"""The page that ends a campaign."""
+"""The final page of a campaign."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.report.samples import (
     Screen,
     campaign,
     printed,
-    shown,
+    screen_of,
 )
 from tuner.model import Recommendation
 from tuner.report.recommend import recommendation_page
@@ -29,35 +29,35 @@ EFFORT = Effort(trials=11, blocks=20, measurements=96, void_blocks=1)
 @pytest.mark.parametrize("answer", [RECOMMENDED, NOT_BETTER, NO_FINALIST, None])
 def test_it_fits(width: int, answer: Recommendation | None) -> None:
     page = campaign_summary(campaign(answer), answer, effort=EFFORT, restored=["word " * 40])
-    assert max(map(len, shown(page, width).lines)) <= width
-    assert "\x1b" not in shown(page, width).text
-    assert shown(page, width, encoding="ascii").text.isascii()
+    assert max(map(len, screen_of(page, width).lines)) <= width
+    assert "\x1b" not in screen_of(page, width).text
+    assert screen_of(page, width, encoding="ascii").text.isascii()
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_recommendation_is_told_with_its_numbers(width: int) -> None:
+def test_the_recommendation_is_shown_with_its_numbers(width: int) -> None:
     page = campaign_summary(campaign(), RECOMMENDED, effort=EFFORT)
-    told = printed(page, width)
-    assert "Recommended: 12.4% faster than the baseline" in told
-    assert "95% interval 9.8% to 15.1% faster, on 8 fresh blocks" in told
-    assert "False-alarm risk of the campaign: at most 2.5%" in told
-    assert "e-value" not in told
-    assert "fileserver -p 64 -label 'on close'" in told
-    assert "afsd (no options)" in told
+    text = printed(page, width)
+    assert "Recommended: 12.4% faster than the baseline" in text
+    assert "95% interval 9.8% to 15.1% faster, on 8 fresh blocks" in text
+    assert "False-alarm risk of the campaign: at most 2.5%" in text
+    assert "e-value" not in text
+    assert "fileserver -p 64 -label 'on close'" in text
+    assert "afsd (no options)" in text
 
 
-def test_a_share_of_the_error_is_not_told_as_the_risk_of_the_campaign() -> None:
+def test_a_share_of_the_error_is_not_reported_as_the_risk_of_the_campaign() -> None:
     shared = replace(RECOMMENDED, confidence=1.0 - 0.05 / 3)
-    told = printed(campaign_summary(campaign(), shared, effort=EFFORT))
-    assert "98.3% interval" in told
-    assert "False-alarm risk of the campaign: at most 2.5%" in told
+    text = printed(campaign_summary(campaign(), shared, effort=EFFORT))
+    assert "98.3% interval" in text
+    assert "False-alarm risk of the campaign: at most 2.5%" in text
     open_ = replace(NOT_BETTER, confidence=1.0 - 0.05 / 3)
-    told = printed(campaign_summary(campaign(open_), open_, effort=EFFORT))
-    assert "up to 3.1% faster (97.5% confidence)" in told
+    text = printed(campaign_summary(campaign(open_), open_, effort=EFFORT))
+    assert "up to 3.1% faster (97.5% confidence)" in text
 
 
 def test_only_settings_that_differ_are_shown() -> None:
-    lines = shown(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT)).lines
+    lines = screen_of(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT)).lines
     rows = [line.split() for line in lines]
     assert ["fileserver.threads", "12", "64"] in rows
     assert ["fileserver.vnodes", "not", "set", "5000"] in rows
@@ -67,7 +67,7 @@ def test_only_settings_that_differ_are_shown() -> None:
 
 
 def test_each_component_has_change_interval_and_floor() -> None:
-    lines = shown(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT)).lines
+    lines = screen_of(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT)).lines
     read = next(line for line in lines if line.startswith("  read"))
     write = next(line for line in lines if line.startswith("  write"))
     assert "+14.2%  +11.0% to +17.0%" in read
@@ -76,15 +76,15 @@ def test_each_component_has_change_interval_and_floor() -> None:
     assert "●" in read
 
 
-def test_bars_give_way_on_a_narrow_terminal() -> None:
-    told = shown(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT), 60).text
-    assert "+11.0% to +17.0%" in told
-    assert "●" not in told
+def test_bars_are_omitted_on_a_narrow_terminal() -> None:
+    text = screen_of(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT), 60).text
+    assert "+11.0% to +17.0%" in text
+    assert "●" not in text
 
 
 def test_effort_and_time() -> None:
-    told = printed(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT))
-    assert "96 measurements in 20 blocks (and 1 void), 11 trials against the baseline" in told
+    text = printed(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT))
+    assert "96 measurements in 20 blocks (and 1 void), 11 trials against the baseline" in text
     for what in (
         "workload 45 min 00 s 62.5%",
         "restarts 21 min 36 s 30.0%",
@@ -92,34 +92,34 @@ def test_effort_and_time() -> None:
         "fstune itself 1 min 48 s 2.5%",
         "total 1 h 12 min",
     ):
-        assert what in told
+        assert what in text
 
 
-def test_no_time_is_told_before_any_has_passed() -> None:
+def test_no_time_is_shown_before_any_has_passed() -> None:
     young = replace(campaign(), time_use=TimeUse())
     assert "workload" not in printed(campaign_summary(young, RECOMMENDED, effort=EFFORT))
 
 
-def test_what_was_restored_is_told_literally() -> None:
-    told = printed(
+def test_what_was_restored_is_shown_literally() -> None:
+    text = printed(
         campaign_summary(
             campaign(), RECOMMENDED, effort=EFFORT, restored=["fs1 [red]as \x1b[2Jfound"]
         )
     )
-    assert "Restored fs1 [red]as [2Jfound" in told
+    assert "Restored fs1 [red]as [2Jfound" in text
 
 
-def test_no_improvement_tells_what_is_still_possible() -> None:
-    told = printed(campaign_summary(campaign(NOT_BETTER), NOT_BETTER, effort=EFFORT))
-    assert "No improvement found: keep the baseline" in told
-    assert "largest improvement still compatible with the measurements" in told
-    assert "a candidate may be up to 3.1% faster (97.5% confidence)" in told
-    assert "2.0% slower to 3.1% faster, on 20 fresh blocks" in told
-    assert "Best candidate, not recommended" in told
-    assert "write -1.0% not yet bounded" in told
-    assert "not settled" in told
-    assert "Options" not in told
-    assert "Recommended" not in told
+def test_no_improvement_reports_what_is_still_possible() -> None:
+    text = printed(campaign_summary(campaign(NOT_BETTER), NOT_BETTER, effort=EFFORT))
+    assert "No improvement found: keep the baseline" in text
+    assert "largest improvement still compatible with the measurements" in text
+    assert "a candidate may be up to 3.1% faster (97.5% confidence)" in text
+    assert "2.0% slower to 3.1% faster, on 20 fresh blocks" in text
+    assert "Best candidate, not recommended" in text
+    assert "write -1.0% not yet bounded" in text
+    assert "not settled" in text
+    assert "Options" not in text
+    assert "Recommended" not in text
 
 
 @pytest.mark.parametrize(
@@ -136,17 +136,17 @@ def test_no_improvement_with_other_bounds(largest: float | None, words: str) -> 
 
 
 def test_without_a_finalist_nothing_is_claimed() -> None:
-    told = printed(campaign_summary(campaign(NO_FINALIST), NO_FINALIST, effort=EFFORT))
-    assert "no improvement is claimed" in told
-    assert "4 settings, all as in the baseline" in told
-    assert "Components" not in told
+    text = printed(campaign_summary(campaign(NO_FINALIST), NO_FINALIST, effort=EFFORT))
+    assert "no improvement is claimed" in text
+    assert "4 settings, all as in the baseline" in text
+    assert "Components" not in text
 
 
 def test_a_campaign_that_was_stopped_has_no_answer() -> None:
     stopped = campaign(None, state=CampaignState.PAUSED, reason="stopped by [the] user")
-    told = printed(campaign_summary(stopped, None, effort=EFFORT))
-    assert "No answer yet: the campaign is paused stopped by [the] user" in told
-    assert "96 measurements" in told
+    text = printed(campaign_summary(stopped, None, effort=EFFORT))
+    assert "No answer yet: the campaign is paused stopped by [the] user" in text
+    assert "96 measurements" in text
 
 
 def test_colours_say_nothing_that_words_do_not() -> None:
@@ -158,13 +158,13 @@ def test_colours_say_nothing_that_words_do_not() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80])
-def test_where_the_time_went_is_whole_on_a_narrow_terminal(width: int) -> None:
+def test_where_the_time_went_is_complete_on_a_narrow_terminal(width: int) -> None:
     took = TimeUse(wall_s=4347.0, testbed_s=31.0, apply_s=1209.0, workload_s=2998.0)
     page = campaign_summary(campaign(time_use=took), RECOMMENDED, effort=EFFORT)
-    told = printed(page, width)
+    text = printed(page, width)
     for account in ("workload 49 min 58 s 69.0%", "restarts 20 min 09 s", "total 1 h 12 min"):
-        assert account in told
-    assert ("█" in told.partition("Effort")[2]) is (width > 40)
+        assert account in text
+    assert ("█" in text.partition("Effort")[2]) is (width > 40)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.unit.report.samples import (
     campaign,
     event,
     printed,
-    shown,
+    screen_of,
 )
 from tuner.model import Block, BlockKind, Measurement, Trial
 from tuner.records.estimate import Estimate
@@ -55,7 +55,7 @@ def test_each_campaign_is_a_row() -> None:
     )
     none = replace(campaign(NOT_BETTER), id="c")
     failed = replace(campaign(None, state=CampaignState.FAILED, reason="no [fs1]"), id="d")
-    lines = shown(campaigns_table([campaign(), running, none, failed]), 120).lines
+    lines = screen_of(campaigns_table([campaign(), running, none, failed]), 120).lines
     assert lines[0].split() == ["Id", "Name", "State", "Created", "Took", "Answer"]
     assert lines[1].split("  ")[:2] == ["7f3a2b", "mixed on [red]fs1"]
     assert "2026-03-01T12:00:05Z  1 h 12 min  12.4% faster" in lines[1]
@@ -73,7 +73,7 @@ def test_each_campaign_is_one_line_with_its_whole_identifier(width: int) -> None
         )
         for n in range(3)
     ]
-    lines = shown(campaigns_table([*every, replace(campaign(), id="x")]), width).lines
+    lines = screen_of(campaigns_table([*every, replace(campaign(), id="x")]), width).lines
     assert len(lines) == 5
     assert max(map(len, lines)) <= width
     for line, one in zip(lines[1:], every, strict=False):
@@ -86,10 +86,10 @@ def test_each_campaign_is_one_line_with_its_whole_identifier(width: int) -> None
 
 def test_a_campaign_whose_process_is_gone_is_not_called_running() -> None:
     lost = replace(campaign(None, state=CampaignState.RUNNING), id="b")
-    told = printed(campaigns_table([lost], {"b": "its process is gone: fstune resume b"}), 120)
-    assert "stalled" in told
-    assert "running" not in told
-    assert "fstune resume b" in told
+    text = printed(campaigns_table([lost], {"b": "its process is gone: fstune resume b"}), 120)
+    assert "stalled" in text
+    assert "running" not in text
+    assert "fstune resume b" in text
 
 
 def test_a_summary_has_the_best_trials_and_no_diagnostics() -> None:
@@ -98,48 +98,48 @@ def test_a_summary_has_the_best_trials_and_no_diagnostics() -> None:
     ]
     estimates = {n: Estimate(1.0, 0.9, 1.0 + 0.001 * (99 - n)) for n in range(1, 99)}
     page = campaign_page(campaign(), trials, BLOCKS, [], estimates=estimates, everything=False)
-    lines = shown(page, 120).lines
+    lines = screen_of(page, 120).lines
     listed = [line.split()[0] for line in lines if line.split()[1:2] == ["running"]]
     assert listed == ["0", "4", *map(str, range(91, 99))]
     assert "and 89 more, see 'fstune show 7f3a2b --all'" in "\n".join(lines)
 
 
-def test_the_answer_is_whole_on_a_narrow_terminal() -> None:
-    told = printed(campaign_page(campaign(), [], [], []), 30)
-    assert "Recommended: 12.4% faster than the baseline" in told
+def test_the_answer_is_complete_on_a_narrow_terminal() -> None:
+    text = printed(campaign_page(campaign(), [], [], []), 30)
+    assert "Recommended: 12.4% faster than the baseline" in text
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_fit_a_terminal(width: int) -> None:
     page = campaign_page(campaign(), TRIALS, BLOCKS, [event()], estimates=ESTIMATES)
-    for fitted in (page, campaigns_table([campaign()])):
-        assert max(map(len, shown(fitted, width).lines)) <= width
+    for content in (page, campaigns_table([campaign()])):
+        assert max(map(len, screen_of(content, width).lines)) <= width
 
 
 def test_a_pipe_gets_whole_rows_on_one_line_each() -> None:
     page = campaign_page(campaign(), TRIALS, BLOCKS, [event("x" * 200)], estimates=ESTIMATES)
-    screen = shown(page, 60, terminal=False)
+    screen = screen_of(page, 60, terminal=False)
     assert "\x1b" not in screen.text
     pruned = next(line for line in screen.lines if line.startswith("3  "))
     assert pruned.endswith(REASON)
     assert "label=[/] threads=64 vnodes=5000" in pruned
     assert any(line.endswith("x" * 200) for line in screen.lines)
-    rows = shown(campaigns_table([campaign(name="n" * 90)]), 60, terminal=False).lines
+    rows = screen_of(campaigns_table([campaign(name="n" * 90)]), 60, terminal=False).lines
     assert len(rows) == 2
     assert "n" * 90 in rows[1]
 
 
-def test_a_campaign_is_told_with_trials_estimates_and_reasons() -> None:
-    told = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], estimates=ESTIMATES), 160)
-    assert "Trials 1 complete, 1 pruned" in told
-    assert "Blocks 2 blocks complete, 1 of them to certify, 1 void, 4 measurements" in told
-    assert "Took 1 h 12 min, 2.5% of it fstune itself" in told
-    assert "Seed 7" in told
-    assert "Recommended: 12.4% faster than the baseline" in told
-    assert "4 complete +12.3% +8.1% to +16.7%" in told
-    assert told.count(" recommended") == 1
-    assert f"3 pruned label=[/] threads=64 vnodes=5000 {REASON}" in told
-    assert "Last events" not in told
+def test_a_campaign_is_shown_with_trials_estimates_and_reasons() -> None:
+    text = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], estimates=ESTIMATES), 160)
+    assert "Trials 1 complete, 1 pruned" in text
+    assert "Blocks 2 blocks complete, 1 of them to certify, 1 void, 4 measurements" in text
+    assert "Took 1 h 12 min, 2.5% of it fstune itself" in text
+    assert "Seed 7" in text
+    assert "Recommended: 12.4% faster than the baseline" in text
+    assert "4 complete +12.3% +8.1% to +16.7%" in text
+    assert text.count(" recommended") == 1
+    assert f"3 pruned label=[/] threads=64 vnodes=5000 {REASON}" in text
+    assert "Last events" not in text
 
 
 def test_without_estimates_there_is_no_column_for_them() -> None:
@@ -148,18 +148,18 @@ def test_without_estimates_there_is_no_column_for_them() -> None:
 
 def test_a_campaign_without_anything_yet() -> None:
     young = replace(campaign(None, state=CampaignState.CREATED), baseline=None, time_use=TimeUse())
-    told = printed(campaign_page(young, [], [], []))
-    assert "State created" in told
-    assert "Trials none yet" in told
-    assert "Answer" not in told
-    assert "Took" not in told
+    text = printed(campaign_page(young, [], [], []))
+    assert "State created" in text
+    assert "Trials none yet" in text
+    assert "Answer" not in text
+    assert "Took" not in text
 
 
 def test_the_last_events_are_shown() -> None:
     events = [replace(event(f"number {i}.", i), at=AT + timedelta(seconds=i)) for i in range(30)]
-    told = printed(campaign_page(campaign(), [], [], events))
-    assert "2026-03-01T12:00:34Z number 29." in told
-    assert told.count("number") == EVENTS_SHOWN
+    text = printed(campaign_page(campaign(), [], [], events))
+    assert "2026-03-01T12:00:34Z number 29." in text
+    assert text.count("number") == EVENTS_SHOWN
 
 
 def test_every_one_of_several_testbeds_is_shown_with_its_blocks() -> None:
@@ -170,17 +170,17 @@ def test_every_one_of_several_testbeds_is_shown_with_its_blocks() -> None:
     ]
     for terminal in (True, False):
         page = campaign_page(campaign(), TRIALS, blocks, [], testbeds_differ="They differ.")
-        told = "".join(shown(page, 80, terminal=terminal).text.split())
-        assert "".join(f"{names[0]}: 2 blocks".split()) in told
-        assert "".join(f"{names[1]}: 0 blocks".split()) in told
-        assert "Theydiffer." in told
+        text = "".join(screen_of(page, 80, terminal=terminal).text.split())
+        assert "".join(f"{names[0]}: 2 blocks".split()) in text
+        assert "".join(f"{names[1]}: 0 blocks".split()) in text
+        assert "Theydiffer." in text
     assert "Testbeds" not in printed(campaign_page(campaign(), TRIALS, BLOCKS, []))
 
 
 def test_a_page_of_the_newest_blocks_counts_all() -> None:
     counts = block_counts((*BLOCKS, *BLOCKS))
-    told = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], counts=counts))
-    assert "Blocks 4 blocks complete, 2 of them to certify, 2 void, 8 measurements" in told
+    text = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], counts=counts))
+    assert "Blocks 4 blocks complete, 2 of them to certify, 2 void, 8 measurements" in text
     counted = replace(
         BLOCKS[0], measurements=(replace(measured(0), diagnostics={"host.steal_s": 1.0}),)
     )

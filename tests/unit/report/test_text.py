@@ -26,9 +26,9 @@ from tuner.text import (
 @given(st.floats(0.2, 5.0))
 def test_percentages_are_those_of_verdicts(ratio: float) -> None:
     d = math.log(ratio)
-    shown = float(percent(d).rstrip("%"))
-    half_a_unit = 0.051 if shown < 100 else 0.51
-    assert abs(percent_faster(ratio)) == pytest.approx(shown, abs=half_a_unit)
+    number = float(percent(d).rstrip("%"))
+    half_a_unit = 0.051 if number < 100 else 0.51
+    assert abs(percent_faster(ratio)) == pytest.approx(number, abs=half_a_unit)
     assert faster(ratio) in (change(d), "no change")
     assert (percent_faster(ratio) > 0) == (ratio < 1)
 
@@ -91,8 +91,8 @@ def test_a_text_from_outside_is_one_printable_line(text: str) -> None:
 def test_only_what_differs_is_a_difference() -> None:
     old = Configuration.of({"a.same": 1, "a.flag": True, "a.gone": 3, "a.word": "x"})
     new = Configuration.of({"a.same": 1, "a.flag": 1, "a.new": 0, "a.word": "x"})
-    found, equal = differences(old, new)
-    assert [(d.name, d.old, d.new) for d in found] == [
+    changed, equal = differences(old, new)
+    assert [(d.name, d.old, d.new) for d in changed] == [
         ("a.flag", True, 1),
         ("a.gone", 3, None),
         ("a.new", None, 0),
@@ -101,7 +101,7 @@ def test_only_what_differs_is_a_difference() -> None:
     assert changes(old, new) == "flag=1 gone=not set new=0"
 
 
-def test_values_are_told_apart_from_unset_ones() -> None:
+def test_values_are_distinguished_from_unset_ones() -> None:
     assert [value_text(v) for v in (None, True, False, 0, "", "a\x1bb")] == [
         "not set",
         "on",
