@@ -23,6 +23,8 @@ from tuner.store import Store
 THREADS = "fileserver.threads"
 #: Two first configurations, distinguished by their threads.
 FAST, OTHER = {THREADS: 200}, {THREADS: 20}
+#: Keeps a campaign short: with one more trial some go on for 100 more measurements.
+SHORT_SEARCH = {"arms": 3, "blocks_per_trial": 5, "max_trials": 2}
 
 
 def spec(

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 import workloads
-from tests.unit.campaign.campaigns import FAST, OTHER, THREADS, Recorder, failing, faster, spec
+from tests.unit.campaign.campaigns import (
+    FAST,
+    OTHER,
+    SHORT_SEARCH,
+    THREADS,
+    Recorder,
+    failing,
+    faster,
+    spec,
+)
 from tests.unit.campaign.conftest import Begin
 from tuner import compose
 from tuner.campaign.runner import Runner
@@ -72,7 +81,7 @@ def test_an_effect_that_ruins_one_component_is_not_recommended(begin: Begin) -> 
 
 
 def test_the_original_configuration_is_the_baseline_and_is_put_back(begin: Begin) -> None:
-    campaign = begin(spec(faster(), found={"fileserver.dir_buffers": 100}))
+    campaign = begin(spec(faster(), found={"fileserver.dir_buffers": 100}, search=SHORT_SEARCH))
     outcome = campaign.run()
     original = Configuration.of({"fileserver.dir_buffers": 100})
     assert outcome.campaign.baseline == original
@@ -331,7 +340,7 @@ def test_another_workload_than_before_is_not_mixed_in(begin: Begin, tmp_path: Pa
 def test_a_store_that_fails_still_leaves_the_testbed_restored(
     begin: Begin, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    campaign = begin(spec(faster(), found={"fileserver.dir_buffers": 100}))
+    campaign = begin(spec(faster(), found={"fileserver.dir_buffers": 100}, search=SHORT_SEARCH))
     real = Store._change
     count = 0
 

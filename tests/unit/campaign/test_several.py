@@ -15,6 +15,7 @@ import pytest
 from tests.unit.campaign.campaigns import (
     FAST,
     OTHER,
+    SHORT_SEARCH,
     THREADS,
     Campaign,
     Recorder,
@@ -302,7 +303,7 @@ def test_a_campaign_continues_without_a_testbed_that_cannot_be_opened(
 @ON_BOTH
 @pytest.mark.parametrize("how", ["start", "workload"])
 def test_a_configuration_that_fails_everywhere_fails_once(begin: Begin, how: str) -> None:
-    campaign = begin(several(failing(how), faster(low=15)))
+    campaign = begin(several(failing(how), faster(low=15), search=SHORT_SEARCH))
     outcome = campaign.run()
     assert outcome.error is None
     assert outcome.campaign.state is CampaignState.FINISHED

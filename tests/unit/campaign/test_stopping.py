@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.campaign.campaigns import Recorder, faster, sends, spec
+from tests.unit.campaign.campaigns import SHORT_SEARCH, Recorder, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
+from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.stopping import FINISHING, STOPPING, stop_signals, undisturbed
 from tuner.model import Answer, Configuration
 from tuner.services.simulated import testbed as simulated
@@ -27,6 +28,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ORIGINAL = Configuration.of({"fileserver.dir_buffers": 100})
 
 
+def small_campaign() -> CampaignSpec:
+    return spec(faster(), found=ORIGINAL.as_dict(), search=SHORT_SEARCH)
+
+
 @pytest.mark.parametrize(
     ("at", "number"),
     [(at, SIGNALS[n % 3]) for n, at in enumerate([2, 3, 5, 9, 14, 20, 27, 41, 66, 90, 110])],
@@ -34,7 +39,7 @@ ORIGINAL = Configuration.of({"fileserver.dir_buffers": 100})
 def test_a_signal_pauses_restores_and_loses_nothing(
     begin: Begin, at: int, number: signal.Signals
 ) -> None:
-    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    campaign = begin(small_campaign())
     with stop_signals():
         outcome = campaign.run(sends(at, number))
     assert outcome.campaign.state is CampaignState.PAUSED
@@ -68,7 +73,7 @@ def test_a_signal_that_is_lost_on_its_way_pauses_at_the_next_safe_point(
             lost.append(count)
 
     recorder = Recorder(each)
-    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    campaign = begin(small_campaign())
     with stop_signals():
         outcome = campaign.run(recorder)
     assert lost
@@ -85,7 +90,7 @@ def test_a_signal_that_is_lost_on_its_way_pauses_at_the_next_safe_point(
 @pytest.mark.parametrize("at", [4, 30, 77])
 def test_several_signals_at_once_are_one_request(begin: Begin, at: int) -> None:
     """Closing a terminal sends more than one."""
-    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    campaign = begin(small_campaign())
     with stop_signals():
         outcome = campaign.run(sends(at, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP))
     assert outcome.campaign.state is CampaignState.PAUSED
@@ -94,7 +99,7 @@ def test_several_signals_at_once_are_one_request(begin: Begin, at: int) -> None:
 
 
 def test_a_signal_while_the_testbed_is_put_back_waits(begin: Begin) -> None:
-    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    campaign = begin(small_campaign())
     recorder = Recorder()
 
     def each(count: int) -> None:
@@ -118,7 +123,7 @@ def test_a_stop_just_after_a_write(
     begin: Begin, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """What was written counts, although no observer has been notified of it."""
-    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    campaign = begin(small_campaign())
     real = getattr(Store, method)
 
     def write(*arguments: object) -> None:
@@ -217,7 +222,7 @@ def in_run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 def test_the_first_ctrl_c_lets_the_current_run_finish(
     begin: Begin, in_run: Callable[..., list[str]], at: int
 ) -> None:
-    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    campaign = begin(small_campaign())
     messages: list[str] = []
     ends = in_run(at, signal.SIGINT)
     with stop_signals(messages.append):
@@ -248,7 +253,7 @@ def test_a_second_signal_cuts_the_run_off(
     """
     if second is signal.SIGINT:
         monkeypatch.setattr("tuner.campaign.stopping._SAME_REQUEST_S", 0.0)
-    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    campaign = begin(small_campaign())
     messages: list[str] = []
     ends = in_run(2, signal.SIGINT, second)
     with stop_signals(messages.append):
@@ -271,7 +276,7 @@ def test_ctrl_c_again_and_again_within_a_second_stops_too(
     seconds = itertools.count(100.0, 0.4)
     clock = SimpleNamespace(monotonic=lambda: next(seconds))
     monkeypatch.setattr("tuner.campaign.stopping.time", clock)
-    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    campaign = begin(small_campaign())
     messages: list[str] = []
     ends = in_run(2, *[signal.SIGINT] * 4)
     with stop_signals(messages.append):
@@ -281,7 +286,7 @@ def test_ctrl_c_again_and_again_within_a_second_stops_too(
 
 
 def test_ctrl_c_where_nothing_is_measured_stops_now(begin: Begin) -> None:
-    campaign = begin(spec(faster(), found=ORIGINAL.as_dict()))
+    campaign = begin(small_campaign())
     messages: list[str] = []
     with stop_signals(messages.append):
         outcome = campaign.run(sends(2, signal.SIGINT))
