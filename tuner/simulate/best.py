@@ -70,7 +70,8 @@ def best_configuration(surface: SurfaceWithTruth, floor: float) -> tuple[Configu
 
     Changes one parameter at a time, then two, from several starts, until nothing is faster. It
     tries every value where an effect begins or ends, a grid in between, and ever smaller steps
-    around the best. Parameters without an effect are tried too, since they may bound others.
+    around the best. A parameter without an effect is changed only together with one that has an
+    effect, since it may bound that one.
     """
     fine, coarse = _choices(surface, _FINE), _choices(surface, _COARSE)
     search, chance = _Search(surface, floor), random.Random(0)
@@ -94,6 +95,7 @@ class _Search:
     def __init__(self, surface: SurfaceWithTruth, floor: float) -> None:
         self._surface = surface
         self._floor = floor
+        self._active = frozenset(_places(surface.world))
         self._valid: dict[Configuration, bool] = {}
 
     def score(self, configuration: Configuration, under: float = math.inf) -> float | None:
@@ -113,8 +115,9 @@ class _Search:
 
     def alone(self, configuration: Configuration, choices: _Choices) -> Configuration:
         """Change one parameter after another while that is faster."""
+        active = [name for name in choices if name in self._active]
         return self._improved(
-            configuration, [((name, value),) for name in choices for value in choices[name]]
+            configuration, [((name, value),) for name in active for value in choices[name]]
         )
 
     def closer(self, configuration: Configuration) -> Configuration:
@@ -142,6 +145,7 @@ class _Search:
         changes = [
             ((one, x), (other, y))
             for one, other in combinations(choices, 2)
+            if one in self._active or other in self._active
             for x, y in product(choices[one], choices[other])
         ]
         return self._improved(configuration, changes)
@@ -180,18 +184,24 @@ def _changed(
 
 def _choices(surface: SurfaceWithTruth, count: int) -> dict[str, list[Value | None]]:
     """Return the values to try for every searched parameter."""
-    places: dict[str, set[Value]] = {}
-    for effect in surface.world.effects:
-        own = Condition(effect.parameter, effect.low, effect.high, effect.value)
-        places.setdefault(effect.parameter, set()).add(round(effect.at))
-        for condition in (own, *effect.when):
-            places.setdefault(condition.parameter, set()).update(_ends(condition))
+    places = _places(surface.world)
     choices: dict[str, list[Value | None]] = {}
     for component, space in surface.spaces.items():
         for parameter in space.searched:
             name = f"{component}.{parameter.name}"
             choices[name] = [None, *_values(parameter, places.get(name, set()), count)]
     return choices
+
+
+def _places(world: World) -> dict[str, set[Value]]:
+    """Return the parameters that act on the score, with the values where their effects change."""
+    places: dict[str, set[Value]] = {}
+    for effect in world.effects:
+        own = Condition(effect.parameter, effect.low, effect.high, effect.value)
+        places.setdefault(effect.parameter, set()).add(round(effect.at))
+        for condition in (own, *effect.when):
+            places.setdefault(condition.parameter, set()).update(_ends(condition))
+    return places
 
 
 def _step(parameter: Parameter, value: int, share: float) -> int:

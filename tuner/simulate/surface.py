@@ -72,7 +72,7 @@ class Surface:
         """Its name."""
         return self.file.name
 
-    @property
+    @cached_property
     def components(self) -> tuple[str, ...]:
         """The components of the workload."""
         return self.workload.components

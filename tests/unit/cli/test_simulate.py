@@ -17,7 +17,7 @@ from tuner.simulate import surface_names
 
 pytestmark = pytest.mark.slow
 
-QUICK = ("--budget", "20m", "--pilot", "0", "--sampler", "random")
+QUICK = ("--budget", "10m", "--pilot", "0", "--sampler", "random")
 
 
 @pytest.fixture

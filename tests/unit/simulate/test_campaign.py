@@ -21,7 +21,7 @@ from tuner.simulate.study import hours_until_near, middle, regret_at, run_all, s
 
 pytestmark = pytest.mark.slow
 
-SHORT = Settings(budget_s=1500.0, pilot=0, sampler="random")
+SHORT = Settings(budget_s=700.0, pilot=0, sampler="random")
 
 
 def write_surface(path: Path, *effects: dict[str, object], **simulated: object) -> Path:
