@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import tomllib
 from pathlib import Path
@@ -16,7 +15,7 @@ from packaging.version import Version
 from deploy.lock import without_hosts
 
 PACKAGES = ("api", "deploy", "search_spaces", "tuner", "workloads")
-MOST_LINES = 450
+MOST_LINES = 400
 
 # Split into parts, so that this file does not contain what it forbids.
 REGISTRY_HOSTS = tuple(
@@ -81,51 +80,6 @@ def test_no_file_names_the_checkout(root: Path, texts: dict[Path, str]) -> None:
     assert [
         f"{name}: {hit}" for name, text in texts.items() for hit in checkout.findall(text)
     ] == []
-
-
-SHELL_CALLS = {
-    "os": {"system", "popen"},
-    "subprocess": {"getoutput", "getstatusoutput"},
-    "asyncio": {"create_subprocess_shell"},
-}
-
-
-def hands_to_shell(node: ast.AST) -> bool:
-    match node:
-        case ast.keyword(arg="shell", value=ast.Constant(value=False)):
-            return False
-        case ast.keyword(arg="shell"):
-            return True
-        case ast.ImportFrom(module=str(module), names=names):
-            return not SHELL_CALLS.get(module, set()).isdisjoint(alias.name for alias in names)
-        case ast.Attribute(value=ast.Name(id=module), attr=name):
-            return name in SHELL_CALLS.get(module, ())
-    return False
-
-
-def shells(source: str) -> list[int]:
-    """Return the lines of Python source that hand a string to a shell."""
-    nodes = ast.walk(ast.parse(source))
-    return [getattr(node, "lineno", 0) for node in nodes if hands_to_shell(node)]
-
-
-@pytest.mark.parametrize(
-    ("source", "lines"),
-    [
-        ("run(x, shell=True)", [1]),
-        ("run(x, shell=flag)", [1]),
-        ("run(x, shell=False)\nos.system(x)", [2]),
-        ("from os import path, popen", [1]),
-        ("asyncio.create_subprocess_shell(x)", [1]),
-        ("platform.system()\nos.path.join(a)\nfrom os import path", []),
-    ],
-)
-def test_a_shell_is_recognised(source: str, lines: list[int]) -> None:
-    assert shells(source) == lines
-
-
-def test_no_module_hands_a_string_to_a_shell(modules: dict[Path, str]) -> None:
-    assert [f"{name}:{line}" for name, text in modules.items() for line in shells(text)] == []
 
 
 def test_modules_stay_short(modules: dict[Path, str]) -> None:

@@ -25,8 +25,7 @@ _KEY = re.compile("[a-z][a-z_]*")
 #: Other attributes of the testbed section, which keys must not shadow.
 _PROPERTIES = ("key", "kind", "named", "of", "section", "way")
 _WORD = re.compile("[a-z]+(-[a-z]+)*")
-#: Names of fstune's own starts, and the options of 'fstune init' that belong to no start.
-_STARTS = frozenset(start.name for kind in (OPENAFS, SIMULATED) for start in kind.starts)
+#: The options of 'fstune init' that belong to no start.
 _OPTIONS = frozenset(
     [
         "allow-risk",
@@ -55,7 +54,7 @@ def kinds() -> tuple[Kind, ...]:
     all_kinds = [OPENAFS, SIMULATED]
     for entry in entry_points(group=_GROUP):
         try:
-            kind = _check(entry.load(), {way.key for one in all_kinds for way in one.ways})
+            kind = _check(entry.load(), all_kinds)
         except Exception as problem:  # another package may raise anything
             _log.warning("the kind of service %r cannot be used: %s", entry.name, problem)
         else:
@@ -63,16 +62,20 @@ def kinds() -> tuple[Kind, ...]:
     return tuple(all_kinds)
 
 
-def _check(kind: object, keys_in_use: Collection[str]) -> Kind:
+def _check(kind: object, others: Collection[Kind]) -> Kind:
     """Return the kind if it is valid. Raises TypeError or ValueError otherwise."""
     if not isinstance(kind, Kind):
         raise TypeError(f"its entry point names no Kind, but {type(kind).__name__}")
+    keys = {*_PROPERTIES, *(way.key for one in others for way in one.ways)}
     for way in kind.ways:
-        if not _KEY.fullmatch(way.key) or way.key in keys_in_use or way.key in _PROPERTIES:
+        if not _KEY.fullmatch(way.key) or way.key in keys:
             raise ValueError(f"its key {way.key!r} is no word, or used already")
+        keys.add(way.key)
+    names = {start.name for one in others for start in one.starts}
     for start in kind.starts:
-        if not _WORD.fullmatch(start.name) or start.name in _STARTS:
+        if not _WORD.fullmatch(start.name) or start.name in names:
             raise ValueError(f"its start {start.name!r} is no word, or used already")
+        names.add(start.name)
         for question in start.questions:
             if not _WORD.fullmatch(question.name) or question.name in _OPTIONS:
                 raise ValueError(f"its question {question.name!r} is no word, or used already")
@@ -92,11 +95,7 @@ def part_order() -> tuple[str, ...]:
 
 def starts() -> dict[str, Start]:
     """The starts of all kinds by name, in the order of each kind, fstune's own first."""
-    starts_by_name: dict[str, Start] = {}
-    for kind in kinds():
-        for start in kind.starts:
-            starts_by_name.setdefault(start.name, start)
-    return starts_by_name
+    return {start.name: start for kind in kinds() for start in kind.starts}
 
 
 def offers() -> dict[str, str]:

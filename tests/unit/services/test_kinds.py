@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tuner.services import kinds as module
 from tuner.services.kind import Kind, Way, Wish
 from tuner.services.kinds import kinds, offer, offers, part_order, programs, ways
 from tuner.services.openafs.kind import OPENAFS
+from tuner.services.openafs.start import CellStart
 from tuner.services.simulated.kind import SIMULATED
 from tuner.services.testbed import Bench
 from tuner.services.testbed import Testbed as AnyTestbed
@@ -41,6 +43,12 @@ SPACES = {
     "toyd": str(TOYD),
 }
 WORKLOAD = load_workload("mixed-use", 0.01)
+
+
+class ToyStart(CellStart):
+    """A start with a name of its own."""
+
+    name = "toy"
 
 
 def section_of(way: Way[Any], directory: Path) -> Any:
@@ -131,6 +139,15 @@ def test_what_comes_with_fstune() -> None:
     ("loaded", "why"),
     [
         (SIMULATED, "its key 'simulated' is no word, or used already"),
+        (replace(TOY, ways=TOY.ways * 2), "its key 'toy' is no word, or used already"),
+        (
+            replace(TOY, starts=OPENAFS.starts[:1]),
+            f"its start {OPENAFS.starts[0].name!r} is no word, or used already",
+        ),
+        (
+            replace(TOY, starts=(ToyStart(),) * 2),
+            "its start 'toy' is no word, or used already",
+        ),
         (7, "its entry point names no Kind, but int"),
         (ImportError("no module named elsewhere"), "no module named elsewhere"),
     ],
