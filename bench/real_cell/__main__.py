@@ -2,7 +2,8 @@
 
 Runs the campaign of ``make tune`` with one seed after another, and measures each recommendation
 against the default in 20 fresh blocks. Takes about 13 minutes each; the results are meaningless if
-anything else runs on the machine. Needs root. Writes ``results.csv`` next to this file.
+anything else runs on the machine. Needs root. Writes each result to ``results.csv`` next to this
+file; those of other seeds stay, so that a series may be run in pieces.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from bench.real_cell.series import Row, campaign, write_csv
+from bench.real_cell.series import campaign, record
 
 HERE = Path(__file__).resolve().parent
 QUICKSTART = HERE.parents[1] / "deploy" / "quickstart.yaml"
@@ -22,14 +23,13 @@ QUICKSTART = HERE.parents[1] / "deploy" / "quickstart.yaml"
 def main(first: int, last: int) -> None:
     """Run the campaigns of these seeds."""
     document = yaml.safe_load(QUICKSTART.read_text(encoding="utf-8"))
-    rows: list[Row] = []
     # Not removed: it has the campaigns and their output.
     directory = Path(tempfile.mkdtemp(prefix="fstune-series-"))
     print(directory, flush=True)
     for seed in range(first, last + 1):
-        rows.append(campaign("quickstart", seed, document, directory))
-        print(rows[-1], flush=True)
-        write_csv(rows, HERE / "results.csv")
+        row = campaign("quickstart", seed, document, directory)
+        print(row, flush=True)
+        record(row, HERE / "results.csv")
 
 
 if __name__ == "__main__":

@@ -153,13 +153,24 @@ def _gain(ratio: float | None) -> float | None:
     return None if ratio is None else 1.0 / ratio - 1.0
 
 
-def write_csv(rows: list[Row], file: Path) -> None:
-    """Write all rows so far, so that an interrupted series keeps its results."""
+def record(row: Row, file: Path) -> None:
+    """Add a row to a file of results, in the place of an earlier one of the same seed."""
+    names = [field.name for field in fields(Row)]
+    rows: dict[tuple[str, int], list[str]] = {}
+    if file.exists():
+        with file.open(newline="", encoding="utf-8") as earlier:
+            rows = {
+                (each["kind"], int(each["seed"])): [each[name] for name in names]
+                for each in csv.DictReader(earlier)
+            }
+    rows[row.kind, row.seed] = [_text(value) for value in asdict(row).values()]
     with file.open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(field.name for field in fields(Row))
-        for row in rows:
-            writer.writerow(
-                f"{value:.4f}" if isinstance(value, float) else value
-                for value in asdict(row).values()
-            )
+        writer.writerow(names)
+        writer.writerows(rows[key] for key in sorted(rows))
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
