@@ -1,6 +1,6 @@
 """Text of a user's first campaign file: the keys that matter to a beginner, each with a comment.
 
-Pure: whoever reads the file back checks it, as for any campaign file.
+Pure: the text is checked when it is read back, as for any campaign file.
 """
 
 from __future__ import annotations

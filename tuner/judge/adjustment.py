@@ -26,8 +26,8 @@ Together with the rules for refusing covariates, the measured error was 4.3% for
 found, at an alpha of 2.5%, and 1.8% without any (bench/error_rates). A stricter level would cost
 most of what the adjustment gains.
 
-On a saturated machine other processes get what the run leaves: less beside a faster configuration,
-more beside a slower one, so D - b dz is nearer to 0 than D, by a sixth to a third. This never
+On a saturated machine other processes get what the run leaves: less during a faster configuration,
+more during a slower one, so D - b dz is nearer to 0 than D, by a sixth to a third. This never
 creates a false gain, only a smaller one, but it could hide a loss. So floors are best tested on raw
 differences, whatever the gain is tested on.
 """
