@@ -322,7 +322,7 @@ def test_another_workload_than_before_is_not_mixed_in(begin: Begin, tmp_path: Pa
     path.write_text(text.replace("small-delete", "small-removal"))
     outcome = other.run()
     assert isinstance(outcome.error, ConflictError)
-    assert "other components" in str(outcome.error)
+    assert "no longer has the components" in str(outcome.error)
     path.write_text(text)
     assert other.run().campaign.state is CampaignState.FINISHED
 
