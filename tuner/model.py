@@ -64,7 +64,7 @@ class Configuration:
 
 
 class BlockKind(StrEnum):
-    """What a block is for: measurements of one kind are never used for the other."""
+    """Purpose of a block: measurements of one kind are never used for another."""
 
     PILOT = "pilot"
     SEARCH = "search"
@@ -217,7 +217,7 @@ class BlockCount:
 
 
 class Wish(StrEnum):
-    """What can be asked of a running campaign."""
+    """What can be requested of a running campaign."""
 
     PAUSE = "pause"
     CANCEL = "cancel"
@@ -306,7 +306,7 @@ class ComponentEffect:
 
 
 class Answer(StrEnum):
-    """How a campaign ends."""
+    """The answer with which a campaign ends."""
 
     RECOMMENDED = "recommended"
     NO_IMPROVEMENT = "no_improvement"

@@ -12,7 +12,7 @@ from tuner.errors import ConflictError
 
 
 class CampaignState(StrEnum):
-    """Where a campaign stands. ``paused`` and ``failed`` campaigns can be resumed."""
+    """State of a campaign. ``paused`` and ``failed`` campaigns can be resumed."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -23,8 +23,8 @@ class CampaignState(StrEnum):
 
 
 class TrialState(StrEnum):
-    """Where a trial stands. ``complete``: ended without being pruned; how good it is, is a
-    verdict's matter.
+    """State of a trial. ``complete``: ended without being pruned; its verdict tells how good it
+    is.
     """
 
     QUEUED = "queued"
@@ -36,7 +36,7 @@ class TrialState(StrEnum):
 
 
 class BlockState(StrEnum):
-    """Where a block stands. A ``void`` block is kept for the record and used in no test."""
+    """State of a block. A ``void`` block is kept for the record, but not used in any test."""
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -44,10 +44,10 @@ class BlockState(StrEnum):
 
 
 class ApplicationState(StrEnum):
-    """Where an application of a configuration stands.
+    """State of an application of a configuration.
 
-    ``committing``: it is decided that the new configuration stays, and the hosts are told so.
-    ``failed``: it did not come into force; what was there before is.
+    ``committing``: the new configuration is to stay, and the hosts are being informed of that.
+    ``failed``: it did not come into force; the previous configuration is in force.
     """
 
     PLANNED = "planned"

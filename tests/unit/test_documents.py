@@ -37,7 +37,7 @@ def test_a_misspelt_key_is_not_called_missing(tmp_path: Path) -> None:
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     message = refusal(tmp_path, "serch: {}", "pilot: {blocks: 2}", "search: {arms: 99}")
     for mistake in (
-        "pilot.blocks: a pilot takes 3 blocks at least",
+        "pilot.blocks: a pilot takes at least 3 blocks",
         "search.arms: input should be less than or equal to 50, not 99",
         "serch: unknown key; did you mean 'search'?",
     ):

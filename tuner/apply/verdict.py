@@ -17,7 +17,7 @@ _CONFIDENCE = 0.95
 
 
 class VerifyOutcome(StrEnum):
-    """Whether a certificate still holds."""
+    """Whether a certificate is still valid."""
 
     HOLDS = "holds"
     NO_LONGER_HOLDS = "no longer holds"

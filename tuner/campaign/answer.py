@@ -130,7 +130,7 @@ def _others(step: Finish) -> tuple[str, ...]:
         reason = _reason(certificate)
         if certificate.outcome is CertificateOutcome.CERTIFIED:
             reason = reason.removeprefix("certified: ")
-            sentences.append(f"trial {number} is certified too: {reason}")
+            sentences.append(f"trial {number} is also certified: {reason}")
         else:
             sentences.append(f"trial {number}, another finalist: {reason}")
     return tuple(sentences)
@@ -141,7 +141,7 @@ def measured_together(finalist: Configuration, baseline: Configuration) -> tuple
     changed, _ = differences(baseline, finalist)
     if len(changed) < 2:
         return ()
-    return ("these settings were measured together; which of them matter was not tested",)
+    return ("these settings were measured together; their individual effects were not tested",)
 
 
 def _contributions(
@@ -158,7 +158,7 @@ def _contributions(
             sentences.append(f"without {each.name} {faster(math.exp(each.gain))} ({between})")
         else:
             sentences.append(f"without {each.name} no difference is shown ({between})")
-    return (f"what each setting brings, by the model of the search: {'; '.join(sentences)}",)
+    return (f"effects of the settings by the search model: {'; '.join(sentences)}",)
 
 
 def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
     error, floor = f"{100.0 * FLOOR_ALPHA:.0f}%", percent(margin(rules.race.floor))
     return (
         f"{', '.join(unsettled)}: a loss of more than {floor} is ruled out at an error of "
-        f"{error} each, not of {100.0 * certificate.alpha:.2g}% as the gain is",
+        f"{error} each, not at the {100.0 * certificate.alpha:.2g}% of the gain",
     )
 
 
@@ -195,7 +195,7 @@ def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) 
     before = baseline.as_dict()
     changed = [(n, v) for n, v in configuration if n not in before or before[n] != v]
     return tuple(
-        f"{name} = {value} is a matter of {risks[name]}: {AT_STAKE[risks[name]]}"
+        f"{name} = {value} puts {risks[name]} at risk: {AT_STAKE[risks[name]]}"
         for name, value in changed
         if risks.get(name, Risk.PERFORMANCE) is not Risk.PERFORMANCE
     )
@@ -206,8 +206,8 @@ def _no_finalist_reason(trials: Sequence[Trial], rules: Rules) -> str:
     worth = percent(margin(rules.race.delta))
     if not configurations:
         return (
-            "the budget had no room for a block of the search and a certificate after the "
-            "pilot, at this pace: give the campaign file a larger budget"
+            "at this pace, the budget had no room for a search block and a certificate after the "
+            "pilot; choose a larger budget in the campaign file"
         )
     pruned = sum(t.state is TrialState.PRUNED for t in configurations)
     failed = sum(t.state is TrialState.FAILED for t in configurations)

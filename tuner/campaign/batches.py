@@ -121,7 +121,7 @@ def _missing(
 
 
 def _where(earlier: Sequence[Block | BlockTimes], places: Sequence[str | None]) -> str | None:
-    """Choose where to measure a slot again: the same testbed, unless the slot went void there
+    """Choose where to measure a slot again: the same testbed, unless the slot was void there
     twice. Only another testbed can then show whether the testbed or a configuration is to blame.
     """
     voids = Counter(block.testbed for block in earlier)

@@ -51,6 +51,6 @@ def _nothing_to_try(spec: CampaignSpec, spaces: Mapping[str, Space]) -> Iterator
     values = given_values(spec) or any(section.fix or section.presets for section in sections)
     if not values and not any(space.searched for space in spaces.values()):
         yield (
-            "spaces: nothing is searched, so that there is nothing to try; leave out 'only', or "
+            "spaces: no parameter is searched, so there is nothing to try; leave out 'only', or "
             "name parameters in it"
         )

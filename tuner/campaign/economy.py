@@ -4,7 +4,7 @@ A certificate is worth its blocks when it is likely to succeed: when both the ga
 are likely to be shown, according to what the search knows of the candidate. It is attempted early
 if that costs little of the remaining budget or if nothing better is in prospect, and at the latest
 when the remaining budget would otherwise become too small. The same holds for a candidate that is a
-large step better than what has been certified: users get it at once, and the search goes on.
+large step better than what has been certified: users get it at once, and the search continues.
 
 Once nothing better is in prospect or could still be certified, the certified configuration gets
 further fresh blocks, which narrow its intervals.

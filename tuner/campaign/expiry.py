@@ -52,9 +52,9 @@ def expired(store: Store, campaign: Campaign) -> str:
         return ""
     return (
         f"{Recommendation.EXPIRED}campaign {later.id} found this testbed with other "
-        f"{'; '.join(changed)} ({moment(later.updated)}); where it is applied, see with "
-        f"'fstune verify {campaign.id}' whether it still holds, else certify "
-        f"anew with 'fstune branch {campaign.id} FILE'"
+        f"{'; '.join(changed)} ({moment(later.updated)}); where it is applied, check with "
+        f"'fstune verify {campaign.id}' whether it is still valid; otherwise certify "
+        f"again with 'fstune branch {campaign.id} FILE'"
     )
 
 

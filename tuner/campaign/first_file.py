@@ -1,6 +1,6 @@
 """Text of a user's first campaign file: the keys that matter to a beginner, each with a comment.
 
-Pure: whoever reads the file back checks it, as for any campaign file.
+Pure: the text is checked when it is read back, as for any campaign file.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class FirstFile:
             f"# Where to measure: {self.says}.",
             f"testbed: {self.section}",
             "",
-            "# What may be changed, by part. presets: published settings, tried before anything",
-            "# else; allow_risk: classes of settings that put more than speed at stake.",
+            "# What may be changed, by part. presets: published settings, tried first; allow_risk:",
+            "# classes of settings that put more than performance at risk.",
             "spaces:",
         ]
         for part in self.spaces:
@@ -54,16 +54,16 @@ class FirstFile:
             "# What is measured; 'fstune workload list' has others.",
             f"workload: {word_of(self.workload)}",
             "",
-            "# Measuring time; making the testbed ready comes on top.",
+            "# Measuring time; preparing the testbed is not included.",
             f"budget: {{wall_time: {word_of(self.wall_time)}}}",
             "",
             *self._statistics(),
             "",
-            "# budget: search on until the time is used up; certified: stop at the first gain that",
-            "# is shown.",
+            "# budget: search until the time is used up; certified: stop at the first gain that",
+            "# is certified.",
             "stop: budget",
             "",
-            "# The same seed proposes the same from the same measurements.",
+            "# The same seed and the same measurements give the same proposals.",
             "seed: 1",
         ]
         return "".join(f"{line}\n" for line in lines)
@@ -84,10 +84,10 @@ class FirstFile:
             ]
         return [
             "# delta: the smallest gain worth acting on; floor: the largest loss allowed to a",
-            "# component of the workload. Less than an hour can show no smaller ones.",
+            "# component of the workload. Less than an hour cannot show smaller ones.",
             "statistics: {delta: 5%, floor: 25%}",
             "",
-            "# A short look at the noise, without heeding its advice: give it hours for that.",
+            "# A short pilot, whose advice is ignored: good advice takes hours of measuring.",
             "pilot: {blocks: 3, override: true}",
         ]
 

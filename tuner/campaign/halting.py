@@ -25,4 +25,4 @@ def void_reason(
             void.append(block.reason)
     if len(void) < most:
         return None
-    return f"{most} blocks in a row went void; the last one: {void[0]}"
+    return f"{most} blocks in a row were void; the last one: {void[0]}"

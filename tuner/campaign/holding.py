@@ -67,8 +67,8 @@ class LeaseKeeper:
         """Raise ConflictError if another process has taken over a testbed."""
         if self._lost_testbed is not None:
             raise ConflictError(
-                f"testbed {self._lost_testbed} was taken over by another process, which heard "
-                f"nothing of this one for {self._limit_s:.0f} s"
+                f"another process took over testbed {self._lost_testbed}, after no sign of life "
+                f"from this one for {self._limit_s:.0f} s"
             )
 
     def superseded(self) -> bool:
@@ -95,7 +95,7 @@ class LeaseKeeper:
                     if not self._store.beat(lease):
                         self._lost_testbed = lease.testbed
             except StoreError as problem:
-                _log.warning("no sign of life could be given: %s", problem)
+                _log.warning("a lease could not be renewed: %s", problem)
 
 
 @contextmanager

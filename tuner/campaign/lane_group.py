@@ -44,7 +44,7 @@ class LaneGroup:
         for lane in self._lanes:
             with self.ledgers.run.on("testbed"):
                 if lane.site.testbed.claim(campaign):
-                    text = "the testbed is brought up for this campaign"
+                    text = "bringing up the testbed for this campaign"
                     self._writer.tell(
                         "testbed-owned", f"{self.prefix(lane)}{text}", self.event_data(lane)
                     )
@@ -72,7 +72,7 @@ class LaneGroup:
     def lose(self, lane: Lane, problem: TunerError) -> None:
         """Continue without a testbed, after restoring it as far as that is possible now."""
         lane.lost = problem
-        text = f"{self.prefix(lane)}not used any more: {problem}"
+        text = f"{self.prefix(lane)}no longer used: {problem}"
         self._writer.tell("testbed-lost", text, {**self.event_data(lane), **evidence(problem)})
         with self.ledgers.run.on("testbed"):
             events, failure = lane.give_back(self._doing)
@@ -122,7 +122,7 @@ class LaneGroup:
             if isinstance(problem, TestbedError | CampaignHalted):
                 self.lose(lane, problem)
             elif lane.voids >= MAX_VOID_IN_A_ROW:
-                text = f"{lane.voids} blocks in a row went void; the last one: {block.reason}"
+                text = f"{lane.voids} blocks in a row were void; the last one: {block.reason}"
                 self.lose(lane, CampaignHalted(f"the campaign halted: {text}"))
 
     def give_back(self) -> list[tuple[Lane, list[tuple[str, str]], TunerError | None]]:

@@ -118,7 +118,7 @@ class Notes:
     def _tell_certified(
         self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target
     ) -> None:
-        """Store an answer that can be used while the search goes on."""
+        """Store an answer that can be used while the search continues."""
         if (
             now.answer is None
             or now.answer.finalist == self._last_finalist
@@ -131,7 +131,7 @@ class Notes:
         self._last_finalist = now.answer.finalist
         if earlier is not None and earlier.trial == advice.trial:
             return
-        message = f"trial {advice.trial} {advice.reason}; the search goes on"
+        message = f"trial {advice.trial} {advice.reason}; the search continues"
         event = self._writer.event("certified", message, {"trial": advice.trial})
         self._writer.show(self._store.save_recommendation(self._id, advice, event))
 

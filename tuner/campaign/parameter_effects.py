@@ -75,7 +75,7 @@ def parameter_effects(
         dict.fromkeys(c for n in numbers if (c := trials[n].configuration) != baseline)
     )
     if not configurations:
-        reason = "nothing but the baseline has been measured"
+        reason = "only the baseline has been measured"
         return ParameterEffects(len(used), len(scored), arms, (), (), reason)
     fit = _fit_of(tunables, trials, used, configurations, weights)
     effects = [

@@ -155,7 +155,7 @@ class _State:
             step = self._block(BlockKind.PILOT, 0, (self.pilot.twin,))
             return replace(here, step=step, phase=Phase.PILOT, live=(self.pilot.twin,))
         if here.race == 0 and self.pilot.refusal is not None and not rules.pilot_override:
-            advice = "; to go on all the same, resume with --override-pilot"
+            advice = "; to continue anyway, resume with --override-pilot"
             reason = f"the pilot advises against: {self.pilot.refusal}{advice}"
             return replace(here, step=Halt(reason))
         if guards_due(table, rules.testbeds):
@@ -346,7 +346,7 @@ class _State:
         """The answer: the certified finalist, otherwise the one that came nearest."""
         if self.table.ended_blocks and not self.table.scored:
             last = self.table.ended_blocks[-1]
-            reason = f"not one block could be completed; the last one: {last.reason}"
+            reason = f"no block could be completed; the last one: {last.reason}"
             return replace(here, step=Halt(reason))
         every = {
             finalist: certificate

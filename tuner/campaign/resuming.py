@@ -30,8 +30,8 @@ def blocks_so_far(
         return store.block_times(campaign, rules.components)
     except KeyError as problem:
         raise ConflictError(
-            f"workload {workload.spec.name} has other components than what was measured "
-            "so far; put it back or begin a new campaign"
+            f"workload {workload.spec.name} no longer has the components measured so far; put "
+            "it back or start a new campaign"
         ) from problem
 
 
@@ -48,8 +48,8 @@ def check_identity(
     earlier = store.measured_with(campaign)
     if changed := differences(earlier, now):
         raise ConflictError(
-            f"campaign {campaign} was measured with something else: {'; '.join(changed)}; put "
-            f"it back, or begin a new one from it with 'fstune branch {campaign} FILE'"
+            f"changed since campaign {campaign} was measured: {'; '.join(changed)}; put it back, "
+            f"or start a new campaign from it with 'fstune branch {campaign} FILE'"
         )
     new = {name: aspect for name, aspect in now.items() if name not in earlier}
     store.set_measured_with(campaign, new)
@@ -58,8 +58,8 @@ def check_identity(
 def putting_back(campaign: str, state: CampaignState) -> str:
     """Return what to do about a testbed that a campaign, ended in ``state``, could not put back."""
     if state in (CampaignState.PAUSED, CampaignState.FAILED):
-        return f"to put back what is left, or to go on: fstune resume {campaign}"
+        return f"to put back the rest, or to continue: fstune resume {campaign}"
     return (
-        "the next campaign there puts back what is left; so do 'fstune testbed restore FILE' of "
-        "hosts and 'fstune cell down' of a private cell"
+        "the next campaign there puts back the rest; so do 'fstune testbed restore FILE' for "
+        "hosts and 'fstune cell down' for a private cell"
     )

@@ -235,7 +235,7 @@ class Runner:
             event_row = self._store.set_baseline(self._id, baseline, event)
         except ConflictError as problem:
             raise ConflictError(
-                f"{problem}: the testbed is not as it was; put it back or begin a new campaign"
+                f"{problem}: the testbed has changed; put it back or start a new campaign"
             ) from problem
         if event_row is not None:
             self._observer.say(event_row)

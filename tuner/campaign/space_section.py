@@ -23,10 +23,10 @@ from tuner.services.kinds import part_order
 class SpaceSection(Section):
     """A search space and how the campaign narrows it.
 
-    ``only``: search these parameters and no other. ``also``: search these besides the usual ones
-    (negative controls, for example). ``fix``: always set these. ``range``: ``[low, high]`` or a
-    list of words. ``allow_risk``: risk classes that may be searched. ``presets``: configurations of
-    the space, by name, to try before anything else.
+    ``only``: search only these parameters. ``also``: search these in addition to the usual
+    ones (negative controls, for example). ``fix``: always set these. ``range``: ``[low, high]`` or
+    a list of words. ``allow_risk``: risk classes that may be searched. ``presets``: configurations
+    of the space, by name, to try first.
     """
 
     name: str
@@ -82,7 +82,7 @@ def _not_for_campaigns(name: str) -> str:
     space = search_spaces.load(name)
     if Use.CAMPAIGNS in space.uses or Use.SIMULATION in space.uses:
         return ""
-    return f"no campaign changes {name}, it is for {describe.purpose(space)}; "
+    return f"{name} is not for campaigns, but for {describe.purpose(space)}; "
 
 
 def load_space(section: SpaceSection, component: str) -> Space:

@@ -63,8 +63,9 @@ _FORMER = {"trials_per_race": "arms", "blocks_per_race": "blocks_per_trial"}
 
 
 class SearchSection(Section):
-    """How to search. ``arms``: configurations in a block, beside the baseline.
-    ``blocks_per_trial``: most blocks of the search for one of them. ``sampler``: who proposes them.
+    """How to search. ``arms``: configurations in a block, in addition to the baseline.
+    ``blocks_per_trial``: maximum number of search blocks for one of them. ``sampler``: what
+    proposes them.
     """
 
     arms: int = Field(default=5, ge=1, le=50)
@@ -81,8 +82,8 @@ class SearchSection(Section):
 
 
 class BudgetSection(Section):
-    """What the campaign may cost: measuring time (bringing the testbed up not counted) and
-    measurements.
+    """What the campaign may cost: measuring time (not including bringing up the testbed) and
+    number of measurements.
     """
 
     wall_time: Duration = 3600.0
@@ -90,8 +91,8 @@ class BudgetSection(Section):
 
 
 class PilotSection(Section):
-    """The pilot: the baseline against itself, before anything is tuned. ``blocks``: at most so
-    many, 0 for none. ``override``: continue despite its warning.
+    """The pilot: the baseline against itself, before anything is tuned. ``blocks``: maximum number
+    of its blocks, 0 for no pilot. ``override``: continue although it advises against.
     """
 
     blocks: int = Field(default=20, ge=0, le=1000)
@@ -101,14 +102,14 @@ class PilotSection(Section):
     @classmethod
     def _enough(cls, blocks: int) -> int:
         if 0 < blocks < 3:
-            raise ValueError("a pilot takes 3 blocks at least; 0 for none")
+            raise ValueError("a pilot takes at least 3 blocks; 0 for no pilot")
         return blocks
 
 
 class StatisticsSection(Section):
     """``delta``: smallest difference worth acting on. ``floor``: largest loss allowed to a
-    component, ``auto`` to choose it from what the pilot finds. ``adjust``: judge the gain by
-    differences from which is taken off what others did to the machines.
+    component, ``auto`` to choose it from the results of the pilot. ``adjust``: judge the gain by
+    differences that are adjusted for other load on the machines.
     """
 
     delta: Fraction = 0.02
@@ -122,12 +123,12 @@ class StatisticsSection(Section):
 
 
 class CertificationSection(Section):
-    """``blocks``: most fresh blocks of one attempt, of ``finalists`` trials together at most.
-    ``share``: part of the budget kept for it. ``floors``: what is asked of components before
-    anything is recommended: ``strict``, each is shown to keep its floor at the error of the gain;
-    ``bounded``, none is shown to break it, and each is shown to keep it at the laxer error of
-    ``tuner.campaign.rules.FLOOR_ALPHA``; ``auto``, strict where the pilot finds that the budget can
-    show it.
+    """``blocks``: maximum number of fresh blocks of one attempt, which covers at most ``finalists``
+    trials together. ``share``: part of the budget kept for certification. ``floors``: what
+    components must meet before anything is recommended: ``strict``, each is shown to keep its floor
+    at the error of the gain; ``bounded``, none is shown to break it, and each is shown to keep it
+    at the laxer error of ``tuner.campaign.rules.FLOOR_ALPHA``; ``auto``, strict if the pilot finds
+    that the budget can show it.
     """
 
     blocks: int = Field(default=20, ge=3, le=1000)
@@ -138,14 +139,14 @@ class CertificationSection(Section):
 
 def _absolute(path: str) -> str:
     if not path.startswith("/") or not path.isprintable():
-        raise ValueError("write the whole path, from /")
+        raise ValueError("write an absolute path")
     return path
 
 
 class ReferenceSection(Section):
     """A path that is not tuned, on the first client, measured in the same blocks.
 
-    ``every``: in every Nth block only.
+    ``every``: N to measure it only in every Nth block.
     """
 
     name: Name
@@ -156,10 +157,10 @@ class ReferenceSection(Section):
 class CampaignSpec(Section):
     """A whole campaign, on one ``testbed`` or on several equivalent ``testbeds`` of one kind.
 
-    ``first``: configurations to try before the proposer's own. ``compare``: instead of a search,
-    configurations by name, of each part the settings that differ from the baseline.
-    ``warm_start``: whether similar campaigns of the same store guide the search. ``stop``:
-    when a campaign is over: when its budget is used up, or as soon as something is ``certified``.
+    ``first``: configurations to try before the sampler's own. ``compare``: configurations by name,
+    to compare instead of a search; for each part, the settings that differ from the baseline.
+    ``warm_start``: whether similar campaigns in the same store guide the search. ``stop``: when the
+    campaign ends: when its ``budget`` is used up, or as soon as something is ``certified``.
     """
 
     name: Name
@@ -196,9 +197,9 @@ class CampaignSpec(Section):
         presets = any(section.presets for section in self.spaces.values())
         for key, value in (("first", self.first), ("presets", presets)):
             if value:
-                raise ValueError(f"compare: it searches nothing, so that it takes no {key}")
+                raise ValueError(f"compare: nothing is searched; leave out {key}")
         if self.statistics.adjust:
-            raise ValueError("compare: what others did is learnt in a search; leave out adjust")
+            raise ValueError("compare: adjust learns from a search; leave it out")
         for name, parts in self.compare.items():
             if not any(parts.values()):
                 raise wrong_key(f"compare.{name}", "name a part, and its settings that differ")
@@ -207,7 +208,7 @@ class CampaignSpec(Section):
     @model_validator(mode="after")
     def _can_choose_its_floor(self) -> CampaignSpec:
         if self.statistics.given_floor is None and not self.pilot.blocks:
-            raise wrong_key("statistics.floor", "auto needs a pilot; give it one, or write a share")
+            raise wrong_key("statistics.floor", "auto needs a pilot; allow one, or write a share")
         return self
 
     @field_validator("spaces")
@@ -232,7 +233,7 @@ class CampaignSpec(Section):
     @model_validator(mode="after")
     def _somewhere(self) -> CampaignSpec:
         if (self.testbed is None) == (not self.testbeds):
-            raise ValueError("name one, 'testbed: ...', or several, 'testbeds: [...]'")
+            raise ValueError("name one with 'testbed: ...' or several with 'testbeds: [...]'")
         if len({place.key for place in self.testbeds}) > 1:
             raise ValueError("testbeds: name testbeds of one kind only")
         names = [name for place in self.testbeds if (name := place.own_name) is not None]
@@ -270,7 +271,7 @@ class CampaignSpec(Section):
             return cls.model_validate_json(text)
         except ValidationError as problem:
             wrong = problems(problem, cls)
-            raise SpecError(f"the campaign is not one that this fstune can read: {wrong}") from None
+            raise SpecError(f"this version of fstune cannot read the campaign: {wrong}") from None
 
 
 def read_spec(path: Path) -> CampaignSpec:

@@ -46,13 +46,13 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         if queue is not None:
             queue.withdraw(campaign.id, _off_queue(asked_by, now), from_worker=True)
         store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
-        _end(store, campaign, wish, f"{wish} asked from {asked_by} after its process died", now)
-        rest = "what it left on its testbed is still there"
-        todo = f"; 'fstune resume {campaign.id}' puts it back" if wish is Wish.PAUSE else ""
+        _end(store, campaign, wish, f"{wish} requested from {asked_by} after its process died", now)
+        rest = "its testbed has not been put back"
+        todo = f"; 'fstune resume {campaign.id}' does that" if wish is Wish.PAUSE else ""
         return f"campaign {campaign.id} is {_ENDS[wish][0]}; {rest}{todo}"
     was_queued = queue is not None and queue.withdraw(campaign.id, _off_queue(asked_by, now))
     if wish is Wish.PAUSE and was_queued:
-        todo = f"'fstune resume {campaign.id} --queue' puts it there again"
+        todo = f"'fstune resume {campaign.id} --queue' puts it back on the queue"
         return f"campaign {campaign.id} is off the queue; {todo}"
     if wish is Wish.PAUSE or campaign.state in OVER:
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}; it does not run")
@@ -68,7 +68,7 @@ def in_use(store: Store, campaign: str, testbeds: Collection[str] = ()) -> bool:
 
 
 def _off_queue(asked_by: str, now: datetime) -> NewEvent:
-    return NewEvent(now, "off-queue", f"taken off the queue from {asked_by}")
+    return NewEvent(now, "off-queue", f"taken off the queue, as requested from {asked_by}")
 
 
 def _end(store: Store, campaign: Campaign, wish: Wish, reason: str, now: datetime) -> None:

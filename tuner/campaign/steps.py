@@ -101,7 +101,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """The campaign cannot go on."""
+    """The campaign cannot continue."""
 
     reason: str
 

@@ -17,10 +17,10 @@ _SAME_REQUEST_S = 1.0
 
 #: Replies to a stop signal.
 STOPPING = (
-    "stopping: what is under way is cut off and measured again on resume; the testbed is put back "
+    "stopping: the current run is cut off and measured again on resume; the testbed is put back "
     "first, which takes seconds"
 )
-FINISHING = "finishing the current run, then the testbed is put back; Ctrl-C once more to stop now"
+FINISHING = "finishing the current run, then the testbed is put back; Ctrl-C again to stop now"
 
 Handler = Callable[[int, FrameType | None], object] | int | None
 

@@ -26,8 +26,8 @@ Together with the rules for refusing covariates, the measured error was 4.3% for
 found, at an alpha of 2.5%, and 1.8% without any (bench/error_rates). A stricter level would cost
 most of what the adjustment gains.
 
-On a saturated machine other processes get what the run leaves: less beside a faster configuration,
-more beside a slower one, so D - b dz is nearer to 0 than D, by a sixth to a third. This never
+On a saturated machine other processes get what the run leaves: less during a faster configuration,
+more during a slower one, so D - b dz is nearer to 0 than D, by a sixth to a third. This never
 creates a false gain, only a smaller one, but it could hide a loss. So floors are best tested on raw
 differences, whatever the gain is tested on.
 """
@@ -211,11 +211,11 @@ def fit_adjustment(
     y = np.column_stack([observations.logs @ weight_row, observations.logs])
     columns = _known_columns(observations)
     if not columns.size:
-        message = "nothing is known of what others did on the machines"
+        message = "other load on the machines was not recorded"
         return no_adjustment(len(weight_row), f"no adjustment: {message}")
     rows = Rows.of(observations, y, columns)
     if rows.blocks < MIN_BLOCKS or rows.freedom < _MIN_FREEDOM:
-        message = f"{rows.blocks} blocks are too few to tell what others' work costs"
+        message = f"{rows.blocks} blocks are too few to estimate the cost of other load"
         return _none(len(weight_row), f"no adjustment: {message}", {}, rows.blocks)
     spread = np.sqrt((rows.within(rows.z) ** 2).sum(axis=0) / rows.freedom)
     refusals = {
@@ -229,7 +229,7 @@ def fit_adjustment(
         if spread[number] >= _MIN_SPREAD and COVARIATES[column] not in refusals
     ]
     if not moving:
-        message = next(iter(refusals.values()), "others did nothing that changed from arm to arm")
+        message = next(iter(refusals.values()), "other load did not differ between arms")
         return _none(len(weight_row), f"no adjustment: {message}", refusals, rows.blocks)
     used = columns[moving]
     rows = Rows.of(observations, y, used)
@@ -314,7 +314,7 @@ def _fit_of(
     whole = np.zeros(len(COVARIATES))
     whole[columns] = coefficients
     terms = [
-        f"{WORDS[COVARIATES[column]]} ({value:.2f} a processor)"
+        f"{WORDS[COVARIATES[column]]} ({value:.2f} per processor)"
         for column, value in zip(columns, coefficients, strict=True)
         if value > 0.0
     ]

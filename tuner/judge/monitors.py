@@ -120,11 +120,11 @@ def skewness(differences: Differences) -> Guard:
     value, error = pool.combine(third / scale, n * scale * pool.scale, sd, power=3)
     z = value / error
     if abs(z) < _limit(_SKEW_EFFECT, error, _SKEW_LIMITS):
-        alarm, sentence = Alarm.NONE, "the differences do not lean to one side"
+        alarm, sentence = Alarm.NONE, "the differences are not skewed"
     else:
         alarm = Alarm.WARN
         sentence = (
-            f"the differences lean to the {'slower' if value > 0.0 else 'faster'} side: "
+            f"the differences are skewed to the {'slower' if value > 0.0 else 'faster'} side: "
             f"{'faster' if value > 0.0 else 'slower'} is shown too easily, "
             "rely on the sign-flip test"
         )
@@ -169,10 +169,10 @@ def trend(differences: Differences) -> Guard:
     if pool.total == 0:
         return _too_early(GuardKind.TREND, "a trend")
     if abs(z) < _TREND_LIMIT:
-        alarm, sentence = Alarm.NONE, "the differences do not change as time passes"
+        alarm, sentence = Alarm.NONE, "the differences do not change over time"
     else:
         alarm = Alarm.WARN
-        sentence = "the differences change as time passes: what was measured may not be what lasts"
+        sentence = "the differences change over time: the measured effect may not last"
     reason = f"{sentence} (from first to last block {change(value)}, {abs(z):.1f} standard errors)"
     return Guard(GuardKind.TREND, alarm, value, z, pool.total, reason)
 
@@ -226,7 +226,7 @@ def disagreement(
     """
     d = checked_differences(differences)
     if d.size < MIN_PAIRS:
-        return _too_early(GuardKind.DISAGREEMENT, "a second opinion")
+        return _too_early(GuardKind.DISAGREEMENT, "whether the two tests agree")
     faster = float(d.mean()) < 0.0
     towards = -d if faster else d
     level, e, robust = 1.0 / alpha, e_value(towards), sign_flip_e_value(towards)
@@ -360,4 +360,4 @@ def _limit(effect: float, error: float, limits: tuple[float, float]) -> float:
 
 
 def _too_early(kind: GuardKind, what: str) -> Guard:
-    return Guard(kind, Alarm.NONE, 0.0, 0.0, 0, f"too few blocks to look for {what}")
+    return Guard(kind, Alarm.NONE, 0.0, 0.0, 0, f"too few blocks to assess {what}")

@@ -88,9 +88,9 @@ class PilotRules:
         threshold(self.alpha_certify)
         threshold(self.floor_alpha)
         if self.max_blocks < MIN_PAIRS or not MIN_PAIRS <= self.certify_blocks <= _LONGEST:
-            raise ValueError(f"need at least {MIN_PAIRS} blocks, and {_LONGEST} at most to certify")
+            raise ValueError(f"need at least {MIN_PAIRS} blocks, and at most {_LONGEST} to certify")
         if min(self.arms, self.certify_arms) < 2:
-            raise ValueError("need 2 arms or more in every block")
+            raise ValueError("need at least 2 arms in every block")
         if not self.budget_s > 0.0 or not 0.0 < self.certify_share < 1.0:
             raise ValueError("need a budget above 0 s, and a share between 0 and 1")
 
@@ -303,7 +303,7 @@ def _outlook(
     counted = min(n, _counted(rules))
     choice = choose_floor(sds, pilot_blocks, counted, rules.floor_alpha)
     if n < MIN_PAIRS:
-        reason = f"the budget leaves {blocks(n)} to certification, {MIN_PAIRS} needed at least"
+        reason = f"the budget leaves {blocks(n)} for certification, at least {MIN_PAIRS} are needed"
         return Outlook(run_s, search, n, math.inf, None, math.inf, (), reason, choice)
     alpha = rules.alpha_certify
     smallest = detectable_effect(n, alpha) * noise.sd_difference
@@ -390,7 +390,7 @@ def _warnings(
     if noisy:
         sentences.append(
             f"the probability that a floor of {percent(margin(rules.floor))} is shown, if nothing "
-            f"changes, is too small for {', '.join(noisy)}; measure longer or widen the floor"
+            f"changes, is too small for {', '.join(noisy)}; measure longer or choose a larger floor"
         )
     return tuple(sentences)
 

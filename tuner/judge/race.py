@@ -291,7 +291,7 @@ def _promote_one(choices: list[_Choice], m: Moments, trials: list[int]) -> None:
     winners = [row for row, choice in enumerate(choices) if choice.action is Action.PROMOTE]
     winners.sort(key=lambda row: float(m.mean[row]))
     for row in winners[1:]:
-        reason = f"{_name(trials[winners[0]])} is promoted before it: "
+        reason = f"{_name(trials[winners[0]])} is promoted first: "
         choices[row] = replace(choices[row], action=Action.KEEP, reason=reason)
 
 
@@ -332,7 +332,7 @@ def _cut_short(state: RaceState) -> frozenset[int]:
     trials = frozenset[int]().union(*(block.censored for block in state.blocks))
     for reference in (BASELINE, state.incumbent):
         if reference in trials:
-            raise ValueError(f"a run of {_name(reference)} was cut short: it is what others race")
+            raise ValueError(f"a run of {_name(reference)} was cut short: the others race it")
     return trials
 
 

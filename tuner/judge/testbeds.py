@@ -86,10 +86,10 @@ def between_testbeds(
     is_shown = p <= ALPHA
     effects = ", ".join(f"{change(mean)} on {name}" for name, mean in sorted(means.items()))
     reason = (
-        f"testbeds differ in what they show of trial {trial}: {effects}; what holds for them "
-        "together need not hold on each"
+        f"the testbeds show different effects of trial {trial}: {effects}; what is shown for all "
+        "of them together need not apply to each"
         if is_shown
-        else "the testbeds do not differ in what they show"
+        else "the testbeds do not show different effects"
     )
     return TestbedEffect(trial, p, means, is_shown, f"{reason} (p = {p:.2g})")
 
@@ -100,7 +100,7 @@ def one_way(groups: Sequence[np.typing.NDArray[np.float64]]) -> float:
     Raises ValueError for fewer, and for values that are not finite.
     """
     if len(groups) < 2 or any(len(group) < _FEWEST for group in groups):
-        raise ValueError("need two groups or more, of two values or more each")
+        raise ValueError("need at least two groups with at least two values each")
     every = np.concatenate(groups)
     if not bool(np.isfinite(every).all()):
         raise ValueError("differences must be finite")

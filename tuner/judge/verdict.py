@@ -29,7 +29,7 @@ METHOD: Final = "mixture-t e-value"
 
 
 class Outcome(StrEnum):
-    """The answer to "candidate against reference?"."""
+    """Outcome of the comparison of a candidate with its reference."""
 
     BETTER = "better"
     WORSE = "worse"

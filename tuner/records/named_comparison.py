@@ -10,7 +10,7 @@ from tuner.records.estimate import Estimate
 
 
 class Word(StrEnum):
-    """What is shown of a configuration, or of one component with it, against the baseline.
+    """What is shown about a configuration, or one component with it, compared with the baseline.
 
     ``same``: no difference beyond delta, in either direction.
     """

@@ -10,8 +10,8 @@ from tuner.records.estimate import Estimate
 
 
 class Standing(StrEnum):
-    """What is known of a parameter: some value has an effect, none has one worth acting on, or
-    neither can be told yet.
+    """What is known about a parameter: some value has an effect, no value has one worth acting on,
+    or neither is shown yet.
     """
 
     CLEAR = "clear"

@@ -12,7 +12,7 @@ from tuner.text import duration
 
 
 class Presence(StrEnum):
-    """What is known of a process: it gives signs of life, gives none any more, or has ended."""
+    """What is known about a process: it gives signs of life, no longer gives any, or has ended."""
 
     ALIVE = "alive"
     SILENT = "silent"
@@ -21,12 +21,13 @@ class Presence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunningCampaign:
-    """A campaign that runs by its state, or for which a process holds a testbed: once for each.
+    """A campaign whose state is running, or for which a process holds a testbed; one entry for each
+    testbed.
 
-    ``host``, ``pid``, ``since``: the process, and when it took the testbed; where none holds any,
-    nothing. ``heard_s``: since its last sign of life, else since the campaign's last event; after
-    ``limit_s`` another process may take over. ``queued``: it is a worker's to take up. ``wish``:
-    what was asked of it, from ``asked_by``, and is not done yet.
+    ``host``, ``pid``, ``since``: the process, and when it took the testbed; empty if no process
+    holds one. ``heard_s``: seconds since its last sign of life, or since the campaign's last event
+    without a process; after ``limit_s`` another process may take over. ``queued``: a worker will
+    resume it. ``wish``: a pending request to it, from ``asked_by``.
     """
 
     campaign: str
@@ -46,7 +47,7 @@ class RunningCampaign:
 
 @dataclass(frozen=True, slots=True)
 class WaitingCampaign:
-    """A campaign that waits for a worker. ``testbeds``: their names; none when it has its own.
+    """A campaign that waits for a worker. ``testbeds``: their names; empty if it has its own.
 
     ``taken_from``: whether any worker takes campaigns from its ``queue``.
     """
@@ -60,8 +61,8 @@ class WaitingCampaign:
 
 @dataclass(frozen=True, slots=True)
 class KnownWorker:
-    """A worker. ``queues``: what it takes campaigns from, ``concurrency`` at once at most; the
-    other words are those of a running campaign.
+    """A worker. ``queues``: where it takes campaigns from; ``concurrency``: the maximum number at
+    once. The other fields are as in a running campaign.
     """
 
     id: int
@@ -77,8 +78,8 @@ class KnownWorker:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What runs, by testbed, and then what should but does not; what waits for workers, in the
-    order in which it is taken; and the workers.
+    """The running campaigns, by testbed, followed by those that should run but do not; the
+    campaigns that wait for workers, in the order in which they will be taken; and the workers.
     """
 
     running: tuple[RunningCampaign, ...] = ()

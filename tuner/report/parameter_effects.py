@@ -31,9 +31,9 @@ _MOST_PERCENT = 100.0
 
 
 class LevelDocument(Effect):
-    """A value that was tried (None: not set), against the baseline's value of this parameter,
-    averaged over the other settings as they were measured; 95% interval. ``at``: where it stands in
-    the range tried, 0 to 1, None for what has no order.
+    """A value that was tried (None: not set), compared with the baseline's value of this parameter,
+    averaged over the other settings as measured; 95% interval. ``at``: its position in the range
+    tried, 0 to 1; None if values have no order.
     """
 
     value: Value | None
@@ -42,8 +42,8 @@ class LevelDocument(Effect):
 
 
 class ParameterDocument(Part):
-    """One parameter. ``resolution_percent``: no value tried changes the score by more, None where
-    the measurements tell nothing. ``text``: the same in words.
+    """One parameter. ``resolution_percent``: no value tried changes the score by more; None if the
+    measurements give no information. ``text``: the same in words.
     """
 
     name: str
@@ -55,8 +55,8 @@ class ParameterDocument(Part):
 
 
 class PairDocument(Effect):
-    """Two parameters whose interaction is clear: the time with both ``values`` over what each of
-    them alone adds up to.
+    """Two parameters whose interaction is clear: the time with both ``values``, divided by the
+    combined effect of each alone.
     """
 
     names: tuple[str, str]
@@ -66,11 +66,11 @@ class PairDocument(Effect):
 
 
 class EffectsDocument(Part):
-    """The effects of all parameters, what matters most first. ``blocks``: that they rest on, of
-    ``blocks_measured``. ``reason``: why there are none, "" where there are.
+    """The effects of all parameters, the most important first. ``blocks``: number of blocks used,
+    of ``blocks_measured``. ``reason``: why there are no effects, "" if there are some.
     """
 
-    worth: str = Field(description="What such a statement is worth, in one sentence.")
+    worth: str = Field(description="How reliable these effects are, in one sentence.")
     blocks: int
     blocks_measured: int
     runs: int

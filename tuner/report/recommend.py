@@ -49,7 +49,9 @@ class Effect(Part):
 
 
 class Improvement(Effect):
-    """The effect on the whole. ``largest_compatible_percent``: as much faster it may still be."""
+    """The effect on the whole workload. ``largest_compatible_percent``: the largest gain, in
+    percent, that is not ruled out.
+    """
 
     confidence: float
     largest_compatible_percent: float | None
@@ -62,10 +64,10 @@ class Component(Effect):
 
 
 class Reference(Part):
-    """The service's time over that of a path that is not tuned; None: not bounded yet.
+    """The service's time divided by that of a path that is not tuned; None: not bounded yet.
 
-    ``settings``: of the service. ``clients``: so many ran its workload at once, one the
-    reference's. ``cold``: whether the reference's cold reads were cold for certain.
+    ``settings``: of the service. ``clients``: number of clients that ran its workload at once; one
+    ran the reference's. ``cold``: whether the reference's cold reads were certain to be cold.
     """
 
     reference: str
@@ -88,8 +90,8 @@ class Options(Part):
 
 class RecommendationDocument(Part):
     """A recommendation for other programs. Values are by qualified name; a parameter that is not
-    mentioned is left to the program. ``client``: for which client it was measured. ``why``: a
-    sentence for each large change of what was counted; None where it was not looked at.
+    mentioned is left to the program. ``client``: the client for which it was measured. ``why``:
+    a sentence for each large change in the diagnostics; None if they were not examined.
     """
 
     schema_: Literal["fstune-recommendation/1"] = Field(default=SCHEMA, alias="schema")

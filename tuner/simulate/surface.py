@@ -53,7 +53,7 @@ class SurfaceFile(Section):
     @classmethod
     def _needs_a_floor(cls, statistics: StatisticsSection) -> StatisticsSection:
         if statistics.given_floor is None:
-            raise ValueError("floor: the truth is judged by it, so that it is a share, not auto")
+            raise ValueError("floor: the true effects are judged by it, so write a share, not auto")
         return statistics
 
 

@@ -56,7 +56,7 @@ def test_both_can_be_certified_and_the_other_is_reported() -> None:
     answer = answered(history)
     assert answer.answer is Answer.RECOMMENDED
     (other,) = step.others
-    assert any(f"trial {other} is certified too: " in note for note in answer.notes)
+    assert any(f"trial {other} is also certified: " in note for note in answer.notes)
     assert step.certificate.least_improvement >= step.others[other].least_improvement
 
 
@@ -68,7 +68,7 @@ def test_the_answer_reports_the_contribution_of_each_setting() -> None:
     contributions = (Contribution("server.p", 0.08, 0.01), Contribution("server.q", 0.005, 0.01))
     plan = replace(history.plans[-1], step=replace(step, contributions=contributions))
     answer = recommendation(plan, history.trials, history.rules, lambda c: {}, {})
-    (note,) = [note for note in answer.notes if note.startswith("what each setting brings")]
+    (note,) = [note for note in answer.notes if note.startswith("effects of the settings by")]
     assert "without server.p 8.3% slower (95% interval 6.2% to 10.5% slower)" in note
     assert (
         "without server.q no difference is shown (95% interval 2.5% slower to 1.5% faster)" in note

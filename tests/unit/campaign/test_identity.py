@@ -68,7 +68,7 @@ def test_another_workload_is_named(begin: Begin, tmp_path: Path) -> None:
     cut_off(campaign)
     path.write_text(text.replace("files: 1500", "files: 1400"))
     message = refused(campaign)
-    assert "with something else: workload (filesets.small.files: 1400, was 1500); put" in message
+    assert "was measured: workload (filesets.small.files: 1400, was 1500); put" in message
     path.write_text(re.sub(r"(?s)description: .*?\n(?=\w)", "description: other words\n", text))
     assert campaign.run().campaign.state is CampaignState.FINISHED
 

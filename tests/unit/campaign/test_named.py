@@ -142,8 +142,8 @@ def test_a_search_compares_nothing(begin: Begin) -> None:
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"first": [{THREADS: 20}]}, "compare: it searches nothing, so that it takes no first"),
-        ({"statistics": {"adjust": True}}, "compare: what others did is learnt in a search"),
+        ({"first": [{THREADS: 20}]}, "compare: nothing is searched; leave out first"),
+        ({"statistics": {"adjust": True}}, "compare: adjust learns from a search"),
         ({"compare": {"x": {"fileserver": {"thread": 20}}}}, "did you mean 'fileserver.threads'"),
         ({"compare": {"x": {"server": {"threads": 20}}}}, "no parameter 'server.threads'"),
         ({"compare": {"x": {}}}, "name a part, and its settings that differ"),

@@ -143,5 +143,5 @@ def test_the_baseline_alone_shows_no_effects() -> None:
     twin = [Trial(n, Configuration(), 0, "baseline", TrialState.RUNNING) for n in (BASELINE, 1)]
     effects = parameter_effects(small(), twin, [{0: 0.1, 1: 0.2}], (1.0,), DELTA)
     assert effects.parameters == ()
-    assert effects.reason == "nothing but the baseline has been measured"
+    assert effects.reason == "only the baseline has been measured"
     assert parameter_effects(small(), [], [], (1.0,), DELTA).parameters == ()

@@ -98,7 +98,7 @@ def test_no_pilot_where_none_is_wanted(place: Place) -> None:
 def test_two_blocks_are_too_few_for_a_pilot(place: Place) -> None:
     place.write(blocks=2)
     message = str(place.fstune("run", str(place.file)).exception)
-    assert "pilot.blocks: a pilot takes 3 blocks at least; 0 for none" in message
+    assert "pilot.blocks: a pilot takes at least 3 blocks; 0 for no pilot" in message
 
 
 def test_the_results_of_the_pilot_are_stored_as_events(place: Place) -> None:
@@ -107,7 +107,7 @@ def test_the_results_of_the_pilot_are_stored_as_events(place: Place) -> None:
     with Store.open(place.state) as store:
         events = store.events(store.campaign("last").id)
     warnings = [e.message for e in events if e.kind == "pilot-warning"]
-    assert any("measure longer or widen the floor" in warning for warning in warnings)
+    assert any("measure longer or choose a larger floor" in warning for warning in warnings)
     assert json.dumps([dict(e.data) for e in events if e.kind == "pilot"])
 
 

@@ -192,7 +192,7 @@ def test_a_baseline_that_fails_ends_the_campaign_after_bounded_tries(begin: Begi
     outcome = campaign.run()
     assert outcome.campaign.state is CampaignState.FAILED
     assert isinstance(outcome.error, CampaignHalted)
-    assert "went void" in outcome.campaign.reason or "not one block" in outcome.campaign.reason
+    assert "were void" in outcome.campaign.reason or "no block" in outcome.campaign.reason
     # Two for each trial that is blamed, and a few for which no trial is blamed.
     failed = sum(trial.state is TrialState.FAILED for trial in campaign.trials)
     assert 4 <= len(campaign.blocks) <= 2 * failed + 8
@@ -312,7 +312,7 @@ def test_a_testbed_that_is_not_as_it_was_is_not_measured(begin: Begin) -> None:
         Recorder(),
     ).run()
     assert isinstance(outcome.error, ConflictError)
-    assert "not as it was" in str(outcome.error)
+    assert "the testbed has changed" in str(outcome.error)
 
 
 def test_another_workload_than_before_is_not_mixed_in(begin: Begin, tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_another_workload_than_before_is_not_mixed_in(begin: Begin, tmp_path: Pa
     path.write_text(text.replace("small-delete", "small-removal"))
     outcome = other.run()
     assert isinstance(outcome.error, ConflictError)
-    assert "other components" in str(outcome.error)
+    assert "no longer has the components" in str(outcome.error)
     path.write_text(text)
     assert other.run().campaign.state is CampaignState.FINISHED
 

@@ -248,7 +248,7 @@ def test_a_campaign_continues_without_a_lost_testbed(
     assert outcome.campaign.state is CampaignState.FINISHED
     (lost,) = (e for e in campaign.store.events(campaign.id) if e.kind == "testbed-lost")
     assert lost.data["testbed"] == "simulated c"
-    assert lost.message == "c: not used any more: no answer"
+    assert lost.message == "c: no longer used: no answer"
     there = [b.state for b in campaign.blocks if b.testbed == "simulated c"]
     assert there[-2:] == [BlockState.VOID, BlockState.VOID]
     for group in batches(campaign.blocks).values():
@@ -330,7 +330,7 @@ def test_a_campaign_continues_without_a_testbed_where_everything_fails(begin: Be
     assert outcome.campaign.recommendation is not None
     assert outcome.campaign.recommendation.answer is Answer.RECOMMENDED
     (lost,) = (e for e in campaign.store.events(campaign.id) if e.kind == "testbed-lost")
-    assert lost.message.startswith("b: not used any more: the campaign halted: 4 blocks in a row")
+    assert lost.message.startswith("b: no longer used: the campaign halted: 4 blocks in a row")
     assert "trial-failed" not in campaign.kinds()
 
 
@@ -365,7 +365,7 @@ def test_a_testbed_with_a_different_effect_causes_a_warning(begin: Begin) -> Non
     warned = [e for e in campaign.store.events(campaign.id) if e.kind == "testbed-effect"]
     assert warned
     assert "on simulated d" in warned[0].message
-    assert any("testbeds differ" in note for note in answer.notes)
+    assert any("the testbeds show different effects" in note for note in answer.notes)
 
 
 def test_similar_testbeds_cause_no_warning(begin: Begin) -> None:

@@ -67,7 +67,7 @@ def test_compared_configurations_are_no_first_guesses(tmp_path: Path) -> None:
 
 def test_a_campaign_with_nothing_to_try(tmp_path: Path) -> None:
     message = refusal(tmp_path, CAMPAIGN.replace("[chunksize]", "[]"), "run")
-    assert "spaces: nothing is searched" in message
+    assert "spaces: no parameter is searched" in message
     fixed = CAMPAIGN.replace("[chunksize]", "[], fix: {daemons: 4}")
     assert plan_of(tmp_path, fixed)
 

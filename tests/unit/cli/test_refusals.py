@@ -72,7 +72,7 @@ def test_a_space_for_no_campaign_says_what_it_is_for(tmp_path: Path, part: str) 
     file.write_text(f"name: x\ntestbed: {{cell: {{}}}}\nspaces: {spaces}\nworkload: mixed-use\n")
     done = CliRunner().invoke(app, ["campaign", "check", str(file), "--state-dir", str(tmp_path)])
     message = (
-        f"spaces.{part}: no campaign changes openafs-volserver-1.8, it is for fstune space "
+        f"spaces.{part}: openafs-volserver-1.8 is not for campaigns, but for fstune space "
         "(show, sample, parse); "
     )
     assert message in str(done.exception)

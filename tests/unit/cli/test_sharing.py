@@ -167,7 +167,7 @@ def test_what_a_killed_process_left_is_ended(
     assert "  stalled  " in fstune("list").stdout
     done = fstune(wish, "last")
     assert done.returncode == 0, done.stderr
-    assert "what it left on its testbed is still there" in done.stdout
+    assert "its testbed has not been put back" in done.stdout
     with Store.open(state) as store:
         campaign = store.campaign("last")
         assert campaign.state in (CampaignState.PAUSED, CampaignState.CANCELLED)

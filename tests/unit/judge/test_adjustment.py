@@ -142,16 +142,17 @@ def test_without_counters_there_is_no_adjustment() -> None:
         adjustment = fit_adjustment(one, ONE)
         assert not adjustment.score.used
         assert adjustment.score.reason == (
-            "no adjustment: nothing is known of what others did on the machines"
+            "no adjustment: other load on the machines was not recorded"
         )
         assert math.isnan(adjustment.score.variance_with)
 
 
 def test_few_blocks_and_quiet_machines_give_no_adjustment() -> None:
     few = fit_adjustment(World(blocks=4).observations(1), ONE)
-    assert few.score.reason == "no adjustment: 4 blocks are too few to tell what others' work costs"
+    message = "4 blocks are too few to estimate the cost of other load"
+    assert few.score.reason == f"no adjustment: {message}"
     quiet = fit_adjustment(World(busy=0.001).observations(1), ONE)
-    assert quiet.score.reason.endswith("others did nothing that changed from arm to arm")
+    assert quiet.score.reason.endswith("other load did not differ between arms")
 
 
 def test_equal_readings_are_no_noise_to_explain() -> None:

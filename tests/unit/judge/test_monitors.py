@@ -229,9 +229,9 @@ def test_missing_blocks_do_not_shift_the_others() -> None:
 def test_reasons() -> None:
     rng = np.random.default_rng(2)
     right = skewness(rng.exponential(size=(3, 30)))
-    assert right.reason.startswith("the differences lean to the slower side: faster is shown too")
+    assert right.reason.startswith("the differences are skewed to the slower side: faster is shown")
     assert skewness(-rng.exponential(size=(3, 30))).reason.startswith(
-        "the differences lean to the faster side: slower is shown too"
+        "the differences are skewed to the faster side: slower is shown"
     )
     strong = dependence(autocorrelated(rng, (3, 40), 0.7))
     assert strong.alarm is Alarm.REFUSE

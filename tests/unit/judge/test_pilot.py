@@ -102,7 +102,7 @@ def test_a_small_budget_certifies_less_and_a_tiny_one_nothing() -> None:
     tiny = assess_pilot(blocks, replace(RULES, budget_s=900.0))
     assert tiny.outcome is PilotOutcome.REFUSED
     assert tiny.outlook.detectable == math.inf
-    assert tiny.refusals == ("the budget leaves 1 block to certification, 3 needed at least",)
+    assert tiny.refusals == ("the budget leaves 1 block for certification, at least 3 are needed",)
 
 
 def test_a_floor_is_chosen_with_a_warning_if_nothing_can_be_certified() -> None:

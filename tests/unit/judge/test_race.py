@@ -102,7 +102,7 @@ def test_better_but_not_worth_it_is_not_promoted() -> None:
 def test_only_the_best_of_several_is_promoted() -> None:
     decisions = run(race_blocks({0: 0.0, 1: -0.2, 2: -0.4, 3: -0.3}, 10, 0.01), 1, 2, 3)
     assert [decisions[t].action for t in (1, 2, 3)] == [Action.KEEP, Action.PROMOTE, Action.KEEP]
-    assert decisions[1].reason.startswith("trial 2 is promoted before it: 2")
+    assert decisions[1].reason.startswith("trial 2 is promoted first: 2")
 
 
 def test_a_new_incumbent_is_the_one_to_beat() -> None:

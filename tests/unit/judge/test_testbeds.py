@@ -58,7 +58,9 @@ def test_reason() -> None:
     assert effect is not None
     assert effect.shown
     assert effect.trial == 3
-    assert "what they show of trial 3: 22.1% faster on cellar, 0.0% slower on hall" in effect.reason
+    assert (
+        "different effects of trial 3: 22.1% faster on cellar, 0.0% slower on hall" in effect.reason
+    )
 
 
 def test_too_little_data_gives_none() -> None:

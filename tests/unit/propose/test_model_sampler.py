@@ -272,9 +272,9 @@ def test_other_parameters_are_drawn_at_random() -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="one search space at least"):
+    with pytest.raises(ValueError, match="at least one search space"):
         ModelSampler()
-    with pytest.raises(ValueError, match="two search spaces are of the fileserver"):
+    with pytest.raises(ValueError, match="two search spaces are for the fileserver"):
         ModelSampler(SMALL_SERVER, SERVER)
     several = optuna.create_study(directions=["minimize", "minimize"], sampler=model())
     with pytest.raises(ValueError, match="multi-objective"):

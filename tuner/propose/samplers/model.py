@@ -71,10 +71,10 @@ class ModelSampler(optuna.samplers.BaseSampler):
             assumed = {name: fact.assumed for name, fact in space.facts.items()}
             part = Tunable(space, assumed | dict(facts or {}), whole.part(space.component))
             if space.component in self._tunables:
-                raise ValueError(f"two search spaces are of the {space.component}")
+                raise ValueError(f"two search spaces are for the {space.component}")
             self._tunables[space.component] = part
         if not self._tunables:
-            raise ValueError("name one search space at least")
+            raise ValueError("name at least one search space")
         self._baseline = whole
         self._seed = random.SystemRandom().randrange(2**32) if seed is None else seed
         self._logarithmic = logarithmic
@@ -210,7 +210,7 @@ class ModelSampler(optuna.samplers.BaseSampler):
         if value <= 0.0:
             raise ValueError(
                 f"trial {trial.number}: {value:g} has no logarithm; "
-                "take ModelSampler(..., logarithmic=False)"
+                "use ModelSampler(..., logarithmic=False)"
             )
         return math.log(value)
 

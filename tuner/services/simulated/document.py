@@ -31,7 +31,7 @@ Correlation = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class ConditionSection(Section):
-    """What must hold besides; an unset parameter counts as the program's default."""
+    """A further condition; an unset parameter counts as the program's default."""
 
     parameter: str
     low: Place | None = None
@@ -113,8 +113,8 @@ class LoadSection(Section):
 
 
 class CostsSection(Section):
-    """Seconds. ``restart``: of each part, by component; 1 for one that is not here. ``workload``:
-    of a whole run; a second for each component when it is not given.
+    """Durations in seconds. ``restart``: of a restart of each part; 1 for a part that is not given.
+    ``workload``: of a whole run; if not given, one second for each component.
     """
 
     restart: dict[str, Duration] = Field(default_factory=dict)
@@ -122,8 +122,8 @@ class CostsSection(Section):
 
 
 class SimulatedSection(Section):
-    """A testbed that is only arithmetic, with known effects and noise: to try fstune, and to test
-    it. Campaigns that give it the same ``name`` take turns. See ``Noise`` for the kinds of noise.
+    """A testbed that is only computed, with known effects and noise: for trying out and testing
+    fstune. Campaigns with the same ``name`` here take turns. See ``Noise`` for the kinds of noise.
     """
 
     name: Name | None = None

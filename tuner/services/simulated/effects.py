@@ -17,11 +17,12 @@ from tuner.model import Configuration, Value
 class Shape(StrEnum):
     """How an effect grows with the value of its parameter.
 
-    ``step``: in full while the value is in its range, else not at all. ``linear``: in proportion to
-    the distance from the default, in full at ``at``, with the opposite sign on the other side.
-    ``plateau``: not at all up to one end of a ramp, in full from the other end on. ``hump``: in
-    full at ``at``, less on both sides; beyond the mirror image of the default it does harm, at most
-    as much as it gains at best. ``peak``: in full at ``at``, and hardly any more ``width`` away.
+    ``step``: the full effect for values in its range, otherwise none. ``linear``: proportional to
+    the distance from the default, the full effect at ``at``, with the opposite sign on the other
+    side. ``plateau``: none up to one end of a ramp, the full effect from the other end on.
+    ``hump``: the full effect at ``at``, less on both sides; beyond the mirror image of the default
+    it does harm, at most as much as its largest gain. ``peak``: the full effect at ``at``, and
+    almost none at a distance of ``width``.
     """
 
     STEP = "step"
