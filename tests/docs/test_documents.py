@@ -212,13 +212,13 @@ def test_readme_and_ci_name_the_same_test_command() -> None:
     assert re.search(r"^make test$", script, re.MULTILINE)
 
 
-def test_the_named_rooms_exist() -> None:
+def test_the_named_packages_exist() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
-    (rooms,) = re.findall(r"## Rooms\n\n```\n(.*?)```", text, re.DOTALL)
+    (packages,) = re.findall(r"## Packages\n\n```\n(.*?)```", text, re.DOTALL)
     parent = ROOT
-    for line in rooms.splitlines():
+    for line in packages.splitlines():
         if line.startswith("    "):
-            continue  # continues the description of the room above
+            continue  # continues the description of the line above
         name = line.split()[0]
         inside = line.startswith("  ")
         parent = ROOT if not inside else parent
