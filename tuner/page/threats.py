@@ -74,16 +74,14 @@ def _where(evidence: Evidence) -> Iterator[str]:
         if program.threat and _names_program(name, evidence.programs):
             yield program.threat
     if evidence.clients == 1:
-        yield (
-            "One client ran the workload: how the server does with many at once was not measured."
-        )
+        yield ("One client ran the workload: how the server performs with many was not measured.")
     if evidence.effort.measurements:
         what = "Hardware, kernel and sysctl settings"
         if evidence.hosts:
             what = "Processors, memory and network interfaces"
         yield (
-            f"{what} of the hosts were not recorded: whether they are still the same cannot be "
-            "told from this report."
+            f"{what} of the hosts were not recorded: this report cannot show whether they are "
+            "still the same."
         )
 
 
@@ -113,8 +111,8 @@ def _how_long(evidence: Evidence) -> Iterator[str]:
         )
     if spec.statistics.adjust:
         yield (
-            "Gains are judged after what others did to the machines was taken off, by a model of "
-            "their influence."
+            "Gains are judged after subtracting the influence of other load on the machines, as "
+            "estimated by a model."
         )
 
 
@@ -143,8 +141,8 @@ def _claims(evidence: Evidence) -> Iterator[str]:
         yield f"{counted(failed, 'configuration')} did not run, and {were} not judged."
     if not evidence.readable:
         yield (
-            "The workload's file is gone or is another one now: verdicts, components and drift "
-            "cannot be worked out again from the measurements."
+            "The workload's file is missing or has changed: verdicts, components and drift cannot "
+            "be computed again from the measurements."
         )
 
 
