@@ -120,7 +120,7 @@ def serve(
         "http" if tls_cert is None else "https",
         f"[{host}]" if ":" in host else host,
     )
-    say(f"fstune: serves {scheme}://{address_text}:{port}; Ctrl-C ends it", err=True)
+    say(f"fstune: serving {scheme}://{address_text}:{port}; Ctrl-C stops it", err=True)
     uvicorn.run(
         "api.app:create_app",
         factory=True,

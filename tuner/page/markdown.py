@@ -38,7 +38,7 @@ def report_markdown(document: ReportDocument) -> str:
         by = _table(d.compared.component_headings, d.compared.components)
         lines += _section("By component", by)
     if d.recommendation is not None:
-        lines += _section("Mind", _list(d.recommendation.notes))
+        lines += _section("Caveats", _list(d.recommendation.notes))
         lines += _section(
             "Compared with references", _list(r.text for r in d.recommendation.references)
         )

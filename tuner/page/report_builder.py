@@ -221,7 +221,7 @@ def _look(sight: Sight, campaign: str) -> _Look:
 
 def _question(spec: CampaignSpec | None, workload: str, pilot_floor: float | None) -> str:
     if spec is None:
-        return "Is there a configuration that is faster than the one as found?"
+        return "Is there a configuration that is faster than the settings as found?"
     tuned = list(spec.spaces)
     programs = " and ".join(f"the {component.replace('_', ' ')}" for component in tuned)
     delta, floor = 100.0 * spec.statistics.delta, spec.statistics.given_floor or pilot_floor

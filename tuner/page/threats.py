@@ -102,7 +102,7 @@ def _how_long(evidence: Evidence) -> Iterator[str]:
     if spec.workload.scale != 1.0:
         yield f"The workload ran at {spec.workload.scale:g} times its full size."
     if spec.pilot.blocks == 0:
-        yield "There was no pilot: how noisy the testbed is was not measured beforehand."
+        yield "There was no pilot: the noise of the testbed was not measured beforehand."
     floor = spec.statistics.given_floor or evidence.chosen_floor
     if floor is not None and floor > _WIDE_FLOOR:
         yield (
@@ -121,7 +121,7 @@ def _claims(evidence: Evidence) -> Iterator[str]:
     if answer is not None and answer.answer is Answer.RECOMMENDED:
         if 0 < answer.blocks < _FEW_BLOCKS:
             yield (
-                f"The certificate rests on {blocks(answer.blocks)}: its error holds for "
+                f"The certificate rests on {blocks(answer.blocks)}: its error is valid for "
                 "differences that are roughly normal, which so few cannot show."
             )
         open_ones = [n for n, effect in answer.components.items() if not effect.floor_held]
@@ -152,7 +152,7 @@ def _disturbed(evidence: Evidence) -> Iterator[str]:
         yield (
             f"The baseline varied by {100.0 * restless:.1f}% from block to block (standard "
             "deviation): the testbed was not quiet. Comparisons are made within a block, which "
-            "takes out what moves all of it."
+            "removes what affects all of its arms equally."
         )
     third = len(evidence.drift) // 3
     if third:
