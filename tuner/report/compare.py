@@ -160,7 +160,9 @@ def _evidence(compared: Compared, comparison: Comparison, claim: Claim) -> str:
     if comparison.paired:
         text += f". Paired by {counted(comparison.n, 'block')}, valid under repeated looks"
         if (among := max(sample.among for sample in compared.samples)) > 1:
-            text += f"; it favors a trial chosen by it from {among}, certification does not"
+            text += (
+                f"; these blocks favor a trial selected by them from {among}, fresh blocks do not"
+            )
     if not claim.agree:
         text += ". The two tests disagree: a claim needs both"
     elif not claim.robust and comparison.p_robust is not None:
