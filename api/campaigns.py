@@ -109,7 +109,7 @@ def list_verdicts(campaign: PathCampaign, serving: Serving) -> list[VerdictDocum
     """Compare every trial with the baseline, separately for each kind of block it was in."""
     verdicts = serving.sight.verdicts(campaign.id)
     if verdicts is None:
-        raise NotFoundError(f"the workload of campaign {campaign.id} is gone or is another now")
+        raise NotFoundError(f"the workload of campaign {campaign.id} is missing or has changed")
     return [VerdictDocument.of(one.trial, one.kind, one.verdict) for one in verdicts]
 
 

@@ -163,7 +163,7 @@ def resume(
     refuse_verification(serving.store, campaign.id)
     leases = [lease for lease in serving.store.leases() if lease.campaign == campaign.id]
     if any(lease.beat_age_s <= lease.limit_s and not is_gone(lease.holder) for lease in leases):
-        raise ConflictError(f"campaign {campaign.id} runs already")
+        raise ConflictError(f"campaign {campaign.id} is already running")
     message = f"asked to resume by {who.name}"
     serving.store.add_event(
         campaign.id, NewEvent(datetime.now(UTC), EventKind.RESUME_REQUESTED, message)

@@ -114,7 +114,7 @@ def test_interrupt_pauses_restores_and_can_be_resumed(place: Place) -> None:
     assert process.returncode == 130
     campaign, _, blocks, _ = place.load()
     assert campaign.state is CampaignState.PAUSED
-    assert f"go on with: fstune resume {campaign.id}" in output
+    assert f"continue with: fstune resume {campaign.id}" in output
     assert "restarted as found" in output
     assert "afsd.fuse on client1 left as found" in output  # its settings were the same
     assert f"private cell {place.cell} taken down" in output

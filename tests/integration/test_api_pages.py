@@ -365,9 +365,9 @@ def test_a_report_is_read_from_a_file_without_a_network(
     assert ground == ("rgb(20, 23, 26)" if scheme == "dark" else "rgb(251, 251, 250)")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert barriers(page) == []
-    every = page.get_by_role("region", name="Table of every verdict")
+    every = page.get_by_role("region", name="Table of all verdicts")
     expect(every).to_be_hidden()
-    page.get_by_text(re.compile("^Every verdict")).click()
+    page.get_by_text(re.compile("^All verdicts")).click()
     expect(every).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert barriers(page) == []

@@ -206,7 +206,7 @@ def test_a_campaign_is_steered_remotely(remote: Remote) -> None:
         assert "will pause at the next safe point" in paused or "is paused" in paused
         _, complaint = watching.communicate(timeout=100)
     assert watching.returncode == 130
-    assert "paused; go on with: fstune resume" in complaint
+    assert "paused; continue with: fstune resume" in complaint
     with pytest.raises(ConflictError, match="is paused; it does not run"):
         remote.fstune("pause", "last")
     with remote.running("resume") as watching:
@@ -215,7 +215,7 @@ def test_a_campaign_is_steered_remotely(remote: Remote) -> None:
         watching.send_signal(signal.SIGINT)
         _, complaint = watching.communicate(timeout=100)
     assert watching.returncode == 130
-    assert "goes on; to watch it again: fstune watch" in complaint
+    assert "continues; to watch it again: fstune watch" in complaint
     cancelled = remote.fstune("cancel", "last")
     assert "will cancel" in cancelled or "is cancelled" in cancelled
     with remote.running("watch") as watching:
@@ -344,7 +344,7 @@ def test_a_recommendation_is_applied_verified_and_rolled_back_remotely(
         remote.fstune("rollback")
     with pytest.raises(SpecError, match="name the campaign"):
         remote.fstune("rollback", "a20261122-094759-hm97", "--yes")
-    with pytest.raises(SpecError, match="a server takes no files"):
+    with pytest.raises(SpecError, match="a server accepts no files"):
         remote.fstune("verify", "--testbed", "x.yaml")
 
 
@@ -356,7 +356,7 @@ def test_refusals_are_reported_in_the_servers_words(remote: Remote) -> None:
     file.write_text(json.dumps(CAMPAIGN | {"wrkload": "x"}))
     with pytest.raises(SpecError, match="wrkload: unknown key; did you mean 'workload'"):
         remote.fstune("run", str(file))
-    with pytest.raises(SpecError, match="does not go with"):
+    with pytest.raises(SpecError, match="cannot be used with"):
         remote.fstune("list", "--server", remote.service.url, "--state-dir", str(remote.away))
     remote.environment["FSTUNE_TOKEN"] = "wrong"
     with pytest.raises(ServerError, match="set FSTUNE_TOKEN"):

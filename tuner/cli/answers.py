@@ -187,7 +187,7 @@ def recommend(
         _list_all(filters, form, state_dir, database, server)
         return
     if filters != Filters():
-        raise SpecError("--testbed, --workload and the like: they go with --all")
+        raise SpecError("--testbed, --workload and the like can only be used with --all")
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
@@ -197,7 +197,7 @@ def recommend(
     record, document, references, sentences = answer
     assert record.recommendation is not None
     if component is not None and form in (Format.TEXT, Format.JSON, Format.FLAGS):
-        raise SpecError(f"--component: the format {form} is of all parts; see docs/formats.md")
+        raise SpecError(f"--component: the format {form} shows all parts; see docs/formats.md")
     match form:
         case Format.TEXT:
             page = recommendation_page(
@@ -230,7 +230,7 @@ def _list_all(
     server: str | None,
 ) -> None:
     if form not in (Format.TEXT, Format.JSON):
-        raise SpecError(f"--all: the format {form} is of one campaign")
+        raise SpecError(f"--all: the format {form} is for one campaign")
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
@@ -241,7 +241,7 @@ def _list_all(
     if form is Format.JSON:
         say(known_json(rows))
     elif not rows:
-        say("No certified recommendation fits.")
+        say("No certified recommendation matches.")
     else:
         show(Console(), known_page(rows))
 
@@ -253,7 +253,7 @@ def _print_rendering(form: Format, record: Campaign, component: str | None) -> N
     no_gain = answer.answer is Answer.NO_IMPROVEMENT
     flags = answer.baseline_flags if no_gain else answer.flags
     if component is not None and component not in flags:
-        raise SpecError(f"--component {component}: it is none of {', '.join(flags)}")
+        raise SpecError(f"--component {component}: choose one of {', '.join(flags)}")
     parts = [
         Part(name, spaces[name].program, tuple(words))
         for name, words in flags.items()
@@ -261,7 +261,7 @@ def _print_rendering(form: Format, record: Campaign, component: str | None) -> N
     ]
     result = render(form, parts)
     if no_gain:
-        say("fstune: no improvement found: these options are in force; keep them", err=True)
+        say("fstune: no improvement found; keep these options, which are in force", err=True)
     for sentence in (*result.left_out, result.mind):
         say(f"fstune: {sentence}", err=True)
     say(result.text, nl=False)

@@ -276,7 +276,7 @@ def main() -> None:
         sys.exit(problem.exit_code)
     except OSError as problem:
         if problem.errno == errno.ENAMETOOLONG:
-            print(plain(f"fstune: {problem.filename}: no path is that long"), file=sys.stderr)
+            print(plain(f"fstune: {problem.filename}: the path is too long"), file=sys.stderr)
             sys.exit(SpecError.exit_code)
         if problem.errno not in (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF):
             raise

@@ -118,7 +118,9 @@ def _finish(hand: Hand, application: Application) -> None:
     with _interruptible():
         result = finish(hand, application)
     if result.state is not ApplicationState.APPLIED:
-        raise ConflictError(f"{result.id} was cut off, and is undone: it is {result.state}")
+        raise ConflictError(
+            f"{result.id} was interrupted and has been undone: it is {result.state}"
+        )
     say(f"{result.id} is in force; to undo it: fstune rollback {result.id}")
 
 
@@ -149,7 +151,7 @@ def rollback(
     if result.state is ApplicationState.ROLLED_BACK and result.reason:
         say(f"{result.state}: {result.reason}")
         return
-    say(f"{result.state}: what was in effect before {result.id} is in effect")
+    say(f"{result.state}: what was in effect before {result.id} is in effect again")
 
 
 def verify(
@@ -252,14 +254,16 @@ def _in_force_at(store: Store, campaign: Campaign, site: Site) -> Application | 
 
 def _refuse_testbed(testbed: Path | None) -> None:
     if testbed is not None:
-        raise SpecError("--testbed: a server takes no files; it is applied where it was measured")
+        raise SpecError(
+            "--testbed: a server accepts no files; settings go where they were measured"
+        )
 
 
 def _agree(yes: bool, question: str) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise ConflictError("nobody is there to be asked: look at the plan, then give --yes")
+        raise ConflictError("standard input is not a terminal; read the plan, then give --yes")
     if not typer.confirm(question):
         say("fstune: nothing was changed", err=True)
         raise typer.Exit(1)

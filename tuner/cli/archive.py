@@ -65,7 +65,7 @@ def _standard_output() -> Iterator[BinaryIO]:
     It is buffered because the export may have to be restarted from the beginning.
     """
     if sys.stdout.isatty():
-        raise SpecError("an exported campaign is binary: name a file, or send it into a pipe")
+        raise SpecError("an exported campaign is binary; name a file, or write it to a pipe")
     with TemporaryFile() as whole:
         yield whole
         whole.seek(0)

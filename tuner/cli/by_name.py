@@ -28,6 +28,6 @@ def show_by_name(
             say(f"{name}: {problem}")
             continue
         if one is None:
-            say(f"{name}: left over from a start that was cut off; take it down")
+            say(f"{name}: left over from an interrupted start; take it down")
         else:
             show(one)

@@ -99,7 +99,7 @@ def pilot(
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot=False)
     if not prepared.spec.pilot.blocks:
-        raise SpecError(f"{file}: pilot.blocks is 0; give it blocks")
+        raise SpecError(f"{file}: pilot.blocks is 0; a pilot needs blocks")
     with open_or_make_store(directory, database) as store:
         campaign = _guided(store, prepared)
         outcome, result = _conduct(store, campaign, prepared, log, quiet=quiet, pilot_only=True)
@@ -109,7 +109,7 @@ def pilot(
         raise outcome.error
     if result is None or result.outcome is PilotOutcome.UNDECIDED:
         raise typer.Exit(INTERRUPTED)
-    say(f"fstune: go on with: fstune resume {campaign.id}", err=True)
+    say(f"fstune: continue with: fstune resume {campaign.id}", err=True)
 
 
 def resume(

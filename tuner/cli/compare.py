@@ -134,7 +134,7 @@ def read_numbers(lines: Iterable[str], name: str, column: int = 1) -> tuple[floa
         elif value and not _SMALLEST <= abs(value) <= _LARGEST:
             limits = f"{_SMALLEST:g} to {_LARGEST:g}"
             bad.append(
-                (number, f"{columns[column - 1][:_MOST_SHOWN]!r} is not of a size from {limits}")
+                (number, f"{columns[column - 1][:_MOST_SHOWN]!r} is not within {limits} in size")
             )
         else:
             values.append(value)
@@ -142,8 +142,8 @@ def read_numbers(lines: Iterable[str], name: str, column: int = 1) -> tuple[floa
         first, what = bad[0]
         rest = [str(line) for line, _ in bad[1:]]
         lines_text = ", ".join(rest[:_MOST_LINES]) + (", ..." if len(rest) > _MOST_LINES else "")
-        also = f" (as bad: line {lines_text})" if rest else ""
-        raise SpecError(f"{name}, line {first}: {what}{also}; mend it or put a # before it")
+        also = f" (likewise line {lines_text})" if rest else ""
+        raise SpecError(f"{name}, line {first}: {what}{also}; fix it or put a # before it")
     if len(values) < MIN_VALUES:
         raise SpecError(f"{name}: {len(values)} numbers, at least {MIN_VALUES} needed")
     return tuple(values)
@@ -163,7 +163,7 @@ def _sample(name: str, column: int, load: Callable[[str, int], Sample]) -> Sampl
             raise SpecError("standard input is closed; name a file instead of -")
         return Sample("<stdin>", _read(sys.stdin.buffer, "standard input", column))
     if "\0" in name:
-        raise SpecError(f"{name!r}: no path has such characters")
+        raise SpecError(f"{name!r}: not a valid path")
     path = Path(name)
     reference = _REFERENCE.fullmatch(name)
     if reference is not None and not path.exists():
@@ -188,9 +188,9 @@ def _read(file: BinaryIO, name: str, column: int) -> tuple[float, ...]:
 
 def _checked(names: Sequence[str], ministat: bool) -> Sequence[str]:
     if names.count("-") > 1:
-        raise SpecError("standard input can be read only once: give - only once")
+        raise SpecError("standard input can be read only once; give - only once")
     if len(names) < 2:
-        raise SpecError("nothing to compare with: name two samples or more")
+        raise SpecError("nothing to compare with; name two samples or more")
     if ministat and len(names) > len(SYMBOLS):
         raise SpecError(f"--ministat has symbols for {len(SYMBOLS)} samples, got {len(names)}")
     return names

@@ -27,13 +27,13 @@ def upgrade(state_dir: StateDir = None, database: Database = None) -> None:
     """
     result = upgrade_database(state_directory(state_dir), database_address(database), is_gone)
     if result.copy is not None:
-        say(f"what was there before is in {result.copy}")
+        say(f"the database as it was before is in {result.copy}")
     if result.before is None:
-        say(f"{result.where}: made, revision {result.after}")
+        say(f"{result.where}: created, revision {result.after}")
     elif result.before == result.after:
         say(f"{result.where}: revision {result.after}, nothing to do")
     else:
-        say(f"{result.where}: revision {result.before} is now {result.after}")
+        say(f"{result.where}: upgraded from revision {result.before} to {result.after}")
     if result.queue:
         say(f"{result.where}: the queue of the workers is up to date")
 
@@ -49,7 +49,8 @@ def check(state_dir: StateDir = None, database: Database = None) -> None:
         say(problem)
     if sentences:
         raise StoreError(
-            f"{where}: {len(sentences)} problems; put back a backup, or ask with this output"
+            f"{where}: {len(sentences)} problems; restore a backup, or ask for help with this "
+            "output"
         )
     say(f"{where}: sound, {campaigns} campaign{'' if campaigns == 1 else 's'}")
 

@@ -86,9 +86,9 @@ def tell_end(
         say("fstune: cancelled", err=True)
         raise typer.Exit(INTERRUPTED)
     if campaign.state is not CampaignState.FINISHED:
-        say(f"fstune: paused; go on with: fstune resume {campaign.id}{options}", err=True)
+        say(f"fstune: paused; continue with: fstune resume {campaign.id}{options}", err=True)
         raise typer.Exit(INTERRUPTED)
-    say(f"\nTo hand it on, with plots: fstune report {campaign.id} --html FILE{options}")
+    say(f"\nFor a report with plots: fstune report {campaign.id} --html FILE{options}")
 
 
 def no_answer(campaign: Campaign, absence: str = "") -> NotFoundError:

@@ -39,7 +39,7 @@ from tuner.services.kind import Rehearsal
 from tuner.services.kinds import starts
 from tuner.services.start import Choice, Draft, Question, Start
 
-_START = Question("start", "What is to be tuned?", "You can begin anew at any time.")
+_START = Question("start", "What should be tuned?", "You can start over at any time.")
 _TIME = Question(
     "time",
     "How long may it measure (30m, 6h, 2d)?",
@@ -47,18 +47,18 @@ _TIME = Question(
 )
 _WORKLOAD = Question(
     "workload",
-    "Which workload is to become faster?",
+    "Which workload should become faster?",
     "Settings are judged by it; 'fstune workload list' says what each one does.",
 )
 _PRESETS = Question(
     "presets",
-    "Try settings first that others have published (yes, no)?",
-    "They cost a block each and often give the search a good beginning.",
+    "First try settings that others have published (yes, no)?",
+    "They cost a block each and often give the search a good start.",
     "yes",
 )
 _RISK = Question(
     "allow-risk",
-    "Which risk classes may be searched besides settings of speed alone?",
+    "Which risk classes may be searched, in addition to performance alone?",
     "Leave it at none unless you would use such a setting.",
     "none",
 )
@@ -133,19 +133,19 @@ def _fill(beginning: Draft, asker: Asker, name: str | None) -> tuple[FirstFile, 
     presets = guesses if any(guesses.values()) and asker.ask(_PRESETS, _yes) else {}
     risks = _ask_risks(spaces, asker)
     choices = [
-        Choice("time", time, "a pilot says at the beginning how small a gain that can show"),
-        Choice("workload", workload, "what it measures is what the answer is about"),
+        Choice("time", time, "the pilot at the beginning reports how small a gain this can show"),
+        Choice("workload", workload, "the answer is about what it measures"),
         Choice(
             "presets",
             "; ".join(f"{part}: {', '.join(each)}" for part, each in presets.items() if each)
             or "none",
-            "published settings are tried first, those only that put nothing but speed at stake",
+            "published settings are tried first, only those that put nothing but speed at stake",
         ),
         Choice(
             "risk classes",
             ", ".join(sorted({each for several in risks.values() for each in several}))
             or "performance alone",
-            "settings of other classes stay as they are unless you say so with --allow-risk",
+            "settings of other classes stay as they are unless --allow-risk allows them",
         ),
     ]
     first_file = FirstFile(
@@ -197,7 +197,7 @@ def _ask_risks(spaces: Mapping[str, Space], asker: Asker) -> dict[str, list[str]
         wrong = [word for word in words if word not in [*map(str, there), "none"]]
         if wrong:
             names = ", ".join(map(str, there))
-            raise ValueError(f"{wrong[0]!r}: choose of {names}, or none")
+            raise ValueError(f"{wrong[0]!r}: choose from {names}, or none")
         return [risk for risk in there if str(risk) in words]
 
     risks_text = "\n  ".join([*(f"{risk}: {AT_STAKE[risk]}" for risk in there), ""])
@@ -217,7 +217,7 @@ def _checked(
     rehearsals = []
     for place in spec.places:
         if place.way.hosts(place.section):
-            asker.doing("checking what was written, on the hosts")
+            asker.doing("checking on the hosts what was written")
         rehearsal = place.way.rehearse(place.section, prepared.wish, directory)
         if rehearsal is not None:
             rehearsals.append((rehearsal, refusal(rehearsal, prepared)))
@@ -243,7 +243,7 @@ def _tell_next(
     file = shlex.quote(str(campaign))
     reasons = [reason for _, reason in rehearsals if reason is not None]
     if reasons:
-        say("\nA campaign would be refused now, for what is named above. When that is mended:")
+        say("\nA campaign would be refused now, for the reasons above. When they are fixed:")
         say(f"  fstune campaign check {file}")
         return
     say("\nNext:")
@@ -273,7 +273,7 @@ def init(**options: Any) -> None:
         raise SpecError(f"{file}: name a file that ends in .yaml")
     person = not yes and sys.stdin.isatty()
     if not yes and not person:
-        raise SpecError("standard input is no terminal; answer with options, and give --yes")
+        raise SpecError("standard input is not a terminal; answer with options, and give --yes")
     answers = {
         question.name: value
         for question in _questions()

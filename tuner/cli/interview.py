@@ -78,5 +78,5 @@ def _line() -> str:
     sys.stdout.flush()
     line = sys.stdin.readline()
     if not line:
-        raise SpecError("standard input ended before all was answered; nothing was written")
+        raise SpecError("standard input ended before the last question; nothing was written")
     return line.strip()

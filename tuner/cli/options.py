@@ -84,7 +84,7 @@ def server_address(server: str | None, state_dir: Path | None, database: str | N
     """
     here = state_dir is not None or database is not None
     if server is not None and here:
-        raise SpecError("--server: does not go with --state-dir or --database")
+        raise SpecError("--server: cannot be used with --state-dir or --database")
     return server if server is not None or here else ClientSettings().server
 
 
@@ -95,8 +95,7 @@ def open_store(state_dir: Path | None, database: str | None) -> Store:
     """
     if state_dir is not None and database_address(database) is None and not holds_one(state_dir):
         raise NotFoundError(
-            f"--state-dir {state_dir}: there is no database of fstune; the first campaign there "
-            "makes one"
+            f"--state-dir {state_dir}: no fstune database; the first campaign there creates one"
         )
     return open_or_make_store(state_dir, database)
 

@@ -52,13 +52,13 @@ def rollback(server: str, reference: str, agree: Agree) -> None:
     with _applications(server) as (client, applications):
         in_force = applications.in_force(reference)
         if not in_force:
-            raise NotFoundError(f"{nothing_of(reference)} is in force at {client.url}")
+            raise NotFoundError(f"{nothing_of(reference)} is in force on {client.url}")
         for line in application_lines(in_force[:1]):
             say(line)
         agree()
         result = applications.roll_back(in_force[0].campaign)
         _check(result, ApplicationState.ROLLED_BACK)
-        remark = result.reason or f"what was in effect before {result.id} is in effect"
+        remark = result.reason or f"what was in effect before {result.id} is in effect again"
         say(f"{result.state}: {remark}")
 
 
@@ -88,7 +88,7 @@ def verify(server: str, reference: str, blocks: int) -> Verified:
 
 def _refuse_application(reference: str) -> None:
     if is_application_id(reference):
-        raise SpecError(f"{reference}: at a server, name the campaign")
+        raise SpecError(f"{reference}: on a server, name the campaign")
 
 
 def _check(result: Application, state: ApplicationState) -> None:

@@ -85,11 +85,11 @@ def serve(
         raise SpecError("--tls-cert and --tls-key belong together")
     if not _is_loopback(host):
         if not auth:
-            raise SpecError(f"--host {host}: off the loopback, tokens are asked for: add --auth")
+            raise SpecError(f"--host {host}: beyond the loopback, tokens are required; add --auth")
         if tls_cert is None and not plain_http:
             raise SpecError(
-                f"--host {host}: tokens would be sent in the clear; name --tls-cert and --tls-key, "
-                "or say --plain-http if something in front of this service has TLS"
+                f"--host {host}: tokens would be sent unencrypted; add --tls-cert and --tls-key, "
+                "or --plain-http if a proxy in front of this service provides TLS"
             )
     if tls_cert is not None and tls_key is not None:
         _check_certificate(tls_cert, tls_key)
@@ -97,7 +97,7 @@ def serve(
         raise SpecError(f"--testbeds {testbeds}: there is no such directory")
     for kind in allow or ():
         if kind not in offers():
-            raise SpecError(f"--allow {kind}: it is {' or '.join(map(repr, offers()))}")
+            raise SpecError(f"--allow {kind}: choose {' or '.join(map(repr, offers()))}")
     _check_address(host, port)
     # The application reads its settings from the environment, as if it were started separately.
     os.environ["FSTUNE_STATE_DIR"] = str(state_directory(state_dir).absolute())
@@ -109,7 +109,7 @@ def serve(
         os.environ["FSTUNE_API_TESTBEDS"] = str(testbeds.absolute())
     if queue:
         if address is None:
-            raise SpecError("--queue: workers take campaigns from a PostgreSQL; add --database")
+            raise SpecError("--queue: workers take campaigns from PostgreSQL; add --database")
         os.environ["FSTUNE_API_QUEUE"] = "true"
     if allow:
         os.environ["FSTUNE_API_ALLOW"] = "[" + ",".join(f'"{kind}"' for kind in allow) + "]"
@@ -120,7 +120,7 @@ def serve(
         "http" if tls_cert is None else "https",
         f"[{host}]" if ":" in host else host,
     )
-    say(f"fstune: serves {scheme}://{address_text}:{port}; Ctrl-C ends it", err=True)
+    say(f"fstune: serving {scheme}://{address_text}:{port}; Ctrl-C stops it", err=True)
     uvicorn.run(
         "api.app:create_app",
         factory=True,

@@ -85,9 +85,7 @@ def simulate(
     For example: fstune simulate sparse-five --seeds 1-20 --noise 0.15 --jobs 2
     """
     if surface is None and not (names := surface_names()):
-        raise SpecError(
-            "there are no surfaces where fstune is installed; give the path of a surface file"
-        )
+        raise SpecError("no surfaces are installed with fstune; give the path of a surface file")
     if surface is None:
         show(Console(), surfaces_table([load_surface(name) for name in names]))
         return
@@ -164,7 +162,7 @@ def _seeds(text: str) -> Sequence[int]:
         if last < first:
             raise SpecError(f"--seeds {text!r}: {first} is above {last}")
         if last - first >= _MOST_SEEDS or len(seeds) > _MOST_SEEDS:
-            raise SpecError(f"--seeds {text!r}: at most {_MOST_SEEDS} of them")
+            raise SpecError(f"--seeds {text!r}: at most {_MOST_SEEDS} seeds")
         seeds |= dict.fromkeys(range(first, last + 1))
     return list(seeds)
 

@@ -144,7 +144,7 @@ def check(
             space = search_spaces.load(name)
             _check_draws(space)
         say(
-            f"{name}: good; {len(space.parameters)} parameters, {len(space.searched)} searched, "
+            f"{name}: valid; {len(space.parameters)} parameters, {len(space.searched)} searched, "
             f"{_DRAWS_TO_CHECK} configurations drawn, all valid"
         )
 
@@ -210,7 +210,7 @@ def parse(
     try:
         words = shlex.split(command)
     except ValueError as problem:
-        raise SpecError(f"{command!r} is no command line: {problem}") from None
+        raise SpecError(f"{command!r} is not a command line: {problem}") from None
     if words[:1] == ["parm"]:
         del words[0]
     with _reported():
@@ -228,7 +228,7 @@ def parse(
         for line in search_space.lines(parsed.values):
             say(f"in full: {line}")
         for sentence in search_space.violations(parsed.values):
-            say(f"careful, on the host that the space assumes: {sentence}")
+            say(f"caution, on the host that the space assumes: {sentence}")
 
 
 def _space_of(words: list[str]) -> str:
@@ -237,7 +237,7 @@ def _space_of(words: list[str]) -> str:
     names = [n for n in search_spaces.names() if search_spaces.load(n).program == program]
     if not names:
         raise SpaceError(
-            f"{program!r} is no program of a space; name a space with --space "
+            f"{program!r} is not a program of any space; name a space with --space "
             f"(see 'fstune space list')"
         )
     return names[-1]

@@ -53,7 +53,7 @@ def create(
     if expires != "never":
         lasts_s = _checked(_DURATION, expires, "--expires")
         if lasts_s > _LONGEST_S:
-            raise SpecError("--expires: ten years at most, or 'never'")
+            raise SpecError("--expires: at most ten years, or 'never'")
         until = now + timedelta(seconds=lasts_s)
     with open_or_make_store(state_dir, database) as store:
         token, text = Access(store).create(token_name, scope, now, until)

@@ -81,7 +81,7 @@ def down(name: Name = "vm", state_dir: StateDir = None) -> None:
         guests = Guests(state_directory(state_dir))
         existed = guests.down(name)
         if guests.images.clear():
-            say("a build that was killed is cleared away")
+            say("the remains of a killed build were removed")
     say(f"guest {name} is down" if existed else f"there is no guest {name}")
 
 
@@ -96,7 +96,7 @@ def status(state_dir: StateDir = None) -> None:
         else:
             say(f"image {image.name}: kernel {image.kernel}, OpenAFS {image.openafs}")
         if guests.images.cut_off():
-            say("a build was killed and its programs may run on; end them with: fstune vm down")
+            say("a build was killed and its programs may still run; end them with: fstune vm down")
         show_by_name(guests.names(), guests.load, _show, "no guests")
 
 

@@ -186,7 +186,7 @@ class _Teller:
         if self._live and (message or self._missed):
             self._progress.doing(message)
         elif not self._live and bool(message) is not self._missed:
-            say(f"fstune: {message or 'its process is heard from again'}", err=True)
+            say(f"fstune: {message or 'its process is active again'}", err=True)
         self._missed = bool(message)
 
     def look(self) -> None:
@@ -236,7 +236,7 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
     except KeyboardInterrupt:
         what = f"{campaign.id}{source.options}"
         say(
-            f"fstune: campaign {campaign.id} goes on; to watch it again: fstune watch {what}; to "
+            f"fstune: campaign {campaign.id} continues; to watch it again: fstune watch {what}; to "
             f"pause it: fstune pause {what}",
             err=True,
         )

@@ -109,13 +109,13 @@ def to_queue(
     Raises SpecError if a queue is impossible here.
     """
     if server is not None:
-        raise SpecError("--queue: does not go with --server, which has its own ('serve --queue')")
+        raise SpecError("--queue: not with --server, which has its own ('serve --queue')")
     queue = Queue.create(store)
     from tuner.work.queueing import enqueue
 
     record = campaign()
     if record.state is CampaignState.RUNNING and in_use(store, record.id):
-        raise ConflictError(f"campaign {record.id} runs already")
+        raise ConflictError(f"campaign {record.id} is already running")
     name = enqueue(queue, record, directory, override_pilot=override_pilot)
     say(f"campaign {record.id} is on the queue {name}")
     say(f"fstune: see 'fstune status' and 'fstune show {record.id}'", err=True)

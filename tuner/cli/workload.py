@@ -90,7 +90,7 @@ def show_workload(name: Name, scale: Scale = 1.0, as_json: AsJson = False) -> No
         return
     _say(f"{spec.name}: {spec.description}")
     size = f"{_size_bytes(spec) / _MIB:,.0f} MiB in files"
-    _say(f"{size}; no longer than {spec.wall_clock_limit_s:g} s a stage\n")
+    _say(f"{size}; at most {spec.wall_clock_limit_s:g} s per stage\n")
     _list(
         (Column("component", rigid=True), Column("weight", rigid=True, right=True)),
         [(part.name, f"{part.weight:.3g}") for part in spec.components],
@@ -118,7 +118,7 @@ def check(
     for name in workloads.packaged() if file is None else [file]:
         spec = load_workload(name).spec
         say(
-            f"{name}: good; {len(spec.components)} components in {len(spec.stages)} stages, "
+            f"{name}: valid; {len(spec.components)} components in {len(spec.stages)} stages, "
             f"{_size_bytes(spec) / _MIB:,.0f} MiB in files"
         )
 
@@ -173,7 +173,9 @@ def run(
     _say(f"\nweighted geometric mean of the times: {score_s:.3f} s")
     cold = [stage.name for stage in spec.stages if stage.cache == "cold"]
     if cold:
-        _say(f"stage {', '.join(cold)} is meant for a cold cache, which this command cannot make")
+        _say(
+            f"stage {', '.join(cold)} is meant for a cold cache, which this command cannot provide"
+        )
 
 
 @app.command("engine")

@@ -43,7 +43,7 @@ class Bos(Whole):
     """See ``about``."""
 
     name = "bos"
-    about = "`bos` commands that make the instance anew with the options; SERVER is its address"
+    about = "`bos` commands that create the instance again with the options; SERVER is its address"
     where = "a shell on the server"
     programs = frozenset({FILESERVER})
     comment = "#"

@@ -21,7 +21,9 @@ class CacheInfo:
     programs = frozenset({KERNEL_CLIENT, FUSE_CLIENT})
     comment = ""
     together = False
-    mind = "-blocks on the command line goes first; compare mount point and directory with yours"
+    mind = (
+        "-blocks on the command line takes precedence; compare mount point and directory with yours"
+    )
 
     def holds(self, words: Sequence[str]) -> tuple[str, ...]:
         """See Format.holds."""
@@ -32,7 +34,7 @@ class CacheInfo:
         options = self.holds(part.words)
         size = plain(options[1:])
         if options and not size.isdecimal():
-            raise SpecError(f"{size!r} is no size of a cache; choose another format")
+            raise SpecError(f"{size!r} is not a cache size; choose another format")
         return f"{_MOUNT}:{_CACHE}:{size}\n" if options else ""
 
     def read(self, text: str) -> tuple[str, ...]:

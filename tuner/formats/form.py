@@ -64,7 +64,7 @@ class Whole:
     """A format that can hold every option of its programs."""
 
     together = True
-    mind = "it takes the place of all options there; add those that you have besides"
+    mind = "it replaces all options there; add any others that you have"
 
     def holds(self, words: Sequence[str]) -> tuple[str, ...]:
         """See Format.holds."""
@@ -79,7 +79,7 @@ def plain(words: Iterable[str]) -> str:
     flags = tuple(words)
     for word in flags:
         if not _PLAIN.fullmatch(word):
-            raise SpecError(f"{word!r} cannot stand where nothing is quoted; choose another format")
+            raise SpecError(f"{word!r} cannot be written without quotes; choose another format")
     return " ".join(flags)
 
 

@@ -29,14 +29,14 @@ class _Exact(ConfigParser):
 class _Sectioned(Whole):
     section = ""
     comment = "#"
-    mind = "an option on the command line goes first; restart the program"
+    mind = "an option on the command line takes precedence; restart the program"
 
     def write(self, part: Part) -> str:
         """See Format.write."""
         values = {}
         for name, words in pairs(part.words):
             if len(words) > 1 or words in ((_YES,), ("",)):
-                message = f"{name}: its values cannot be told in the section {self.section}"
+                message = f"{name}: its values cannot be given in the section {self.section}"
                 raise SpecError(f"{message}; choose another format")
             values[plain([name.removeprefix("-")])] = plain(words) or _YES
         file, text = _Exact(), StringIO()

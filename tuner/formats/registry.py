@@ -58,7 +58,7 @@ def render(name: str, parts: Sequence[Part]) -> Rendering:
     held_parts = [part for part in parts if part.program in form.programs]
     if not held_parts:
         holds = " and ".join(sorted(form.programs))
-        raise SpecError(f"{name}: it holds options of {holds}, and none are tuned here")
+        raise SpecError(f"{name}: it holds options of {holds}, and none of them is tuned here")
     if len(held_parts) > 1 and not form.together:
         raise SpecError(f"{name}: it is for one program at a time; choose it with --component")
     left_out, text = [], ""
@@ -66,7 +66,7 @@ def render(name: str, parts: Sequence[Part]) -> Rendering:
         options = form.holds(part.words) if part in held_parts else ()
         rest = [w for name, of in pairs(part.words) for w in (name, *of) if name not in options]
         if rest:
-            left_out.append(f"{part.component}: {name} does not hold {' '.join(rest)}")
+            left_out.append(f"{part.component}: {name} cannot hold {' '.join(rest)}")
         if part in held_parts:
             head = (
                 f"{form.comment} {part.component}\n" if len(held_parts) > 1 and form.comment else ""

@@ -10,8 +10,8 @@ from tuner.formats.form import FILESERVER, KERNEL_CLIENT, Part, Whole, shell
 
 _SERVER = "SERVER"
 _CLIENT = """#!/bin/sh
-# Sets the options of afsd in FILE, /etc/openafs/afs.conf unless it is named, and starts it anew.
-# They take the place of all that are there: add those that you have besides.
+# Sets the options of afsd in FILE (default: /etc/openafs/afs.conf) and restarts it.
+# They replace all options there: add any others that you have.
 set -eu
 file=${1:-/etc/openafs/afs.conf}
 kept=$(grep -v '^OPTIONS=' -- "$file" || test $? = 1)
@@ -34,8 +34,8 @@ class Script(Whole):
     def write(self, part: Part) -> str:
         """See Format.write."""
         if part.program == FILESERVER:
-            head = f"#!/bin/sh\n# Gives the fileserver at {_SERVER} its options.\n"
-            head += "# They take the place of all that it has: add those that you have besides.\n"
+            head = f"#!/bin/sh\n# Sets the options of the fileserver at {_SERVER}.\n"
+            head += "# They replace all options that it has: add any others that you have.\n"
             head += "set -eu\n"
             lines = [_at_argument(step) for step in bos.steps(part, _SERVER)]
             return head + "".join(f"{line}\n" for line in lines)

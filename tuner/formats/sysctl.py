@@ -19,13 +19,13 @@ class SysctlFile(Whole):
     where = "/etc/sysctl.d/fstune.conf"
     programs = frozenset({SYSCTL})
     comment = "#"
-    mind = "on every host of the testbed; a file with a later name wins over it"
+    mind = "on every host of the testbed; a file with a later name takes precedence"
 
     def write(self, part: Part) -> str:
         """See Format.write."""
         for word in part.words:
             if not _SETTING.fullmatch(word):
-                raise SpecError(f"{word!r} is no setting of the kernel; choose another format")
+                raise SpecError(f"{word!r} is not a kernel setting; choose another format")
         return "".join(f"{word.replace('=', ' = ')}\n" for word in part.words) or _NOTHING
 
     def read(self, text: str) -> tuple[str, ...]:

@@ -103,13 +103,13 @@ class EffectsCache:
         try:
             return self._compute(snapshot)
         except Exception as problem:  # a defect here must not break the page or the report
-            _log.exception("campaign %s: its effects could not be worked out", snapshot.campaign.id)
-            return _unknown(snapshot, f"a defect of fstune: {problem!r}")
+            _log.exception("campaign %s: its effects could not be computed", snapshot.campaign.id)
+            return _unknown(snapshot, f"a bug in fstune: {problem!r}")
 
     def _compute(self, snapshot: Snapshot) -> ParameterEffects:
         rules = snapshot.rules
         if rules is None:
-            return _unknown(snapshot, "the workload is gone or is another now")
+            return _unknown(snapshot, "the workload is missing or has changed")
         try:
             spec = CampaignSpec.from_json(snapshot.campaign.spec)
             names = {section.name for section in spec.spaces.values()}

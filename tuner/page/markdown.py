@@ -30,7 +30,7 @@ def report_markdown(document: ReportDocument) -> str:
         text(d.question),
         "",
         f"**{text(d.answer)}.** {text(d.reason)}".rstrip(),
-        *_section("How sure", _list(d.sure)),
+        *_section("How sure the answer is", _list(d.sure)),
     ]
     if d.compared is not None:
         table = _table(d.compared.headings, d.compared.rows)
@@ -38,7 +38,7 @@ def report_markdown(document: ReportDocument) -> str:
         by = _table(d.compared.component_headings, d.compared.components)
         lines += _section("By component", by)
     if d.recommendation is not None:
-        lines += _section("Mind", _list(d.recommendation.notes))
+        lines += _section("Caveats", _list(d.recommendation.notes))
         lines += _section(
             "Compared with references", _list(r.text for r in d.recommendation.references)
         )
@@ -47,8 +47,8 @@ def report_markdown(document: ReportDocument) -> str:
     )
     if settings and d.equal:
         settings += ["", f"{d.equal} more, equal in both."]
-    same = ["Nothing differs: the settings are those that were found."]
-    lines += _section("Settings, as a difference to the baseline", settings or same)
+    same = ["Nothing differs: the settings are as found."]
+    lines += _section("Settings that differ from the baseline", settings or same)
     lines += ["", *_list(d.meanings)] if d.meanings else []
     lines += _section("To apply, and to undo", _applying(d))
     components = [
@@ -61,14 +61,14 @@ def report_markdown(document: ReportDocument) -> str:
     )
     counters = [(c.what, c.baseline or "not known", c.trial or "not known") for c in d.counters]
     lines += _section("Why: what changed with the settings", _list(d.why))
-    lines += _section("What was counted", _table(("Counted", "Baseline", subject(d)), counters))
+    lines += _section("Diagnostics", _table(("Counted", "Baseline", subject(d)), counters))
     lines += _section("What each parameter does", _effects(d))
     quiet = ["Nothing in the campaign's own data threatens its answer."]
     lines += _section("Threats to validity", _list(d.threats) or quiet)
     lines += _section(
-        "What was measured, on what", _list(f"{f.what}: {f.text}" for f in d.measured)
+        "What was measured, and where", _list(f"{f.what}: {f.text}" for f in d.measured)
     )
-    lines += _section("Every verdict", _verdicts(d))
+    lines += _section("All verdicts", _verdicts(d))
     happened = [f"{moment(one.at)} {one.message}" for one in d.disturbances]
     lines += _section("Disturbances", _list(happened) or ["No disturbance was recorded."])
     if d.noise is not None:
@@ -114,7 +114,7 @@ def _applying(d: ReportDocument) -> list[str]:
             "",
             *_code([step.options or "(no options)"]),
             "",
-            "To undo it, the same with what was found:",
+            "To undo it, do the same with the options as found:",
             "",
             *_code([step.undo or "(no options)"]),
             "",

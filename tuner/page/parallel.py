@@ -88,7 +88,7 @@ def parallel_coordinates(
         parts += _axis(number, one, axis)
     height = _y(len(matter)) + _BOTTOM
     subject, look = ("the trial", "looks") if len(best) == 1 else (f"the {len(best)}", "look")
-    text = f"Strong: {subject} that {look} best, few blocks counting less; dashed: the baseline."
+    text = f"Strong: {subject} that {look} best, few blocks count less; dashed: the baseline."
     if rest:
         text += f" Faint: {len(rest)} others."
     title = f"Parallel coordinates of {len(best) + len(rest)} trials"

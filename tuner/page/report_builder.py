@@ -221,14 +221,16 @@ def _look(sight: Sight, campaign: str) -> _Look:
 
 def _question(spec: CampaignSpec | None, workload: str, pilot_floor: float | None) -> str:
     if spec is None:
-        return "Is there a configuration that is faster than the one that was found?"
+        return "Is there a configuration that is faster than the settings as found?"
     tuned = list(spec.spaces)
     programs = " and ".join(f"the {component.replace('_', ' ')}" for component in tuned)
     delta, floor = 100.0 * spec.statistics.delta, spec.statistics.given_floor or pilot_floor
-    more = "its pilot is to choose" if floor is None else f"{100.0 * floor:g}%"
+    slower = "slower than its pilot allows"
+    if floor is not None:
+        slower = f"more than {100.0 * floor:g}% slower"
     return (
         f"Which settings of {programs} make the workload {workload} at least {delta:g}% faster "
-        f"than the settings as found, with no component of it more than {more} slower?"
+        f"than the settings as found, with no component of it {slower}?"
     )
 
 
@@ -273,7 +275,7 @@ def _sure(look: _Look) -> Iterator[str]:
             f"{called(answer.trial).capitalize()}: {faster(answer.ratio)}, "
             f"{confidence_text(answer.confidence)} {interval(answer.lower, answer.upper)}, on "
             f"{counted(answer.blocks, 'fresh block')} measured after it had been chosen: choosing "
-            "among many does not flatter these."
+            "among many does not bias these."
         )
 
 
@@ -288,14 +290,14 @@ def _measurement_facts(look: _Look) -> Iterator[Fact]:
     if look.limits:
         yield Fact(what="Limits of the hosts", text=clean("; ".join(look.limits)))
     if look.clients:
-        yield Fact(what="Clients at once", text=str(look.clients))
+        yield Fact(what="Concurrent clients", text=str(look.clients))
     if all_names.workload:
         yield Fact(what="Workload", text=_workload(look.snapshot.rules, all_names.workload, spec))
     for component, space in all_names.spaces.items():
         yield Fact(what=f"Search space, {component.replace('_', ' ')}", text=clean(space))
     yield Fact(what="Measured", text=effort_text(look.effort))
     span = f"{moment(campaign.created)} to {moment(campaign.updated)}"
-    yield Fact(what="From, to", text=span)
+    yield Fact(what="Period", text=span)
     if campaign.time_use.wall_s > 0.0:
         parts = ", ".join(f"{what} {duration(s)}" for what, s in time_rows(campaign.time_use))
         text = f"{duration(campaign.time_use.wall_s)}: {parts}"

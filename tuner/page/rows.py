@@ -92,7 +92,7 @@ def varies(drift: Sequence[DriftPoint]) -> str:
         return ""
     return (
         f"From block to block the baseline varies by {100.0 * spread(drift):.1f}% "
-        "(standard deviation); what moves all arms of a block alike is taken out."
+        "(standard deviation); what affects all arms of a block equally cancels out."
     )
 
 

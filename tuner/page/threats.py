@@ -74,16 +74,14 @@ def _where(evidence: Evidence) -> Iterator[str]:
         if program.threat and _names_program(name, evidence.programs):
             yield program.threat
     if evidence.clients == 1:
-        yield (
-            "One client ran the workload: how the server does with many at once was not measured."
-        )
+        yield ("One client ran the workload: how the server performs with many was not measured.")
     if evidence.effort.measurements:
         what = "Hardware, kernel and sysctl settings"
         if evidence.hosts:
             what = "Processors, memory and network interfaces"
         yield (
-            f"{what} of the hosts were not recorded: whether they are still the same cannot be "
-            "told from this report."
+            f"{what} of the hosts were not recorded: this report cannot show whether they are "
+            "still the same."
         )
 
 
@@ -104,7 +102,7 @@ def _how_long(evidence: Evidence) -> Iterator[str]:
     if spec.workload.scale != 1.0:
         yield f"The workload ran at {spec.workload.scale:g} times its full size."
     if spec.pilot.blocks == 0:
-        yield "There was no pilot: how noisy the testbed is was not measured beforehand."
+        yield "There was no pilot: the noise of the testbed was not measured beforehand."
     floor = spec.statistics.given_floor or evidence.chosen_floor
     if floor is not None and floor > _WIDE_FLOOR:
         yield (
@@ -113,8 +111,8 @@ def _how_long(evidence: Evidence) -> Iterator[str]:
         )
     if spec.statistics.adjust:
         yield (
-            "Gains are judged after what others did to the machines was taken off, by a model of "
-            "their influence."
+            "Gains are judged after subtracting the influence of other load on the machines, as "
+            "estimated by a model."
         )
 
 
@@ -123,7 +121,7 @@ def _claims(evidence: Evidence) -> Iterator[str]:
     if answer is not None and answer.answer is Answer.RECOMMENDED:
         if 0 < answer.blocks < _FEW_BLOCKS:
             yield (
-                f"The certificate rests on {blocks(answer.blocks)}: its error holds for "
+                f"The certificate rests on {blocks(answer.blocks)}: its error is valid for "
                 "differences that are roughly normal, which so few cannot show."
             )
         open_ones = [n for n, effect in answer.components.items() if not effect.floor_held]
@@ -143,8 +141,8 @@ def _claims(evidence: Evidence) -> Iterator[str]:
         yield f"{counted(failed, 'configuration')} did not run, and {were} not judged."
     if not evidence.readable:
         yield (
-            "The workload's file is gone or is another one now: verdicts, components and drift "
-            "cannot be worked out again from the measurements."
+            "The workload's file is missing or has changed: verdicts, components and drift cannot "
+            "be computed again from the measurements."
         )
 
 
@@ -154,7 +152,7 @@ def _disturbed(evidence: Evidence) -> Iterator[str]:
         yield (
             f"The baseline varied by {100.0 * restless:.1f}% from block to block (standard "
             "deviation): the testbed was not quiet. Comparisons are made within a block, which "
-            "takes out what moves all of it."
+            "removes what affects all of its arms equally."
         )
     third = len(evidence.drift) // 3
     if third:

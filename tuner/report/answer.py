@@ -71,13 +71,13 @@ def claim(recommendation: Recommendation) -> str:
         return f"False-alarm risk of the campaign: at most {level}, valid under repeated looks."
     largest = r.largest_compatible_improvement
     if r.trial == BASELINE or largest is None:
-        return "No candidate came far enough to be certified, so no improvement is claimed."
+        return "No candidate got far enough to be certified, so no improvement is claimed."
     # The bound covers all candidates, however many there are.
     if math.isinf(largest):
         return "The measurements put no bound yet on how much faster a candidate may be."
     sure = f"{100.0 * (1.0 - ALPHA):.4g}% confidence"
     if largest <= 0.0:
-        return f"The measurements exclude that any candidate is faster at all ({sure})."
+        return f"The measurements rule out that any candidate is faster ({sure})."
     return (
         f"The largest improvement still compatible with the measurements: a candidate may be "
         f"up to {faster(1.0 / (1.0 + largest))} ({sure})."
@@ -99,7 +99,7 @@ def answer(recommendation: Recommendation, *, verbose: bool = False) -> Renderab
     lines += ["", paragraph(claim(r))]
     if verbose and r.e_value is not None and r.threshold is not None:
         evidence = (
-            f"Evidence: e-value {_short(r.e_value)}, {_short(r.threshold)} needed: calibrated for "
+            f"Evidence: e-value {_short(r.e_value)}, {_short(r.threshold)} needed; calibrated for "
             "differences that are roughly normal and for the blocks allowed."
         )
         lines.append(paragraph(evidence, QUIET))

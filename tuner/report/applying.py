@@ -45,7 +45,7 @@ def applying(
     todo = [line for step in steps(r, spaces) for line in _todo(step)]
     parts: list[RenderableType] = []
     if meaning:
-        parts.append(section("What these settings are", *map(paragraph, meaning)))
+        parts.append(section("What these settings mean", *map(paragraph, meaning)))
     if todo:
         parts.append(section("To apply, and to undo", *map(paragraph, todo)))
     return parts
@@ -110,5 +110,5 @@ def steps(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[S
 def _todo(step: Step) -> list[str]:
     return [
         f"{step.component}: put the options below into {step.put}; then {step.then}",
-        f"{step.component}, undo: the same with what was found: {step.undo or 'no options'}",
+        f"{step.component}, undo: the same with the options as found: {step.undo or 'no options'}",
     ]

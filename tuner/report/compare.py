@@ -158,13 +158,15 @@ def _evidence(compared: Compared, comparison: Comparison, claim: Claim) -> str:
         parts.append(f"Holm for {number}: p = {claim.p_value:.2g}")
     text = "; ".join(parts)
     if comparison.paired:
-        text += f". Paired by {counted(comparison.n, 'block')}, good however often one looks"
+        text += f". Paired by {counted(comparison.n, 'block')}, valid under repeated looks"
         if (among := max(sample.among for sample in compared.samples)) > 1:
-            text += f"; a trial picked by it from {among} is flattered, certification is not"
+            text += (
+                f"; these blocks favor a trial selected by them from {among}, fresh blocks do not"
+            )
     if not claim.agree:
         text += ". The two tests disagree: a claim needs both"
     elif not claim.robust and comparison.p_robust is not None:
-        text += f". Too few values for the {comparison.robust_method} to have a say"
+        text += f". Too few values for the {comparison.robust_method} to count"
     return text
 
 

@@ -140,14 +140,14 @@ _MACHINE = (
         "datagrams dropped, receive buffer full",
         Unit.COUNT,
         Good.FEWER,
-        "The program did not read fast enough for its buffer, and the packets are sent again.",
+        "The program did not empty its buffer fast enough, and the packets are sent again.",
     ),
     Counted(
         "host.steal_s",
         "processor time stolen",
         Unit.SECONDS,
         Good.FEWER,
-        "Other guests of the same machine had the processors meanwhile.",
+        "Other guests of the same machine used the processors meanwhile.",
     ),
 )
 #: Covariates (load that others put on the machines) and their labels.
@@ -162,21 +162,21 @@ _BY_HOST = (
         "processor time",
         Unit.SECONDS,
         Good.FEWER,
-        "Processor time of the service's own program, which others can use when it does not.",
+        "Processor time of the service's own program; what it does not use is free for others.",
     ),
     Counted(
         "context_switches",
         "context switches",
         Unit.COUNT,
         Good.EITHER,
-        "How often threads of the program took turns.",
+        "How often the processors switched between threads of the program.",
     ),
     Counted(
         "peak_memory_bytes",
         "peak memory",
         Unit.BYTES,
         Good.EITHER,
-        "Memory is what larger caches and more threads cost.",
+        "Larger caches and more threads cost memory.",
     ),
 )
 _PROOFS: tuple[tuple[str, Callable[[str], bool]], ...] = (

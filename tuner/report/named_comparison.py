@@ -64,8 +64,8 @@ def claim(comparison: NamedComparison) -> tuple[str, ...]:
     )
     delta = f"{100.0 * comparison.delta:.3g}%"
     return (
-        f"All intervals of configurations hold together with {together} confidence, whenever one "
-        f"looks; those of components each by itself with {each}.",
+        f"The intervals of all configurations are valid together with {together} confidence, also "
+        f"under repeated looks; those of components are valid individually with {each}.",
         f"'no difference': shown to be within {delta} of the baseline, either way; 'not settled': "
         "more blocks are needed to tell.",
         *(f"{row.name} did not run: {row.reason}" for row in comparison.rows if row.reason),

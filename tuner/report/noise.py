@@ -19,7 +19,7 @@ _WORDS: Mapping[NoiseMeasure, str] = {
     NoiseMeasure.RAW: "none",
     NoiseMeasure.PAIRED: "compared within blocks",
     NoiseMeasure.AGAIN: "disturbed arms measured again",
-    NoiseMeasure.ADJUSTED: "adjusted for what others did",
+    NoiseMeasure.ADJUSTED: "adjusted for other load",
 }
 
 

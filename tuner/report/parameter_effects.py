@@ -24,8 +24,8 @@ from tuner.text import faster, interval, value_text
 
 #: How much weight the effects can bear, in one sentence for readers who stop there.
 WORTH: Final = (
-    "This is what the model of the search makes of all measurements, not a certified claim: it "
-    "says where to look, and about one interval in twenty does not hold."
+    "These are estimates of the search model from all measurements, not certified claims: they "
+    "show where to look, and about one interval in twenty is wrong."
 )
 _MOST_PERCENT = 100.0
 
@@ -166,7 +166,7 @@ def pair_text(of: PairEffect) -> str:
     (one, other), (first, second), e = of.names, of.values, of.estimate
     return (
         f"{one} = {value_text(first)} with {other} = {value_text(second)} is {faster(e.ratio)} "
-        f"than each alone adds up to (95% interval {interval(e.lower, e.upper)})"
+        f"than the two effects add up to (95% interval {interval(e.lower, e.upper)})"
     )
 
 

@@ -21,7 +21,7 @@ _ENOUGH_POWER = 0.8
 _HEADLINES = {
     PilotOutcome.SOUND: "The testbed is sound: the baseline equals itself",
     PilotOutcome.REFUSED: "The pilot advises against a campaign",
-    PilotOutcome.UNDECIDED: "The pilot is not over",
+    PilotOutcome.UNDECIDED: "The pilot has not finished",
 }
 
 
@@ -31,7 +31,7 @@ def pilot_page(pilot: Pilot) -> RenderableType:
     smallest = "none" if math.isinf(look.detectable) else percent(math.log1p(look.detectable))
     parts: list[RenderableType] = [Text(_headline(pilot, smallest), style=STRONG)]
     if pilot.refusals:
-        parts.append(section("Against it", *map(paragraph, pilot.refusals)))
+        parts.append(section("Reasons against it", *map(paragraph, pilot.refusals)))
     if look.certify_blocks and not math.isinf(look.detectable):
         parts.append(section("What can be shown", *map(paragraph, _detectable(pilot, smallest))))
     parts.append(section("Baseline against itself", paragraph(pilot.verdict.reason)))
@@ -45,7 +45,7 @@ def pilot_page(pilot: Pilot) -> RenderableType:
         section(
             "Outlook",
             paragraph(
-                f"a run takes {duration(look.run_s)}; the budget holds "
+                f"a run takes {duration(look.run_s)}; the budget allows "
                 f"{blocks(look.search_blocks)} of search and {blocks(look.certify_blocks)} of "
                 "certification"
             ),
@@ -84,7 +84,7 @@ def _detectable(pilot: Pilot, smallest: str) -> list[str]:
     if look.floor.chance >= ENOUGH:
         lines.append(f"{look.floor.reason}; 'floor: auto' chooses it")
     if unshown:
-        lines.append(f"not reliably: that these keep their floors: {', '.join(unshown)}")
+        lines.append(f"not reliably that these keep their floors: {', '.join(unshown)}")
     return lines
 
 

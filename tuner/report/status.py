@@ -48,7 +48,7 @@ def _running_table(running: Sequence[RunningCampaign]) -> RenderableType:
         )
         for run in running
     ]
-    return Printable(Listing(_COLUMNS, tuple(rows))) if rows else Text("No campaign runs.")
+    return Printable(Listing(_COLUMNS, tuple(rows))) if rows else Text("No campaign is running.")
 
 
 def _waiting_table(waiting: Sequence[WaitingCampaign]) -> RenderableType:
@@ -107,5 +107,5 @@ def _state(run: RunningCampaign) -> Text:
         limit = duration(run.limit_s or 0.0)
         return Text(f"silent for more than {limit}; may be taken over", SLOWER)
     if run.wish is not None:
-        return literal(f"will {run.wish}, asked from {run.asked_by}")
+        return literal(f"will {run.wish}, requested from {run.asked_by}")
     return Text("runs")

@@ -76,7 +76,7 @@ def so_far(campaign: Campaign) -> list[RenderableType]:
     """Return a remark that the answer is preliminary, unless the campaign has finished."""
     if campaign.state is CampaignState.FINISHED:
         return []
-    more = "" if campaign.state is CampaignState.CANCELLED else "; it may find more as it goes on"
+    more = "" if campaign.state is CampaignState.CANCELLED else "; it may find more as it continues"
     return ["", paragraph(f"So far: the campaign is {campaign.state}{more}")]
 
 

@@ -230,10 +230,10 @@ def _facts(
     if len(drift) > 1:
         spread = interval(min(drift), max(drift))
         line = sparkline(drift, _DRIFT_CELLS)
-        grid.add_row("Baseline", f"{line}  time by block, {spread} than on average")
+        grid.add_row("Baseline", f"{line}  time by block, {spread} than average")
     use = campaign.time_use
     if use.wall_s > 0.0:
-        own = f"{100.0 * use.overhead_share:.1f}% of it fstune itself"
+        own = f"{100.0 * use.overhead_share:.1f}% of it in fstune itself"
         grid.add_row("Took", f"{duration(use.wall_s)}, {own}")
     return grid
 
@@ -268,9 +268,9 @@ def _blocks(counts: Sequence[BlockCount]) -> str:
     certify = sum(c.blocks for c in complete if c.kind is BlockKind.CERTIFY)
     void = sum(c.blocks for c in counts if c.state is BlockState.VOID)
     arms = sum(c.measurements for c in complete)
-    numbers = [f"{blocks_text(sum(c.blocks for c in complete))} complete"]
+    numbers = [f"{sum(c.blocks for c in complete)} complete"]
     if certify:
-        numbers.append(f"{certify} of them to certify")
+        numbers.append(f"{certify} of them for certification")
     if void:
         numbers.append(f"{void} void")
     if arms:

@@ -41,7 +41,7 @@ def reasons(blocks: Sequence[Block], trial: int) -> list[str]:
     """
     pairs = [both for block in blocks if (both := _both(block, trial)) is not None]
     if len(pairs) < ENOUGH:
-        return [f"{_TOO_FEW}: {len(pairs)} of {ENOUGH} at least."]
+        return [f"{_TOO_FEW}: {len(pairs)} of at least {ENOUGH}."]
     names = {name for both in pairs for arm in both for name in arm}
     sentences = (_reason(one, pairs) for one in (*counted(), *counted_by_host(names)))
     return [sentence for sentence in sentences if sentence]

@@ -195,10 +195,10 @@ def test_a_page_of_another_origin_cannot_log_a_visitor_in(guarded: Guarded) -> N
     [
         (["--host", "0.0.0.0"], "--auth"),
         (["--host", "fs.example"], "--auth"),
-        (["--host", "::", "--auth"], "in the clear"),
+        (["--host", "::", "--auth"], "unencrypted"),
         (["--tls-key", "key.pem"], "belong together"),
         (["--tls-cert", "no.pem", "--tls-key", "no.pem"], "no such file"),
-        (["--allow", "everything"], "it is 'cell' or 'simulated'"),
+        (["--allow", "everything"], "choose 'cell' or 'simulated'"),
         (["--testbeds", "nosuch"], "no such directory"),
     ],
 )

@@ -93,7 +93,7 @@ def test_the_status_shows_all_that_is_known() -> None:
     )
     assert [worker.presence for worker in current.workers] == [Presence.ALIVE, Presence.SILENT]
     running, waiting, workers = (printed(page, 200) for page in status_pages(current))
-    assert "will pause, asked from desk" in running
+    assert "will pause, requested from desk" in running
     assert "200 on there" in running
     assert "cell@far: no worker takes from it" in waiting
     assert "two" in waiting

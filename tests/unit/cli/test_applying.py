@@ -83,7 +83,7 @@ def test_a_campaign_is_verified_where_and_against_what_it_was_applied(
 def test_nothing_is_asked_without_a_terminal(state: Path, fstune: Fstune) -> None:
     refused = fstune("apply", store_campaign(state))
     assert refused.returncode == 4
-    assert "look at the plan, then give --yes" in refused.stderr
+    assert "read the plan, then give --yes" in refused.stderr
     planned = newest(state)
     assert planned.state is ApplicationState.PLANNED
     done = fstune("apply", planned.id, "--yes")

@@ -17,7 +17,7 @@ def test_each_is_shown_even_if_others_cannot_be_loaded(capsys: pytest.CaptureFix
     show_by_name(["damaged", "interrupted", "good"], load, say, "none")
     assert capsys.readouterr().out.splitlines() == [
         "damaged: its record cannot be read",
-        "interrupted: left over from a start that was cut off; take it down",
+        "interrupted: left over from an interrupted start; take it down",
         "good is up",
     ]
 

@@ -100,7 +100,7 @@ def test_a_whole_campaign_in_plain_lines(
     one = ("recommend", "--format", "openafs-server.conf", "--component")
     assert f"\np = {configuration['fileserver.threads']}\n" in text_of(*one, "fileserver")
     assert "holds options of dafileserver" in text_of(*one, "cache_manager", status=2)
-    assert "none of fileserver, cache_manager" in text_of(*one, "printer", status=2)
+    assert "choose one of fileserver, cache_manager" in text_of(*one, "printer", status=2)
 
     again = text_of("resume", status=4)
     assert again.count("\n") == 1
@@ -115,7 +115,11 @@ def test_json_and_text_agree_when_nothing_is_better(
     for arguments, status, words in (
         (["run", str(path)], 0, "none of 3 configurations"),
         (["recommend", "--format", "json"], NO_IMPROVEMENT, "no_improvement"),
-        (["recommend", "--format", "flags"], NO_IMPROVEMENT, "these options are in force"),
+        (
+            ["recommend", "--format", "flags"],
+            NO_IMPROVEMENT,
+            "keep these options, which are in force",
+        ),
         (["recommend"], NO_IMPROVEMENT, "No improvement found"),
     ):
         assert exit_status(monkeypatch, state, *arguments) == status

@@ -39,7 +39,7 @@ def test_two_stored_trials_are_compared_by_pairs(state: Path) -> None:
     assert comparison["paired"] is True
     assert comparison["percent"] == pytest.approx(-20.0, abs=2.0)
     result = CliRunner().invoke(app, ["compare", "last:0", "last:1", *where])
-    assert "picked by it from 2 is flattered" in " ".join(result.output.split())
+    assert "these blocks favor a trial selected by them from 2" in " ".join(result.output.split())
 
 
 @pytest.mark.slow

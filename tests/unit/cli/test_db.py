@@ -29,9 +29,9 @@ def test_an_old_database_is_brought_up_to_date(fstune: Fstune, state: Path, root
     upgraded = fstune("db", "upgrade")
     assert upgraded.returncode == 0, upgraded.stderr
     lines = upgraded.stdout.splitlines()
-    copy = Path(lines[0].removeprefix("what was there before is in "))
+    copy = Path(lines[0].removeprefix("the database as it was before is in "))
     assert copy.is_file()
-    assert lines[1] == f"{state / FILE}: revision 0001 is now {tables.REVISION}"
+    assert lines[1] == f"{state / FILE}: upgraded from revision 0001 to {tables.REVISION}"
     assert "first release" in fstune("list").stdout
     again = fstune("db", "upgrade")
     assert again.stdout == f"{state / FILE}: revision {tables.REVISION}, nothing to do\n"
@@ -48,7 +48,7 @@ def test_a_database_is_checked(fstune: Fstune, state: Path) -> None:
     unsound = fstune("db", "check")
     assert unsound.returncode == 5
     assert unsound.stdout.startswith(f"campaign {campaign}: its events are not numbered")
-    assert "1 problems; put back a backup" in unsound.stderr
+    assert "1 problems; restore a backup" in unsound.stderr
 
 
 def test_a_database_is_copied(fstune: Fstune, state: Path, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_first_guesses_put_nothing_at_stake_that_was_not_allowed(
     [
         (("--time", "soon"), "--time: 'soon': write a duration"),
         (("--workload", "mixed"), "--workload: workload mixed: no workload and no file"),
-        (("--allow-risk", "danger"), "--allow-risk: 'danger': choose of"),
+        (("--allow-risk", "danger"), "--allow-risk: 'danger': choose from"),
         (("--presets", "maybe"), "--presets: 'maybe': write yes or no"),
         (("--start", "cloud"), "--start: 'cloud': choose one of cell, hosts, simulated"),
         (("--start", "hosts"), "--server: missing"),
@@ -121,7 +121,7 @@ def test_a_person_is_asked_again_and_before_a_file_is_replaced(
             os.write(screen.master, f"{line}\n".encode())
 
         answer("Replace it? [y/N]", "y")
-        answer("What is to be tuned?", "cloud")
+        answer("What should be tuned?", "cloud")
         answer("choose one of", "simulated")
         answer("[30m] >", "1d1d")
         answer("write each unit once", "10m")
@@ -135,7 +135,7 @@ def test_a_person_is_asked_again_and_before_a_file_is_replaced(
 
 def test_ctrl_c_leaves_no_file(environment: dict[str, str], tmp_path: Path) -> None:
     with terminal(["init", str(tmp_path / "mine.yaml")], environment) as screen:
-        screen.until("What is to be tuned?")
+        screen.until("What should be tuned?")
         screen.process.send_signal(signal.SIGINT)
         assert screen.to_the_end() == 130, screen.output
     assert list(tmp_path.iterdir()) == []

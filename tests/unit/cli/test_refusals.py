@@ -119,7 +119,7 @@ ENDLESS = "/dev/zero"
         (("compare", ENDLESS, ENDLESS), "/dev/zero: longer than 64 MiB"),
         (("import", ENDLESS), "not an exported campaign"),
         (("import", "missing"), "missing: cannot be read: No such file"),
-        (("compare", "a\0b", "c"), "no path has such characters"),
+        (("compare", "a\0b", "c"), "not a valid path"),
         (("workload", "show", "/"), "cannot read /: Is a directory"),
         (("workload", "engine", "/"), "it exists and is no plain file"),
         (("export", "last", ""), "exists; name a new file"),
@@ -141,7 +141,7 @@ def test_an_unusable_file(tmp_path: Path, command: tuple[str, ...], message: str
 def test_a_path_that_is_too_long(fstune: Fstune) -> None:
     done = fstune("workload", "run", "mixed-use", "--dir", "x" * 5000)
     assert done.returncode == 2
-    assert done.stderr.endswith("x: no path is that long\n")
+    assert done.stderr.endswith("x: the path is too long\n")
 
 
 def test_an_address_that_is_in_use_is_named(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_mistyped_state_directory_is_reported_and_not_created(
     mistyped = tmp_path / "mistyped"
     done = fstune(*command, "--state-dir", mistyped)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"fstune: --state-dir {mistyped}: there is no database of fstune")
+    assert done.stderr.startswith(f"fstune: --state-dir {mistyped}: no fstune database")
     assert not mistyped.exists()
 
 

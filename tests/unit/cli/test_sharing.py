@@ -77,7 +77,7 @@ def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
     assert (pause.returncode, pause.stderr) == (0, "")
     assert re.fullmatch(r"campaign \S+ will pause at the next safe point\n", pause.stdout)
     _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors.count("fstune: paused; go on with")) == (130, 1)
+    assert (process.returncode, errors.count("fstune: paused; continue with")) == (130, 1)
     with Store.open(state) as store:
         campaign = store.campaign("last")
         assert campaign.state is CampaignState.PAUSED
@@ -148,7 +148,7 @@ def test_watchers_are_notified_that_the_process_died(
             assert re.search(r"has died; it was last heard from .*; to resume it: f", line)
             # Watching continues: somebody may resume the campaign, as happens here.
             begin("resume")
-            assert watching.stderr.readline() == "fstune: its process is heard from again\n"
+            assert watching.stderr.readline() == "fstune: its process is active again\n"
         finally:
             watching.kill()
 

@@ -83,7 +83,7 @@ def test_a_campaign_is_paused_from_another_process_and_goes_on(
 def test_status_shows_who_runs_what_and_who_has_died(
     fstune: Fstune, environment: dict[str, str], long_file: Path, state: Path
 ) -> None:
-    assert fstune("status").stdout == "No campaign runs.\n"
+    assert fstune("status").stdout == "No campaign is running.\n"
     with running(environment, "run", str(long_file)) as process:
         wait_for(process, "block 1 complete")
         page = fstune("status").stdout

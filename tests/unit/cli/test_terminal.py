@@ -119,7 +119,7 @@ def test_ctrl_c_on_a_terminal_pauses_and_leaves_it_in_order(
         assert screen.to_the_end() == 130
         assert termios.tcgetattr(screen.master) == before
     assert screen.output.rindex(SHOW) > screen.output.rindex(HIDE)
-    assert "go on with: fstune resume" in screen.output
+    assert "continue with: fstune resume" in screen.output
     assert "Restored" in screen.output
     campaign, blocks = last(state)
     assert campaign is CampaignState.PAUSED
@@ -164,7 +164,7 @@ def test_lines_come_as_they_happen(long_file: Path, environment: dict[str, str])
     assert all(line.endswith("\n") for line in lines)
     assert "Restored" in rest
     assert re.fullmatch(
-        r"fstune: SIGTERM: stopping: .*\nfstune: paused; go on with: fstune resume \S+\n",
+        r"fstune: SIGTERM: stopping: .*\nfstune: paused; continue with: fstune resume \S+\n",
         complaint,
     )
 

@@ -105,7 +105,7 @@ def test_values_not_above_zero_are_compared_as_they_are(folder: Path) -> None:
 def test_stored_trials_are_paired_by_block() -> None:
     text = one_line(output("7f3a:0", "7f3a:1", "--no-plot"))
     assert "7f3a:1 is 4.7% lower than 7f3a:0 (95% interval 3.3 to 6.0% lower)" in text
-    assert "Paired by 11 blocks, good however often one looks" in text
+    assert "Paired by 11 blocks, valid under repeated looks" in text
     document = json.loads(output("7f3a:0", "7f3a:1", "--json"))["comparisons"][0]
     assert (document["paired"], document["n"], document["direction"]) == (True, 11, "lower")
     assert document["lower_percent"] < document["percent"] < document["upper_percent"] < 0.0
@@ -224,14 +224,14 @@ def test_columns_comments_and_blank_lines(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "column", "message"),
     [
-        ("1\n2\nthree\n4\n", 1, r"^t, line 3: 'three' is not a number; mend it"),
-        ("1\nnan\n3\ninf\n", 1, r"^t, line 2: 'nan' is not a number \(as bad: line 4\)"),
+        ("1\n2\nthree\n4\n", 1, r"^t, line 3: 'three' is not a number; fix it"),
+        ("1\nnan\n3\ninf\n", 1, r"^t, line 2: 'nan' is not a number \(likewise line 4\)"),
         ("1 2\n1\n", 2, r"^t, line 2: no column 2;"),
         ("1_0\n1\n1\n", 1, r"^t, line 1: '1_0' is not a number"),
-        ("1e308\n1\n1\n", 1, r"^t, line 1: '1e308' is not of a size from 1e-100 to 1e\+100"),
-        ("1\n1e-200\n0\n", 1, r"^t, line 2: '1e-200' is not of a size"),
+        ("1e308\n1\n1\n", 1, r"^t, line 1: '1e308' is not within 1e-100 to 1e\+100 in size"),
+        ("1\n1e-200\n0\n", 1, r"^t, line 2: '1e-200' is not within"),
         ("1,5\n1\n1\n", 1, r"^t, line 1: '1,5' is not a number"),
-        ("a\n" * 9, 1, r"as bad: line 2, 3, 4, 5, 6, \.\.\.\)"),
+        ("a\n" * 9, 1, r"likewise line 2, 3, 4, 5, 6, \.\.\.\)"),
         ("1\n2\n", 1, r"^t: 2 numbers, at least 3 needed"),
         ("", 1, r"^t: 0 numbers"),
     ],

@@ -100,8 +100,8 @@ def test_what_a_format_does_not_hold_is_reported() -> None:
     rendering = render("cacheinfo", [SERVER, CLIENT])
     assert rendering.text == "/afs:/var/cache/openafs:6\n"
     assert rendering.left_out == (
-        "fileserver: cacheinfo does not hold -p 128 -jumbo",
-        "cache_manager: cacheinfo does not hold -daemons 6 -memcache",
+        "fileserver: cacheinfo cannot hold -p 128 -jumbo",
+        "cache_manager: cacheinfo cannot hold -daemons 6 -memcache",
     )
 
 
@@ -126,10 +126,10 @@ def test_limits_of_the_kernel_are_a_separate_file() -> None:
     limits = Part("host_network", SYSCTL, ("net.core.rmem_max=8388608", "net.core.wmem_max=9"))
     rendering = render("sysctl.d", [limits, SERVER])
     assert rendering.text == "net.core.rmem_max = 8388608\nnet.core.wmem_max = 9\n"
-    assert rendering.left_out == ("fileserver: sysctl.d does not hold -p 128 -jumbo",)
+    assert rendering.left_out == ("fileserver: sysctl.d cannot hold -p 128 -jumbo",)
     rendering = render("bosconfig", [limits, SERVER])
     (left,) = rendering.left_out
-    assert left.startswith("host_network: bosconfig does not hold net.core.rmem_max=8388608")
+    assert left.startswith("host_network: bosconfig cannot hold net.core.rmem_max=8388608")
 
 
 def test_a_script_for_a_client_sets_its_options_and_keeps_the_rest(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_effects_are_described_in_plain_words() -> None:
     )
     pair = PairEffect(("a.x", "b.y"), (True, 14), Estimate(0.9, 0.85, 0.95), 20)
     assert pair_text(pair) == (
-        "a.x = on with b.y = 14 is 11.1% faster than each alone adds up to "
+        "a.x = on with b.y = 14 is 11.1% faster than the two effects add up to "
         "(95% interval 5.3% to 17.6% faster)"
     )
 
@@ -191,16 +191,16 @@ def test_a_failure_is_reported_and_not_retried(
         drain(effects)
     latest = effects.soon(snapshot)
     assert latest.effects is not None
-    assert latest.effects.reason == "a defect of fstune: ZeroDivisionError('of nothing')"
+    assert latest.effects.reason == "a bug in fstune: ZeroDivisionError('of nothing')"
     assert not latest.pending
     assert len(tries) == 1
-    assert f"{snapshot.campaign.id}: its effects could not be worked out" in caplog.text
+    assert f"{snapshot.campaign.id}: its effects could not be computed" in caplog.text
     assert "ZeroDivisionError" in caplog.text
 
 
 def test_effects_that_cannot_be_computed_have_a_reason(snapshot: Snapshot) -> None:
     none = EffectsCache(files=False).of(replace(snapshot, rules=None))
-    assert (none.parameters, none.reason) == ((), "the workload is gone or is another now")
+    assert (none.parameters, none.reason) == ((), "the workload is missing or has changed")
     spec = snapshot.campaign.spec.replace(
         "openafs-cache-manager-fuse-1.8", "/nonexistent/space.yaml"
     )

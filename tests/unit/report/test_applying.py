@@ -43,9 +43,9 @@ def test_where_it_goes_and_how_it_is_undone() -> None:
     for words in (
         "the 'parm' line of the dafileserver in BosConfig",
         "then bos restart SERVER dafs",
-        "fileserver, undo: the same with what was found: -p 12",
+        "fileserver, undo: the same with the options as found: -p 12",
         "OPTIONS in /etc/openafs/afs.conf",
-        "cache_manager, undo: the same with what was found: no options",
+        "cache_manager, undo: the same with the options as found: no options",
     ):
         assert words in text
 

@@ -57,13 +57,13 @@ def test_a_noisy_testbed_is_not_called_sound() -> None:
     page = printed(pilot_page(result), 120)
     assert page.startswith("Noisy testbed: only improvements of ")
     assert page.index("What can be shown") < page.index("Baseline against itself")
-    assert "not reliably: that these keep their floors: write, read" in page
+    assert "not reliably that these keep their floors: write, read" in page
 
 
 def test_floors_out_of_reach_are_named_first() -> None:
     page = printed(pilot_page(pilot(0.002, 0.2)), 120)
     assert "sound" not in page.splitlines()[0]
-    assert "not reliably: that these keep their floors: read" in page
+    assert "not reliably that these keep their floors: read" in page
 
 
 @pytest.mark.parametrize("floor", [0.05, None])

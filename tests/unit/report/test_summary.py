@@ -126,7 +126,7 @@ def test_no_improvement_reports_what_is_still_possible() -> None:
     ("largest", "words"),
     [
         (float("inf"), "put no bound yet on how much faster"),
-        (-0.01, "exclude that any candidate is faster at all"),
+        (-0.01, "rule out that any candidate is faster"),
         (None, "no improvement is claimed"),
     ],
 )

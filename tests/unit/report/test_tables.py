@@ -132,8 +132,8 @@ def test_a_pipe_gets_whole_rows_on_one_line_each() -> None:
 def test_a_campaign_is_shown_with_trials_estimates_and_reasons() -> None:
     text = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], estimates=ESTIMATES), 160)
     assert "Trials 1 complete, 1 pruned" in text
-    assert "Blocks 2 blocks complete, 1 of them to certify, 1 void, 4 measurements" in text
-    assert "Took 1 h 12 min, 2.5% of it fstune itself" in text
+    assert "Blocks 2 complete, 1 of them for certification, 1 void, 4 measurements" in text
+    assert "Took 1 h 12 min, 2.5% of it in fstune itself" in text
     assert "Seed 7" in text
     assert "Recommended: 12.4% faster than the baseline" in text
     assert "4 complete +12.3% +8.1% to +16.7%" in text
@@ -180,7 +180,7 @@ def test_every_one_of_several_testbeds_is_shown_with_its_blocks() -> None:
 def test_a_page_of_the_newest_blocks_counts_all() -> None:
     counts = block_counts((*BLOCKS, *BLOCKS))
     text = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], counts=counts))
-    assert "Blocks 4 blocks complete, 2 of them to certify, 2 void, 8 measurements" in text
+    assert "Blocks 4 complete, 2 of them for certification, 2 void, 8 measurements" in text
     counted = replace(
         BLOCKS[0], measurements=(replace(measured(0), diagnostics={"host.steal_s": 1.0}),)
     )

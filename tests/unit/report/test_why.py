@@ -64,10 +64,10 @@ def test_a_rise_from_zero_is_reported_and_a_negligible_one_is_not() -> None:
 def test_few_or_void_blocks_are_too_few_to_tell() -> None:
     pair: tuple[Counts, Counts] = ({"rx.resends": 10.0}, {"rx.resends": 1000.0})
     assert reasons(blocks(*[pair] * 6), 3) == [
-        "Too few blocks measured both to tell: 6 of 7 at least."
+        "Too few blocks measured both to tell: 6 of at least 7."
     ]
     void = [block(n, (0, pair[0]), (3, pair[1]), state=BlockState.VOID) for n in range(9)]
-    assert reasons(void, 3) == ["Too few blocks measured both to tell: 0 of 7 at least."]
+    assert reasons(void, 3) == ["Too few blocks measured both to tell: 0 of at least 7."]
     (sentence,) = reasons(blocks(*[pair] * 7), 3)
     assert sentence.startswith("Packets")
     assert len(reasons(blocks(*[pair] * 7), 3)) == 1

@@ -73,7 +73,7 @@ def test_check_accepts_good_spaces() -> None:
     lines = output("check").splitlines()
     assert [line.partition(":")[0] for line in lines] == names()
     own = DATA / "good" / "by-differences.yaml"
-    assert output("check", str(own)).startswith(f"{own}: good; 3 parameters, 3 searched")
+    assert output("check", str(own)).startswith(f"{own}: valid; 3 parameters, 3 searched")
 
 
 def test_check_reports_errors() -> None:
@@ -139,7 +139,7 @@ def test_explain_shows_limits_and_source() -> None:
         (["parm /usr/lib/openafs/dafileserver -p 23 -mraf"], ["threads = 23", "-mrafslogs"]),
         (["dafileserver"], ["nothing set: the program's defaults"]),
         (["-p 23 -L", "--space", SERVER], ["threads = 23", "callbacks = 64000"]),
-        (["dafileserver -udpsize 9000000"], ["udp_buffer = 9000000", "careful", "212992"]),
+        (["dafileserver -udpsize 9000000"], ["udp_buffer = 9000000", "caution", "212992"]),
         (["afsd -memcache"], ["openafs-cache-manager-linux-1.8", "memcache = true"]),
         (["fs setcrypt off"], ["crypt = off", "in full: fs setcrypt -crypt off"]),
         (["sysctl -w net.core.rmem_max=300000"], ["rmem_max = 300000"]),
@@ -153,10 +153,10 @@ def test_parse_prints_what_a_line_means(arguments: list[str], parts: list[str]) 
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ("nfsd 8", "'nfsd' is no program of a space; name a space with --space"),
+        ("nfsd 8", "'nfsd' is not a program of any space; name a space with --space"),
         ("dafileserver -p many", "'many' is not a number"),
-        ("dafileserver -p '3", "is no command line: No closing quotation"),
-        ("", "is no program of a space"),
+        ("dafileserver -p '3", "is not a command line: No closing quotation"),
+        ("", "is not a program of any space"),
     ],
 )
 def test_parse_reports_what_it_cannot_read(line: str, part: str) -> None:

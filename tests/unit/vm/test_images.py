@@ -246,10 +246,10 @@ def test_a_killed_build_is_reported_and_cleared_away(
     tmp_path: Path, fstune: Callable[[str], str]
 ) -> None:
     with killed_build(tmp_path) as builder:
-        assert "a build was killed and its programs may run on" in fstune("status")
+        assert "a build was killed and its programs may still run" in fstune("status")
         process = ProcessId.of(builder.pid)
         assert process.is_alive()
-        assert "a build that was killed is cleared away" in fstune("down")
+        assert "the remains of a killed build were removed" in fstune("down")
         assert not process.is_alive()
     assert [path.name for path in (tmp_path / "images").iterdir()] == ["lock"]
     assert "killed" not in fstune("status")

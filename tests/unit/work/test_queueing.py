@@ -49,7 +49,7 @@ def test_a_campaign_is_queued_shown_and_taken_off(
     (run,) = queue.runs()
     assert (run.campaign, run.testbeds) == (campaign.id, ("simulated one",))
     status = fstune(state, address, "status").output
-    assert "No campaign runs." in status
+    assert "No campaign is running." in status
     assert campaign.id in status
     assert "simulated: no worker takes from it" in status
     again = fstune(state, address, "resume", campaign.id, "--queue")

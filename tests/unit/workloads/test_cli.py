@@ -44,7 +44,7 @@ def test_every_packaged_workload_is_listed_shown_and_good() -> None:
     listed, checked = _say("list"), _say("check")
     for name in workloads.packaged():
         assert name in listed
-        assert f"{name}: good; " in checked
+        assert f"{name}: valid; " in checked
         text = _say("show", name)
         assert "component" in text
         assert "stage " in text
