@@ -109,7 +109,7 @@ def list_verdicts(campaign: PathCampaign, serving: Serving) -> list[VerdictDocum
     """Compare every trial with the baseline, separately for each kind of block it was in."""
     verdicts = serving.sight.verdicts(campaign.id)
     if verdicts is None:
-        raise NotFoundError(f"the workload of campaign {campaign.id} is gone or is another now")
+        raise NotFoundError(f"the workload of campaign {campaign.id} is gone or has changed")
     return [VerdictDocument.of(one.trial, one.kind, one.verdict) for one in verdicts]
 
 
@@ -284,5 +284,5 @@ def older_than(key: Sequence[str | int] | None) -> tuple[datetime, str] | None:
     except ValueError:
         at = None
     if at is None or at.tzinfo is None or "\0" in str(key[1]):
-        raise SpecError("page: not a word that a page before has named")
+        raise SpecError("page: not the `next` of an earlier page")
     return at, str(key[1])

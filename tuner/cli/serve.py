@@ -88,7 +88,7 @@ def serve(
             raise SpecError(f"--host {host}: off the loopback, tokens are asked for: add --auth")
         if tls_cert is None and not plain_http:
             raise SpecError(
-                f"--host {host}: tokens would be sent in the clear; name --tls-cert and --tls-key, "
+                f"--host {host}: tokens would be sent unencrypted; name --tls-cert and --tls-key, "
                 "or say --plain-http if something in front of this service has TLS"
             )
     if tls_cert is not None and tls_key is not None:

@@ -115,7 +115,7 @@ def to_queue(
 
     record = campaign()
     if record.state is CampaignState.RUNNING and in_use(store, record.id):
-        raise ConflictError(f"campaign {record.id} runs already")
+        raise ConflictError(f"campaign {record.id} is already running")
     name = enqueue(queue, record, directory, override_pilot=override_pilot)
     say(f"campaign {record.id} is on the queue {name}")
     say(f"fstune: see 'fstune status' and 'fstune show {record.id}'", err=True)
