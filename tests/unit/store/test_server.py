@@ -324,7 +324,7 @@ def test_a_backup_that_fails_leaves_nothing(
     for variable, value in postgresql.environment().items():
         monkeypatch.setenv(variable, value)
     missing = tmp_path / "missing" / "copy"
-    with pytest.raises(StoreError, match=f"^{re.escape('postgresql://postgres@')}.*no backup"):
+    with pytest.raises(StoreError, match=f"^{re.escape('postgresql://postgres@')}.*backup failed"):
         backup(tmp_path, missing, postgresql.url(name))
     assert not missing.exists()
     monkeypatch.setenv("PATH", str(tmp_path))
