@@ -124,9 +124,9 @@ def test_blocks_on_several_testbeds_are_told_apart(snapshot: Snapshot) -> None:
 @pytest.mark.parametrize(
     ("kinds", "text"),
     [
-        (("pause-requested",), "asked to pause"),
-        (("cancel-requested", "measured"), "asked to end"),
-        (("pause-requested", "campaign-paused", "resume-requested"), "asked to go on"),
+        (("pause-requested",), "A pause was requested"),
+        (("cancel-requested", "measured"), "Cancellation was requested"),
+        (("pause-requested", "campaign-paused", "resume-requested"), "A resume was requested"),
         (("pause-requested", "campaign-paused"), None),
         (("resume-requested", "testbed-ready"), None),
         ((), None),
