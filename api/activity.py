@@ -14,8 +14,8 @@ from tuner.states import CampaignState, EventKind, TrialState
 from tuner.text import counted
 
 _REQUESTS = {
-    EventKind.PAUSE_REQUESTED: "A pause was requested; it takes effect after the current arm.",
-    EventKind.CANCEL_REQUESTED: "Cancellation was requested; it takes effect after the current arm.",
+    EventKind.PAUSE_REQUESTED: "A pause was requested; it happens after the current arm.",
+    EventKind.CANCEL_REQUESTED: "Cancellation was requested; it happens after the current arm.",
     EventKind.RESUME_REQUESTED: "A resume was requested; its run is starting.",
 }
 _ANSWERS = ("campaign-", "start-failed", "testbed-ready")
