@@ -125,7 +125,7 @@ def test_every_row_is_validated(
     def change(lines: list[Any]) -> None:
         next(row for name, row in lines[1:-1] if name == table)[column] = value
 
-    assert f"{table}.{column} is none" in refused(tmp_path, rewritten(file, change))
+    assert f"{table}.{column} has no valid value" in refused(tmp_path, rewritten(file, change))
 
 
 @pytest.mark.postgres
