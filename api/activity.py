@@ -14,9 +14,9 @@ from tuner.states import CampaignState, EventKind, TrialState
 from tuner.text import counted
 
 _REQUESTS = {
-    EventKind.PAUSE_REQUESTED: "It was asked to pause, and does so after the arm in hand.",
-    EventKind.CANCEL_REQUESTED: "It was asked to end, and does so after the arm in hand.",
-    EventKind.RESUME_REQUESTED: "It was asked to go on; its run begins.",
+    EventKind.PAUSE_REQUESTED: "A pause was requested; it happens after the current arm.",
+    EventKind.CANCEL_REQUESTED: "Cancellation was requested; it happens after the current arm.",
+    EventKind.RESUME_REQUESTED: "A resume was requested; its run is starting.",
 }
 _ANSWERS = ("campaign-", "start-failed", "testbed-ready")
 
@@ -25,14 +25,14 @@ def doing(snapshot: Snapshot, *, absent: bool = False) -> str:
     """One-line activity shown next to the state. ``absent``: its process sends no heartbeats."""
     campaign = snapshot.campaign
     if absent:
-        return "by its state, but not heard from"
+        return "by its state, but its process is silent"
     if campaign.state is not CampaignState.RUNNING:
         return campaign.reason
     if not snapshot.running:
         newest = f" ({snapshot.events[-1].message})" if snapshot.events else ""
         return f"between two blocks{newest}"
     block = snapshot.running[0]
-    return f"{KINDS[block.kind]}, race {block.race}, block {block.number}"
+    return f"{KINDS[block.kind]}, round {block.race}, block {block.number}"
 
 
 def now(snapshot: Snapshot, *, absent: bool = False) -> tuple[str, ...]:
@@ -59,8 +59,8 @@ def _arm(block: Block, trials: Mapping[int, Trial]) -> str:
     for place, number in enumerate(block.order[last + 1 :], start=last + 2):
         trial = trials.get(number)
         if trial is None or trial.state is not TrialState.FAILED:
-            return f"{of}; arm {place} in hand: {called(number)}{_what(trial, trials)}."
-    return f"{of}; it is being put together."
+            return f"{of}; current arm {place}: {called(number)}{_what(trial, trials)}."
+    return f"{of}; it is being completed."
 
 
 def _what(trial: Trial | None, trials: Mapping[int, Trial]) -> str:
@@ -73,7 +73,7 @@ def _what(trial: Trial | None, trials: Mapping[int, Trial]) -> str:
 def _last_arm(measurement: Measurement) -> str:
     what = ", ".join(measurement.actions) or "nothing to restart"
     return (
-        f"The arm before it, {called(measurement.trial)}: {what} ({measurement.apply_s:.1f} s), "
+        f"The previous arm, {called(measurement.trial)}: {what} ({measurement.apply_s:.1f} s), "
         f"workload {measurement.workload_s:.1f} s."
     )
 

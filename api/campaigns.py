@@ -284,5 +284,5 @@ def older_than(key: Sequence[str | int] | None) -> tuple[datetime, str] | None:
     except ValueError:
         at = None
     if at is None or at.tzinfo is None or "\0" in str(key[1]):
-        raise SpecError("page: not a word that a page before has named")
+        raise SpecError("page: not the `next` of an earlier page")
     return at, str(key[1])

@@ -70,7 +70,7 @@ def _compare(kind: str, scored: Sequence[Mapping[int, float]], a: int, b: int) -
         effect = "" if e is None else signed(e.ratio)
         interval = "" if e is None else signed_interval(e.lower, e.upper)
         rows.append((called(number), str(len(differences)), effect, interval))
-    title = f"{called(a)} and {called(b)}, a dot for each block of the {kind}"
+    title = f"{called(a)} and {called(b)}, one dot per block of the {kind}"
     return Comparison(kind, _difference(scored, a, b), svg.dots(groups, title), tuple(rows))
 
 

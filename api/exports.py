@@ -52,7 +52,7 @@ class Exports:
             raise RequestError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "too-many",
-                "too many campaigns are being exported; come again later",
+                "too many campaigns are being exported; try again later",
                 {"Retry-After": "10"},
             )
 

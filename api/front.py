@@ -91,9 +91,9 @@ def connections() -> Connections:
     Raises the soft limit on open files first if it is too low.
     """
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = MOST + _SPARE
-    if limit < needed:
-        more = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    minimum = MOST + _SPARE
+    if limit < minimum:
+        more = minimum if hard == resource.RLIM_INFINITY else min(minimum, hard)
         with suppress(OSError, ValueError):  # a sandboxed service may not be permitted to
             resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
             limit = more

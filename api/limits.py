@@ -159,13 +159,13 @@ class LimitsLayer:
         wait_s = self.buckets.take(client[0] if client else "")
         if wait_s:
             after = {"Retry-After": str(max(1, round(wait_s)))}
-            refusal = problem(429, "too-many", "too many requests; come again later", after)
+            refusal = problem(429, "too-many", "too many requests; try again later", after)
             await refusal(scope, receive, send)
             return
         read = scope["method"] in _WITH_BODY
         body = await _whole_body(receive) if read else b""
         if body is None:
-            refusal = problem(413, "too-large", f"a request has {LARGEST_BODY_BYTES} bytes at most")
+            refusal = problem(413, "too-large", f"the body exceeds {LARGEST_BODY_BYTES} bytes")
             await refusal(scope, receive, send)
             return
         await self.app(scope, _Again(body, receive) if read else receive, send)

@@ -63,9 +63,9 @@ def read_token(token: str | None, *kinds: type[Key]) -> list[Key] | None:
     except (binascii.Error, ValueError, RecursionError):
         key = None
     if not isinstance(key, list) or [type(part) for part in key] != list(kinds):
-        raise SpecError("page: not a word that a page before has named")
+        raise SpecError("page: not the `next` of an earlier page")
     if any(isinstance(part, int) and not -1 <= part <= LARGEST for part in key):
-        raise SpecError("page: not a word that a page before has named")
+        raise SpecError("page: not the `next` of an earlier page")
     return key
 
 

@@ -112,15 +112,15 @@ def needs(scope: Scope) -> Callable[[Request, Service, object, object], Visitor]
             raise RequestError(
                 HTTPStatus.UNAUTHORIZED,
                 "unauthorized",
-                "show a token that holds: 'Authorization: Bearer ...'; see 'fstune token create'",
+                "send a valid token: 'Authorization: Bearer ...'; see 'fstune token create'",
                 {"WWW-Authenticate": 'Bearer realm="fstune"'},
             )
         refuse_other_origins(request, caller)
         if not caller.scope.allows(scope):
             why = (
-                "this service was started without --auth and only reads"
+                "this service was started without --auth and is read-only"
                 if caller.token is None
-                else f"this token allows to {caller.scope}; a token for {scope} is needed"
+                else f"this token only allows {caller.scope}; a token for {scope} is needed"
             )
             raise RequestError(HTTPStatus.FORBIDDEN, "forbidden", why)
         return caller
@@ -132,7 +132,7 @@ def refuse_other_origins(request: Request, caller: Visitor) -> None:
     """Reject a change requested by another site's page with the visitor's cookie (CSRF)."""
     if request.method not in _SAFE and caller.by_cookie and not same_origin(request):
         raise RequestError(
-            HTTPStatus.FORBIDDEN, "other-origin", "changes are taken from the service's own pages"
+            HTTPStatus.FORBIDDEN, "other-origin", "changes are only accepted from its own pages"
         )
 
 

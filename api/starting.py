@@ -86,7 +86,7 @@ class Starter:
         """Raise ConflictError if runs are left to workers: it is unknown which hosts they reach."""
         if self._queue is not None:
             raise ConflictError(
-                "this service leaves what it runs to workers: use the command line on a machine "
+                "this service leaves runs to workers; use the command line on a machine "
                 f"that reaches the testbed: fstune {command} {reference}"
             )
 
@@ -113,9 +113,9 @@ class Starter:
         """
         status = process.wait()
         if status < 0:
-            message = f"its process was ended by signal {-status}"
+            message = f"its process was killed by signal {-status}"
         elif status in (0, NO_IMPROVEMENT):
-            message = "its process ended without a word"
+            message = "its process ended without a message"
         else:
             message = run.last_line()
         with suppress(TunerError):  # already logged
@@ -131,7 +131,7 @@ class Starter:
         try:
             if applications.get(application.id).asked_by is not None:
                 applications.unask(application.id)
-                message = f"{application.id}: it did not begin: {run.last_line()}"
+                message = f"{application.id}: it did not start: {run.last_line()}"
                 event = NewEvent(datetime.now(UTC), "start-failed", message)
                 self._store.add_event(application.campaign, event)
         except TunerError:
@@ -144,7 +144,7 @@ class Starter:
         try:
             record = self._store.campaign(campaign)
             now = datetime.now(UTC)
-            event = NewEvent(now, "start-failed", f"the run did not begin: {run.last_line()}")
+            event = NewEvent(now, "start-failed", f"the run did not start: {run.last_line()}")
             if record.state is CampaignState.CREATED and not self._is_running(campaign):
                 state = CampaignState.FAILED
                 self._store.move_campaign(campaign, state, event.message, event)

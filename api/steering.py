@@ -179,7 +179,7 @@ def _refuse_stale(serving: Service, campaign: Campaign, if_match: str | None) ->
     now = etag(CampaignDocument.of(campaign, serving.store).model_dump_json().encode())
     if now not in (tag.strip() for tag in if_match.split(",")):
         raise RequestError(
-            HTTPStatus.PRECONDITION_FAILED, "changed", "the campaign has changed; look at it again"
+            HTTPStatus.PRECONDITION_FAILED, "changed", "the campaign has changed; read it again"
         )
 
 
@@ -235,7 +235,7 @@ def allowed_spec(spec: CampaignSpec, serving: Service) -> CampaignSpec:
     if spec.workload.name not in workloads.packaged():
         raise SpecError("workload: there is no such packaged workload; see /v1/workloads")
     if spec.references:
-        raise SpecError("references: paths are not taken over HTTP; start it with 'fstune run'")
+        raise SpecError("references: paths are not accepted over HTTP; use 'fstune run'")
     return spec.at([_allowed_place(where, place, serving) for where, place in spec.named_places()])
 
 

@@ -108,7 +108,7 @@ def verify_recommendation(
     try:
         serving.starter.start_verification(campaign.id, request.blocks, requested.number)
     except Exception:  # whatever the cause, allow it to be requested again
-        verifications.fail(campaign.id, requested.number, "it did not begin")
+        verifications.fail(campaign.id, requested.number, "it did not start")
         raise
     answer.headers["Location"] = f"/v1/campaigns/{campaign.id}/verifications"
     return VerificationDocument.of(requested)

@@ -48,7 +48,7 @@ _EVENTS_SHOWN = 60
 _TRIALS_SHOWN = 60
 #: Number of items shown initially; the rest are collapsed.
 _MATTERING = 12
-_PENDING = ParameterEffects(0, 0, 0, (), (), "it is being worked out")
+_PENDING = ParameterEffects(0, 0, 0, (), (), "it is being computed")
 _OUT = (TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED)
 
 
@@ -296,8 +296,8 @@ def _best(snapshot: Snapshot, latest: dict[int, tuple[Estimate, int]]) -> tuple[
     bounds = interval(e.lower, e.upper)
     return (
         f"Best so far: trial {snapshot.leader} looks {faster(e.ratio)} than the baseline",
-        f"95% interval {bounds}, in {counted(count, 'block')}. It was chosen because it looks so: "
-        "nothing is certified yet.",
+        f"95% interval {bounds}, in {counted(count, 'block')}. It was chosen because it "
+        "looks faster: nothing is certified yet.",
     )
 
 
@@ -367,7 +367,7 @@ def _percent(ratio: float) -> float | None:
 
 def _incumbent_text(snapshot: Snapshot) -> str:
     if not snapshot.steps:
-        return "The search has not begun."
+        return "The search has not started."
     changed = 1 + sum(
         now.trial != before.trial
         for before, now in zip(snapshot.steps, snapshot.steps[1:], strict=False)
@@ -376,7 +376,7 @@ def _incumbent_text(snapshot: Snapshot) -> str:
     gain = "" if last.estimate is None else f", {faster(last.estimate.ratio)}"
     return (
         f"After block {last.block} of the search the incumbent is {called(last.trial)}{gain}; "
-        f"{changed} in turn so far."
+        f"{counted(changed, 'incumbent')} so far."
     )
 
 

@@ -72,7 +72,7 @@ class Feeds:
             raise RequestError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "too-many",
-                "too many streams of events; come again later",
+                "too many streams of events; try again later",
                 {"Retry-After": "10"},
             )
 

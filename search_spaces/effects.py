@@ -290,8 +290,8 @@ def fit(
         wrong = type_problem(space[name], value)
         if wrong:
             raise SpaceError(f"{space.name}: {name}: {wrong}")
-    fitted, env = walk(space, facts, lambda parameter, _: values.get(parameter.name))
-    return satisfy(space, fitted, env, facts)
+    configuration, env = walk(space, facts, lambda parameter, _: values.get(parameter.name))
+    return satisfy(space, configuration, env, facts)
 
 
 def satisfy(
@@ -308,8 +308,8 @@ def satisfy(
         return walk(space, facts, lambda parameter, _: proposal.get(parameter.name))
 
     def holds(constraint: Constraint, proposal: Mapping[str, Value]) -> bool:
-        fitted, then = refit(proposal)
-        return constraint not in broken_constraints(space, fitted, then)
+        configuration, then = refit(proposal)
+        return constraint not in broken_constraints(space, configuration, then)
 
     for _ in range(len(space.constraints) + 1):
         failing = broken_constraints(space, values, env)

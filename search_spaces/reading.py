@@ -177,15 +177,15 @@ class Section:
         value = self._get(key)
         return None if key not in self._content else Section(self._where, self._at(key), value)
 
-    def sections(self, key: str, needed: bool = False) -> dict[str, Section]:
-        """The mappings under the mapping ``key``, in file order. ``needed``: must not be empty."""
+    def sections(self, key: str, required: bool = False) -> dict[str, Section]:
+        """The mappings under the mapping ``key``, in file order. ``required``: not empty."""
         outer = self.section(key)
         if outer is None:
-            if needed:
+            if required:
                 self.fail(key, "missing")
             return {}
         sections = {n: Section(self._where, outer._at(n), v) for n, v in outer._content.items()}
-        if needed and not sections:
+        if required and not sections:
             self.fail(key, "is empty")
         return sections
 

@@ -99,7 +99,7 @@
       source.addEventListener("presence", soon);
       source.addEventListener("over", () => { source.close(); say("ended", "over"); soon(); });
       source.addEventListener("error", () => {
-        say("connection lost, trying again", "lost");
+        say("connection lost, retrying", "lost");
         if (source.readyState !== EventSource.CLOSED) return;
         // A browser stops retrying if the response was not an event stream; we do not.
         setTimeout(connect, pause);
@@ -112,7 +112,7 @@
   function poll(every) {
     setInterval(async () => {
       if (document.hidden) return;
-      if (await refresh()) say("", ""); else say("connection lost, trying again", "lost");
+      if (await refresh()) say("", ""); else say("connection lost, retrying", "lost");
     }, every);
   }
 
@@ -129,7 +129,7 @@
       say("copied", "");
     } catch {
       getSelection().selectAllChildren(source);
-      say("selected: copy it with the keyboard", "");
+      say("selected; copy with the keyboard", "");
     }
   });
 })();

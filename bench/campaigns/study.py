@@ -134,13 +134,13 @@ def campaign(setting: Setting, seed: int) -> Row:
     with tempfile.TemporaryDirectory() as place, Store.open(Path(place) / "state") as store:
         directory = Path(place)
         preparation = prepare(spec, directory)
-        stored = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
+        record = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
         runner = Runner(
             store,
-            stored.id,
+            record.id,
             preparation.spec,
             preparation.workload,
-            preparation.sites(stored.id),
+            preparation.sites(record.id),
             _Silent(),
         )
         outcome = runner.run()
@@ -151,8 +151,8 @@ def campaign(setting: Setting, seed: int) -> Row:
         )
         if outcome.error is not None and not is_refused:
             raise outcome.error
-        answer, blocks = outcome.campaign.recommendation, store.blocks(stored.id)
-        trials = sum(trial.race > 0 for trial in store.trials(stored.id))
+        answer, blocks = outcome.campaign.recommendation, store.blocks(record.id)
+        trials = sum(trial.race > 0 for trial in store.trials(record.id))
     if answer is None and not is_refused:
         raise AssertionError(f"campaign {seed} ended without an answer")
     kinds = Counter(block.kind for block in blocks)

@@ -14,7 +14,7 @@ import optuna
 from optuna.samplers import BaseSampler, CmaEsSampler, NSGAIISampler, RandomSampler, TPESampler
 
 from bench.peers.questions import WHETHER, NamedAsk, configuration, configuration_of, questions
-from bench.peers.service import Seen, Service
+from bench.peers.service import Observation, Service
 from search_spaces import Value
 from tuner.model import Configuration
 
@@ -100,7 +100,7 @@ def nsga2(service: Service) -> None:
             service.believe(proposed)
 
 
-def _halves(run: Seen) -> list[float]:
+def _halves(run: Observation) -> list[float]:
     if run.failed:
         return [_WORST, _WORST]
     small = [log for name, log in run.logs.items() if name in _SMALL]

@@ -23,12 +23,12 @@ _HOUR_S = 3600.0
 _RUNS_TOGETHER = 6
 
 
-class Spent(Exception):
+class OutOfBudget(Exception):
     """The budget is used up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """What a peer sees of a run: log times by component and their weighted mean.
 
     If the run failed, ``logs`` is empty and ``score`` is infinite.
@@ -77,24 +77,24 @@ class Service:
         """The remaining budget, never below 0."""
         return max(0.0, self.budget_s - self._sampler.cost_s)
 
-    def measure(self, configuration: Configuration) -> Seen:
-        """Restart what must be and run the workload once; raises Spent if no budget is left."""
+    def measure(self, configuration: Configuration) -> Observation:
+        """Restart what must be and run the workload once. Raises OutOfBudget."""
         if self.left_s <= 0.0:
-            raise Spent
+            raise OutOfBudget
         block, position = divmod(self.runs, _RUNS_TOGETHER)
         run = Run(self.seed, str(block + 1), str(self.runs + 1), position)
         self.runs += 1
         self._configurations.add(configuration)
         sampled = self._sampler.measure(run, configuration)
         if sampled.failed:
-            return Seen({}, math.inf)
+            return Observation({}, math.inf)
         logs = {name: math.log(seconds) for name, seconds in sampled.seconds.items()}
         weights = self.surface.workload.weights
         score = sum(w * logs[name] for w, name in zip(weights, logs, strict=True))
-        return Seen(logs, score)
+        return Observation(logs, score)
 
     def mean(self, configuration: Configuration, repeats: int) -> float:
-        """Return the mean score of ``repeats`` runs, infinite if one fails. Raises Spent."""
+        """Return the mean score of ``repeats`` runs, infinite if one fails. Raises OutOfBudget."""
         total = 0.0
         for _ in range(repeats):
             run = self.measure(configuration)
@@ -131,7 +131,7 @@ class Service:
 
 
 Method = Callable[[Service], None]
-"""A peer: it calls ``measure`` and ``believe`` until it is done or the service raises Spent."""
+"""A peer: it calls ``measure`` and ``believe`` until done or the service raises OutOfBudget."""
 
 
 def run_method(
@@ -139,6 +139,6 @@ def run_method(
 ) -> Result:
     """Run a peer; return what it believes in the end, and when it came to believe it."""
     service = Service(surface, seed, budget_s, noise)
-    with suppress(Spent):
+    with suppress(OutOfBudget):
         method(service)
     return service.result()

@@ -9,11 +9,11 @@ from statistics import fmean
 from bench.peers.race import BEST, FSTUNE, HOURS, ROWS, Row
 from tuner.simulate.study import NEAR, middle
 
-_SHOWN = (0.1, 0.2, 0.5, 1.0)
+_HOURS = (0.1, 0.2, 0.5, 1.0)
 _HEADS = (
     "method",
     "runs",
-    *(f"regret at {hours:g} h" for hours in _SHOWN),
+    *(f"regret at {hours:g} h" for hours in _HOURS),
     "under .05",
     "hours until under .05",
     "recommended",
@@ -52,7 +52,7 @@ def _cells(name: str, rows: Sequence[Row]) -> list[str]:
     cells = [name, str(len(rows))]
     if not with_gain:
         return cells + ["-"] * (len(_HEADS) - 3) + [_share(nothing, lambda row: row.false)]
-    for hours in _SHOWN:
+    for hours in _HOURS:
         at = HOURS.index(hours)
         cells.append(f"{fmean(row.regrets[at] for row in with_gain):.3f}")
     near_h = middle([row.near_h for row in with_gain])

@@ -23,7 +23,7 @@ from tuner.hosts.ssh import SshConnector
 _HERE = Path(__file__).parent
 _CELL = "commands"
 _TURNS, _EACH = 10, 20
-_KEPT = link._MOST_IDLE
+_IDLE_LIMIT = link._MOST_IDLE
 
 
 def _seconds(connector: SshConnector) -> float:
@@ -42,8 +42,8 @@ def main() -> None:
             make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(directory / "key")]
             subprocess.run(make, check=True)
             public = ssh.start(cell.server, (directory / "key.pub").read_text())
-            known = directory / "known_hosts"
-            known.write_text(f"{SERVER_ADDRESS} {public}\n")
+            known_hosts = directory / "known_hosts"
+            known_hosts.write_text(f"{SERVER_ADDRESS} {public}\n")
             opener = functools.partial(ssh.connect_from, cell.clients[0])
             rows = []
             for user in ("root", ssh.OPERATOR):
@@ -52,12 +52,12 @@ def main() -> None:
                     user,
                     key_file=directory / "key",
                     agent=False,
-                    known_hosts=known,
+                    known_hosts=known_hosts,
                     sudo=user != "root",
                 )
                 with SshConnector(host, Patience(), opener) as connector:
                     for turn in range(2 * _TURNS):
-                        link._MOST_IDLE = _KEPT * (turn % 2)
+                        link._MOST_IDLE = _IDLE_LIMIT * (turn % 2)
                         connector._link._close_idle()
                         connector.run(["true"])
                         times = [_seconds(connector) for _ in range(_EACH)]
@@ -67,11 +67,11 @@ def main() -> None:
     with (_HERE / "commands.csv").open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([("user", "kept", "seconds"), *rows])
     for user in ("root", ssh.OPERATOR):
-        fresh, kept = (
+        new_ms, old_ms = (
             1000 * median(float(s) for u, k, s in rows if (u, k) == (user, which))
             for which in (False, True)
         )
-        print(f"{user}: {fresh:.1f} ms anew, {kept:.1f} ms kept, ratio {fresh / kept:.1f}")
+        print(f"{user}: {new_ms:.1f} ms anew, {old_ms:.1f} ms kept, ratio {new_ms / old_ms:.1f}")
 
 
 if __name__ == "__main__":

@@ -240,11 +240,11 @@ class Guests:
                 look = _FIRST_LOOK.encode()
                 done = guest.run(["sh", "-ex"], input=look, timeout_s=_CLIENT_TIMEOUT_S)
             except TimeoutError:
-                said = f"no end of the first look after {_CLIENT_TIMEOUT_S:.0f} s"
-                raise CellError(f"the guest's client does not work: {said}") from None
+                message = f"no end of the first look after {_CLIENT_TIMEOUT_S:.0f} s"
+                raise CellError(f"the guest's client does not work: {message}") from None
             if done.status != 0:
-                said = done.stderr.decode(errors="replace").strip()[-600:]
-                raise CellError(f"the guest's client does not work: {said}")
+                message = done.stderr.decode(errors="replace").strip()[-600:]
+                raise CellError(f"the guest's client does not work: {message}")
         return guest
 
     def _record(self, guest: Guest) -> None:
@@ -260,11 +260,11 @@ class Guests:
 
     def _keep_console(self, name: str) -> None:
         console = self._state / "cells" / name / "server/shared/vm" / qemu.CONSOLE
-        kept = self._state / f"console-of-{name}.log"
+        copy = self._state / f"console-of-{name}.log"
         with contextlib.suppress(OSError):
             content = console.read_bytes()
-            kept.unlink(missing_ok=True)
-            with os.fdopen(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as log:
+            copy.unlink(missing_ok=True)
+            with os.fdopen(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as log:
                 log.write(content)
 
 
@@ -295,11 +295,11 @@ def _wait_for_ssh(guest: Guest, say: Say) -> None:
             try:
                 done = guest.run(["true"], timeout_s=_LOGIN_TIMEOUT_S)
             except TimeoutError:
-                said = f"no login after {_LOGIN_TIMEOUT_S:.0f} s"
-                raise CellError(f"the guest is too slow: {said}: {_console(guest)}") from None
+                message = f"no login after {_LOGIN_TIMEOUT_S:.0f} s"
+                raise CellError(f"the guest is too slow: {message}: {_console(guest)}") from None
             if done.status != 0:
-                said = done.stderr.decode(errors="replace").strip()
-                raise CellError(f"the guest's SSH server refuses: {said}")
+                message = done.stderr.decode(errors="replace").strip()
+                raise CellError(f"the guest's SSH server refuses: {message}")
             return
         say(f"guest boots: {time.monotonic() - began:.0f} s")
         time.sleep(_POLL_S)

@@ -131,10 +131,10 @@ class Images:
     def clear(self) -> bool:
         """Remove the processes and files of a killed build; False if there are none."""
         with self._free() as free:
-            found = free and bool(self._leftovers())
-            if found:
+            is_cut_off = free and bool(self._leftovers())
+            if is_cut_off:
                 self._clear()
-            return found
+            return is_cut_off
 
     def _leftovers(self) -> list[Path]:
         return list(self._images.glob(f"{_SCRATCH}*"))
@@ -213,8 +213,8 @@ class Images:
             _furnish(root)
             ready = builder.shared / "ready"
             ready.mkdir()
-            for kept, name in ((Image.VMLINUZ, "vmlinuz"), (Image.INITRD, "initrd.img")):
-                shutil.copyfile(root / "boot" / f"{name}-{kernel}", ready / kept)
+            for target, name in ((Image.VMLINUZ, "vmlinuz"), (Image.INITRD, "initrd.img")):
+                shutil.copyfile(root / "boot" / f"{name}-{kernel}", ready / target)
             disk = ready / Image.ROOT
             disk.touch()
             os.truncate(disk, recipe.DISK_BYTES)
@@ -300,8 +300,8 @@ def _follow(builder: Node, argv: Sequence[str], target: str, say: Say) -> None:
         process.kill()  # its children end with the builder
         process.wait()
     if process.returncode != 0:
-        said = log.read_text(errors="replace").splitlines()
-        wrong = [line for line in said if line.startswith(("E:", "Err:", "W:"))] or said
+        lines = log.read_text(errors="replace").splitlines()
+        wrong = [line for line in lines if line.startswith(("E:", "Err:", "W:"))] or lines
         raise CellError(f"the image cannot be built: {'; '.join(wrong[-3:])}")
 
 
@@ -340,13 +340,13 @@ def _file_name(text: str) -> str:
 def _keep_module(builder: Node, kernel: str, module: Path) -> None:
     """Store the compiled module for later images with the same kernel, and remove the rest."""
     compiling = builder.shared / _COMPILING
-    found = sorted((compiling / "lib/modules" / kernel).rglob("openafs.ko"))
-    if not found:
+    modules = sorted((compiling / "lib/modules" / kernel).rglob("openafs.ko"))
+    if not modules:
         log = next(compiling.glob("var/lib/dkms/openafs/*/build/make.log"), None)
-        said = log.read_text(errors="replace")[-300:] if log else "there is no log of its build"
-        raise CellError(f"OpenAFS' module was not compiled for {kernel}: {said}")
+        message = log.read_text(errors="replace")[-300:] if log else "there is no log of its build"
+        raise CellError(f"OpenAFS' module was not compiled for {kernel}: {message}")
     fresh = builder.shared / "openafs.ko"
-    shutil.copyfile(found[0], fresh)
+    shutil.copyfile(modules[0], fresh)
     _publish(fresh, module)
     builder.check(["rm", "-rf", f"{SHARED}/{_COMPILING}"], timeout_s=600.0)
 
@@ -382,12 +382,12 @@ def _furnish(root: Path) -> None:
     (root / "root/debconf").unlink(missing_ok=True)
     # Remove apt sources and settings, which may contain passwords; guests install no packages.
     apt = root / "etc/apt"
-    for found in (
+    for file in (
         apt / "apt.conf.d/99mmdebstrap",
         apt / "sources.list",
         *apt.glob("sources.list.d/*"),
     ):
-        found.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
     # Keys go here. Unpacking the second disk does not change the modes of existing directories.
     secret = root / "etc/fstune"
     secret.mkdir(exist_ok=True)

@@ -83,6 +83,6 @@ def start(server: Node) -> None:
         except OSError as problem:
             if time.monotonic() > deadline:
                 log = directory / "log"
-                said = log.read_text(errors="replace")[-400:] if log.exists() else ""
-                raise CellError(f"the NFS server does not start: {said}") from problem
+                output = log.read_text(errors="replace")[-400:] if log.exists() else ""
+                raise CellError(f"the NFS server does not start: {output}") from problem
         time.sleep(_POLL_S)

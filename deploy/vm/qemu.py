@@ -43,15 +43,15 @@ class GuestOptions:
 
 def require_machine(options: GuestOptions) -> None:
     """Check that a guest can run here. Raises CellError with what is missing and what to do."""
-    wanted = {"/dev/net/tun": "load it with 'modprobe tun', or give the container the device"}
+    devices = {"/dev/net/tun": "load it with 'modprobe tun', or give the container the device"}
     if options.kvm:
-        wanted["/dev/kvm"] = "leave out --kvm: the processor is emulated then"
-    for device, advice in wanted.items():
+        devices["/dev/kvm"] = "leave out --kvm: the processor is emulated then"
+    for device, advice in devices.items():
         try:
             os.close(os.open(device, os.O_RDWR))
         except OSError as problem:
-            said = f"{device} is missing or cannot be used ({problem.strerror})"
-            raise CellError(f"{said}: {advice}") from problem
+            message = f"{device} is missing or cannot be used ({problem.strerror})"
+            raise CellError(f"{message}: {advice}") from problem
 
 
 def start(server: Node, options: GuestOptions, hostname: str) -> ProcessId:

@@ -20,18 +20,18 @@ def source_lines() -> list[str]:
     Raises CellError if there are none for Debian 12, whose packages the guest is built from.
     """
     listed = _output(["apt-get", "indextargets", "--format", _FIELDS, "Identifier: Packages"])
-    found: dict[str, None] = {}
+    entries: dict[str, None] = {}
     for line in listed.splitlines():
         origin, address, release, component, signed_by = line.split("\t")
         if origin == "Debian" and release in _OURS:
             key = f"[signed-by={signed_by}] " if signed_by.startswith("/") else ""
-            found[f"deb {key}{address.rstrip('/')} {release} {component}"] = None
-    if not any(f" {SUITE} " in line for line in found):
+            entries[f"deb {key}{address.rstrip('/')} {release} {component}"] = None
+    if not any(f" {SUITE} " in line for line in entries):
         raise CellError(
             f"this machine's apt has no lists of Debian's {SUITE}: the guest is made of its "
             "packages; on Debian 12 run apt-get update first"
         )
-    return list(found)
+    return list(entries)
 
 
 def settings() -> str:

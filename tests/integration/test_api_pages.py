@@ -157,7 +157,7 @@ def log_in(service: Service, page: Page) -> None:
     assert barriers(page) == []
     page.get_by_label("Token").fill(token)
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_text("There is no campaign yet.")).to_be_visible()
+    expect(page.get_by_text("No campaigns yet.")).to_be_visible()
 
 
 def paused_after_its_pilot(service: Service, campaign: str, page: Page) -> None:
@@ -221,7 +221,7 @@ def test_a_running_campaign_is_steered_and_shown_again_after_the_service_was_awa
         paused_after_its_pilot(service, CAMPAIGN.replace("100m", "10000m"), page)
         page.get_by_role("button", name="Resume").click()
         expect(page.locator("#trials tbody tr").nth(2)).to_be_visible()
-        expect(page.locator("#now")).to_contain_text("in hand")
+        expect(page.locator("#now")).to_contain_text("current arm")
         expect(page.locator("#expected-end")).to_be_visible()
         picture(page, tmp_path, "running")
         page.get_by_role("button", name="Pause").click()
@@ -256,7 +256,7 @@ def test_a_campaign_whose_process_was_killed_is_reported_and_resumed(
     with kept_from_outliving_us(service) as store:
         paused_after_its_pilot(service, CAMPAIGN.replace("100m", "10000m"), page)
         page.get_by_role("button", name="Resume").click()
-        expect(page.locator("#now")).to_contain_text("in hand", timeout=PATIENCE_MS)
+        expect(page.locator("#now")).to_contain_text("current arm", timeout=PATIENCE_MS)
         (lease,) = store.leases()
         os.kill(lease.holder.pid, signal.SIGKILL)
         # There are no further events, but the page is notified nevertheless.
@@ -268,7 +268,7 @@ def test_a_campaign_whose_process_was_killed_is_reported_and_resumed(
         picture(page, tmp_path, "died")
         page.get_by_role("button", name="Resume").click()
         expect(page.locator("#absence")).to_have_count(0, timeout=PATIENCE_MS)
-        expect(page.locator("#now")).to_contain_text("in hand", timeout=PATIENCE_MS)
+        expect(page.locator("#now")).to_contain_text("current arm", timeout=PATIENCE_MS)
         (again,) = store.leases()
         assert again.holder.pid != lease.holder.pid
         page.get_by_role("button", name="Pause").click()

@@ -207,7 +207,7 @@ def test_a_campaign_is_steered_remotely(remote: Remote) -> None:
         _, complaint = watching.communicate(timeout=100)
     assert watching.returncode == 130
     assert "paused; continue with: fstune resume" in complaint
-    with pytest.raises(ConflictError, match="is paused; it does not run"):
+    with pytest.raises(ConflictError, match="is paused; it is not running"):
         remote.fstune("pause", "last")
     with remote.running("resume") as watching:
         assert watching.stdout is not None

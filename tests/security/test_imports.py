@@ -125,7 +125,7 @@ def test_every_row_is_validated(
     def change(lines: list[Any]) -> None:
         next(row for name, row in lines[1:-1] if name == table)[column] = value
 
-    assert f"{table}.{column} is none" in refused(tmp_path, rewritten(file, change))
+    assert f"{table}.{column} has no valid value" in refused(tmp_path, rewritten(file, change))
 
 
 @pytest.mark.postgres
@@ -158,7 +158,7 @@ def test_a_file_that_would_fill_memory_or_disk_is_refused(
     monkeypatch.setattr("tuner.store.archive._LARGEST_BYTES", 1 << 20)
     bomb = tmp_path / "bomb.gz"
     bomb.write_bytes(gzip.compress(json.dumps({"kind": "x" * (8 << 20)}).encode()))
-    assert "larger than a campaign can be" in refused(tmp_path, bomb)
+    assert "too large for a campaign" in refused(tmp_path, bomb)
 
 
 Write = Callable[[Path], object]

@@ -55,7 +55,7 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         todo = f"'fstune resume {campaign.id} --queue' puts it back on the queue"
         return f"campaign {campaign.id} is off the queue; {todo}"
     if wish is Wish.PAUSE or campaign.state in OVER:
-        raise ConflictError(f"campaign {campaign.id} is {campaign.state}; it does not run")
+        raise ConflictError(f"campaign {campaign.id} is {campaign.state}; it is not running")
     _end(store, campaign, wish, f"asked to cancel from {asked_by}", now)
     return f"campaign {campaign.id} is cancelled"
 

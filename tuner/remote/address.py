@@ -46,7 +46,7 @@ def address_of(server: str, settings: ClientSettings | None = None) -> Address:
     except ValueError:
         raise SpecError(f"--server {server!r}: not an address; write https://HOST") from None
     if parts.username is not None or parts.password is not None:
-        raise SpecError("--server: a password does not belong there; set FSTUNE_TOKEN")
+        raise SpecError("--server: must not contain a password; set FSTUNE_TOKEN")
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         raise SpecError(f"--server {server!r}: not an address; write https://HOST")
     if not server.isprintable() or not server.isascii() or " " in server:
@@ -54,8 +54,8 @@ def address_of(server: str, settings: ClientSettings | None = None) -> Address:
     token, loopback = _token(client_settings), _is_loopback(host)
     if token and parts.scheme == "http" and not loopback:
         raise SpecError(
-            f"--server {server}: the token would be sent in the clear; write https://, or go "
-            "through a tunnel to the loopback"
+            f"--server {server}: the token would be sent unencrypted; write https://, or use "
+            "a tunnel to a loopback address"
         )
     return Address(server.rstrip("/"), loopback, token)
 
@@ -76,7 +76,7 @@ def _token(settings: ClientSettings) -> str:
         return ""
     token = text.strip()
     if not _TOKEN.fullmatch(token):
-        raise SpecError(f"{where}: not a token of 'fstune token create'")
+        raise SpecError(f"{where}: not a token from 'fstune token create'")
     return token
 
 
@@ -87,7 +87,7 @@ def _read(file: Path) -> str:
             if not stat.S_ISREG(about.st_mode):
                 raise SpecError(f"{file}: not a file with a token")
             if about.st_mode & 0o077:
-                raise SpecError(f"{file}: others may read the token; chmod 600 it")
+                raise SpecError(f"{file}: other users can read the token; run chmod 600 on it")
             return stream.read(_LONGEST_TOKEN).decode(errors="replace")
     except OSError as problem:
         raise SpecError(f"{file}: the token cannot be read: {problem.strerror}") from problem

@@ -62,7 +62,7 @@ class RemoteApplications:
             yield
         except Lost as problem:
             where = f"{self._client.url}{campaign_path(campaign, 'applications')}"
-            raise ServerError(f"{problem}; it may go on there: see {where}") from problem
+            raise ServerError(f"{problem}; it may continue there: see {where}") from problem
 
     def roll_back(self, campaign: str) -> Application:
         """Roll back a campaign's application that is in force, and wait for the end."""
@@ -124,7 +124,7 @@ class RemoteApplications:
             if (result := look()) is not None:
                 return result
             self._pause(_POLL_S)
-        raise ServerError(f"{self._client.url}: it does not say what became of it")
+        raise ServerError(f"{self._client.url}: it does not report an outcome")
 
 
 def read_application(document: Any) -> Application:
@@ -160,9 +160,9 @@ def read_plan(document: Any) -> tuple[ApplyPlan, Application | None]:
     )
     identity = plan.identity if application is None else application.plan
     if not plan.identity == identity == fields.get("identity"):
-        raise ServerError("the server's plan is not the one that its identity stands for")
+        raise ServerError("the server's plan is not the one that its identity belongs to")
     if plan.is_empty is not (application is None):
-        raise ServerError("the server's plan does not say whether there is something to change")
+        raise ServerError("the server's plan does not state whether it changes anything")
     return plan, application
 
 

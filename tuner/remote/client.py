@@ -113,7 +113,7 @@ class Client:
             if following is None:
                 return
             query["page"] = following
-        raise ServerError(f"{self.url}{path}: a list without an end")
+        raise ServerError(f"{self.url}{path}: the list never ends")
 
     def post(
         self,
@@ -177,7 +177,7 @@ class Client:
     def misunderstood(self, path: str) -> ServerError:
         """Return the error for an answer that is not what it should be."""
         return ServerError(
-            f"{self.url}{path}: the answer is not understood; is fstune there, and of this version?"
+            f"{self.url}{path}: the answer is not understood; is it fstune, of this version?"
         )
 
     def _again(self, ask: Callable[[], Result]) -> Result:
@@ -221,11 +221,11 @@ class Client:
             if isinstance(untrusted := _cause(problem), ssl.SSLCertVerificationError):
                 raise ServerError(
                     f"{self.url}: its certificate is not trusted ({untrusted.verify_message}); "
-                    "name the certificate of its authority in SSL_CERT_FILE"
+                    "set SSL_CERT_FILE to the certificate of its authority"
                 ) from None
             reason = clean(str(problem)) or type(problem).__name__
             if isinstance(problem, httpx2.ConnectError | httpx2.ConnectTimeout):
-                raise Lost(f"{self.url}: no connection ({reason}); does it run?") from problem
+                raise Lost(f"{self.url}: no connection ({reason}); is it running?") from problem
             raise Lost(f"{self.url}: the connection broke: {reason}") from problem
 
     def _error_of(self, answer: httpx2.Response) -> TunerError:
@@ -233,12 +233,12 @@ class Client:
         status = answer.status_code
         if answer.is_redirect:
             where = clean(answer.headers.get("location", "nowhere"))
-            return ServerError(f"{self.url}: it refers to {where}; give that address if it is so")
+            return ServerError(f"{self.url}: it redirects to {where}; use it if it is right")
         try:
             body = answer.json()
             kind, detail = str(body["type"]), clean(str(body["detail"]))[:_LONGEST_DETAIL]
         except (ValueError, TypeError, KeyError):
-            kind, detail = "", f"it answers {status} {clean(answer.reason_phrase)}"
+            kind, detail = "", f"it answered {status} {clean(answer.reason_phrase)}"
         if status in _NOT_NOW:
             lost = Lost(f"{self.url}: {detail}")
             after = answer.headers.get("retry-after", "")
@@ -246,7 +246,7 @@ class Client:
             return lost
         if status == 401:
             return ServerError(
-                f"{self.url}: it asks for a token that holds; set FSTUNE_TOKEN or FSTUNE_TOKEN_FILE"
+                f"{self.url}: it requires a valid token; set FSTUNE_TOKEN or FSTUNE_TOKEN_FILE"
             )
         meaning = _MEANINGS.get(kind.removeprefix("urn:fstune:"))
         return ServerError(f"{self.url}: {detail}") if meaning is None else meaning(detail)

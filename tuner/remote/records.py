@@ -292,7 +292,7 @@ def read_configuration(values: Any) -> Configuration:
 def mapping(document: Any) -> dict[str, Any]:
     """Return a document that is a mapping. ServerError when it is not."""
     if not isinstance(document, dict):
-        raise ServerError("the server's answer is not understood: it is no document")
+        raise ServerError("the server's answer is not understood: it is not a document")
     return document
 
 

@@ -64,8 +64,8 @@ def follow(
             lost(why)
         elif clock() - since > _PATIENCE_S:
             raise ServerError(
-                f"{why}; given up after {_PATIENCE_S / 60.0:.0f} min. The campaign goes on without "
-                f"being watched; to watch it again: fstune watch {campaign}"
+                f"{why}; given up after {_PATIENCE_S / 60.0:.0f} min. The campaign continues; "
+                f"to watch it again: fstune watch {campaign}"
             )
         pause(min(_FIRST_PAUSE_S * 2.0 ** min(failures, 10), _LONGEST_PAUSE_S))
         failures += 1

@@ -21,7 +21,7 @@ from tuner.services.lasting import JournalState
 
 _RESTORE = "restore.sh"
 #: Directory of closed journals, next to the directory of open ones.
-_KEPT = "applied"
+_LASTING = "applied"
 #: File of checksums in the format of sha256sum; the scripts use this name too.
 _SUMS = "sums"
 _RESTORE_TIMEOUT_S = 330.0
@@ -128,19 +128,19 @@ class Journal:
         if self.state(name) is JournalState.KEPT:
             self._move(self._kept_directory(name), self.directory)
 
-    def kept(self) -> list[Journal]:
+    def kept_journals(self) -> list[Journal]:
         """Return the possible locations of this part's closed journals, the oldest first.
 
         Names of applications begin with the time, so they sort by age.
         """
         parent, _, part = self.directory.rpartition("/")
-        place = f"{parent.rpartition('/')[0]}/{_KEPT}"
+        place = f"{parent.rpartition('/')[0]}/{_LASTING}"
         names = sorted(self.host.ask(["ls", place]).stdout.split())
         return [replace(self, directory=f"{place}/{name}/{part}") for name in names]
 
     def _kept_directory(self, name: str) -> str:
         parent, _, part = self.directory.rpartition("/")
-        return f"{parent.rpartition('/')[0]}/{_KEPT}/{word(name, 'application')}/{part}"
+        return f"{parent.rpartition('/')[0]}/{_LASTING}/{word(name, 'application')}/{part}"
 
     def _move(self, old: str, new: str) -> None:
         before, after = old.rpartition("/")[0], new.rpartition("/")[0]

@@ -118,8 +118,8 @@ class Applications:
             noted = update(table).where(this, table.c.asked_by.is_(None))
             if connection.execute(noted.values(asked_by=by)).rowcount != 1:
                 raise ConflictError(
-                    f"application {application} is not {state} any more, or somebody has asked for "
-                    "the same already"
+                    f"application {application} is no longer {state}, or the same was already "
+                    "requested"
                 )
             application_row = self._read(connection, table.c.id == application)[0]
             queries.add_event(connection, application_row.campaign, event)

@@ -143,7 +143,7 @@ def _check_whole(file: Path) -> None:
         while piece := source.read(_PIECE_BYTES):
             size += len(piece)
             if size > _LARGEST_BYTES:
-                raise SpecError(f"{file}: larger than a campaign can be")
+                raise SpecError(f"{file}: too large for a campaign")
 
 
 def _lines(file: Path) -> Iterator[tuple[int, Any]]:
@@ -175,11 +175,11 @@ def _header(file: Path, lines: Iterator[tuple[int, Any]]) -> tuple[str, int]:
     form = header.get("format")
     if not isinstance(form, int) or not 1 <= form <= FORMAT:
         raise SpecError(
-            f"{file}: of format {form}, this fstune reads formats 1 to {FORMAT}; use a newer one"
+            f"{file}: has format {form}, this fstune reads 1 to {FORMAT}; use a newer fstune"
         )
     campaign = header.get("campaign")
     if not isinstance(campaign, str):
-        raise SpecError(f"{file}: names no campaign")
+        raise SpecError(f"{file}: does not name a campaign")
     try:
         return campaign_id(campaign), form
     except SpecError as problem:
@@ -194,7 +194,7 @@ def _checked(
         where = f"{file}: line {number}"
         if line == {"rows": rows}:
             if next(lines, None) is not None:
-                raise SpecError(f"{where}: more follows the end")
+                raise SpecError(f"{where}: data after the end")
             return
         if not (isinstance(line, list) and len(line) == 2 and line[0] in _BY_NAME):
             raise SpecError(f"{where}: not a row of a campaign")
@@ -203,11 +203,11 @@ def _checked(
             if form < added and table.name == where_added and isinstance(row, dict):
                 row = {**columns, **row}
         if not isinstance(row, dict) or row.keys() != set(table.c.keys()):
-            raise SpecError(f"{where}: not the columns of {table.name}")
+            raise SpecError(f"{where}: the columns are not those of {table.name}")
         if row[_key(table).name] != campaign:
             raise SpecError(f"{where}: a row of another campaign")
         yield table, _read(where, table, row)
-    raise SpecError(f"{file}: its end is missing")
+    raise SpecError(f"{file}: the end is missing")
 
 
 def _read(where: str, table: Table, row: Mapping[str, Any]) -> dict[str, object]:
@@ -216,5 +216,5 @@ def _read(where: str, table: Table, row: Mapping[str, Any]) -> dict[str, object]
         try:
             columns[column.name] = value(column, row[column.name])
         except (SpecError, TypeError, ValueError, OverflowError, RecursionError):
-            raise SpecError(f"{where}: {table.name}.{column.name} is none") from None
+            raise SpecError(f"{where}: {table.name}.{column.name} has no valid value") from None
     return columns

@@ -122,7 +122,7 @@ class CampaignStore(SharingStore):
             if row.baseline == configuration:
                 return None
             if row.baseline is not None:
-                raise ConflictError(f"campaign {campaign} was begun with another baseline")
+                raise ConflictError(f"campaign {campaign} was started with another baseline")
             connection.execute(
                 update(table).where(table.c.id == campaign).values(baseline=configuration)
             )

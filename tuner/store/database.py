@@ -138,14 +138,14 @@ class Database(ABC):
 
     def _note_answer(self) -> None:
         if self._patient_until is not None:
-            _log.warning("%s answers again", self.where)
+            _log.warning("%s responds again", self.where)
         self._has_answered, self._patient_until = True, None
 
     def _worth_waiting(self, pause_s: float) -> bool:
         now = time.monotonic()
         if self._patient_until is None:
             self._patient_until = now + PATIENCE_S
-            _log.warning("%s does not answer; waiting up to %.0f s", self.where, PATIENCE_S)
+            _log.warning("%s does not respond; waiting up to %.0f s", self.where, PATIENCE_S)
         if now + pause_s < self._patient_until:
             return True
         self._patient_until = now

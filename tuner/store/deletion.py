@@ -28,8 +28,8 @@ def delete_campaign(store: Store, campaign: str) -> None:
         of = (applied.c.campaign == campaign) & applied.c.state.in_(IN_FORCE)
         if application := connection.scalars(select(applied.c.id).where(of)).first():
             raise ConflictError(
-                f"campaign {campaign} has a configuration in force, and without it nobody knows "
-                f"what was there before; put that back first: fstune rollback {application}"
+                f"campaign {campaign} has a configuration in force and is the only record of what "
+                f"was there before; put that back first: fstune rollback {application}"
             )
         for table in (applied, tables.request, tables.lease, tables.posted, *reversed(TABLES)):
             key = table.c.id if table is tables.campaign else table.c.campaign

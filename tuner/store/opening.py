@@ -28,8 +28,8 @@ def open_database(state_directory: Path, address: str | None = None) -> Database
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
-            f"{directory}: the state directory cannot be made ({error.strerror}); "
-            "name another with --state-dir or FSTUNE_STATE_DIR"
+            f"{directory}: cannot create the state directory ({error.strerror}); "
+            "choose another with --state-dir or FSTUNE_STATE_DIR"
         ) from error
     return SQLite(directory / FILE)
 

@@ -40,17 +40,17 @@ _SESSION = {
 }
 
 _NO_ANSWER = (
-    "no connection; see that it runs, and check address, user and password (PGPASSWORD, PGPASSFILE)"
+    "no connection; is it running? Check address, user and password (PGPASSWORD, PGPASSFILE)"
 )
 _ADVICE = {
     "08": _NO_ANSWER,
-    "40": "transactions are in each other's way; try again",
-    "42501": "the user lacks rights; use the one that owns the database",
+    "40": "conflicting transactions; try again",
+    "42501": "the user lacks privileges; use the owner of the database",
     "53": "it is out of resources; see its log",
     "53100": "its disk is full; make room and resume",
-    "55P03": "another process keeps it locked; end that one and try again",
+    "55P03": "locked by another process; end that process and try again",
     "57P": _NO_ANSWER,
-    "58": "its disk fails; check the disk and its log",
+    "58": "disk error; check the disk and its log",
     "XX": "it is damaged; see its log",
 }
 #: SQLSTATEs: shutting down, crashed, starting up; too many connections.
@@ -159,7 +159,7 @@ class PostgreSQL(Database):
             message = (result.stderr.strip().splitlines() or [f"exit status {result.returncode}"])[
                 0
             ]
-            raise StoreError(f"{self.where}: no backup ({message})")
+            raise StoreError(f"{self.where}: backup failed ({message})")
 
     def damage(self) -> list[str]:
         # The server enforces every constraint, and finds damaged pages itself if configured to.
@@ -168,9 +168,9 @@ class PostgreSQL(Database):
     def advice(self, error: BaseException | None) -> str:
         state = getattr(error, "sqlstate", None)
         if state is None:
-            return _NO_ANSWER if isinstance(error, psycopg.OperationalError) else "it fails"
+            return _NO_ANSWER if isinstance(error, psycopg.OperationalError) else "unexpected error"
         advice = (_ADVICE.get(state[:length]) for length in (5, 3, 2))
-        return next(filter(None, advice), "it fails")
+        return next(filter(None, advice), "unexpected error")
 
     def lost(self, error: DBAPIError) -> bool:
         if error.connection_invalidated:
@@ -194,5 +194,5 @@ def _url(address: str) -> URL:
         url = None
     # The message does not repeat it: it may contain a password.
     if url is None or url.get_backend_name() not in _SCHEMES or not url.database:
-        raise SpecError("the database is named as postgresql://USER@HOST/NAME") from None
+        raise SpecError("a database address has the form postgresql://USER@HOST/NAME") from None
     return url.set(drivername="postgresql+psycopg")

@@ -87,7 +87,7 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
     query = select(table.c.id, table.c.name).order_by(*_NEWEST_FIRST)
     names: dict[str, str] = {row.id: row.name for row in connection.execute(query)}
     if not names:
-        raise NotFoundError(f"there is no campaign in {where}; begin one: fstune run FILE")
+        raise NotFoundError(f"there is no campaign in {where}; start one: fstune run FILE")
     if reference == "last":
         # A campaign that was refused before its first block must not hide the one the user means.
         has_block = (
@@ -107,8 +107,8 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
         return matching[0]
     if matching:
         raise NotFoundError(
-            f"{len(matching)} campaigns begin with {reference}, the newest is {matching[0]}; "
-            "write more of it"
+            f"{len(matching)} identifiers begin with {reference}, the newest is {matching[0]}; "
+            "give more characters"
         )
     same_name = [campaign for campaign, name in names.items() if name == reference]
     if len(same_name) == 1:
@@ -116,7 +116,7 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
     if same_name:
         raise NotFoundError(
             f"{len(same_name)} campaigns are called {reference!r}, the newest is {same_name[0]}; "
-            "name one by its identifier"
+            "give its identifier"
         )
     # For a misspelt name, the message names the newest campaign with the nearest name.
     by_name = {name: campaign for campaign, name in reversed(names.items())}
@@ -148,7 +148,7 @@ def running_block(connection: Connection, campaign: str, number: int) -> Row[Any
     row = block_row(connection, campaign, number)
     if row.state is not BlockState.RUNNING:
         what = block_name(campaign, number)
-        raise ConflictError(f"{what} is {row.state}; it takes no more measurements")
+        raise ConflictError(f"{what} is {row.state}; it accepts no more measurements")
     return row
 
 
@@ -218,7 +218,7 @@ def check_lease(connection: Connection, lease: Lease) -> None:
     if connection.execute(select(table.c.token).where(this).with_for_update()).first() is None:
         raise ConflictError(
             f"testbed {lease.testbed} was taken over from campaign {lease.campaign}: this process "
-            f"gave no sign of life for {lease.limit_s:.0f} s"
+            f"sent no heartbeat for {lease.limit_s:.0f} s"
         )
 
 

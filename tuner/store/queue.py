@@ -83,8 +83,8 @@ class Queue:
         database = store._database
         if isinstance(database, SQLite):
             raise SpecError(
-                "workers take campaigns from a PostgreSQL that they share: name it with --database "
-                f"or FSTUNE_DATABASE_URL; {database.where} can be used by this machine alone"
+                "workers take campaigns from a shared PostgreSQL: give its address with --database "
+                f"or FSTUNE_DATABASE_URL; {database.where} can only be used on this machine"
             )
         queue_tables.prepare(database)
         return cls(database)
@@ -116,8 +116,8 @@ class Queue:
             if row.state in OVER:
                 raise ConflictError(f"campaign {campaign} is {row.state}")
             for job in _jobs(connection, campaign):
-                how = f"was taken by worker {job.worker}" if job.taken else "is on the queue"
-                raise ConflictError(f"campaign {campaign} {how} already; see 'fstune status'")
+                how = f"taken by worker {job.worker}" if job.taken else "queued"
+                raise ConflictError(f"campaign {campaign} is already {how}; see 'fstune status'")
             look_there_first(connection)
             defer(connection.connection.driver_connection)
             return queries.add_event(connection, campaign, event)
@@ -191,7 +191,7 @@ class Queue:
                 queries.campaign_row(connection, row.campaign, lock=True)
                 if _put_back(connection, row):
                     who = f"worker {row.worker}" if row.worker else "the worker that had it"
-                    message = f"{who} gave no sign of life; back on the queue"
+                    message = f"{who} sent no heartbeat; back on the queue"
                     event = NewEvent(datetime.now(UTC), "worker-lost", message)
                     queries.add_event(connection, row.campaign, event)
                     lost_runs.append(_run(row))

@@ -101,7 +101,7 @@ def _missing(connection: Connection) -> list[str]:
     applied = set(connection.scalars(text(f"SELECT name FROM {SCHEMA}.applied")))
     sources = _sources()
     if applied - sources.keys():
-        raise StoreError("the queue is one of a newer fstune; use that one, or a newer one")
+        raise StoreError("the queue is from a newer fstune; use that version or a newer one")
     return [name for name in sources if name not in applied]
 
 

@@ -97,8 +97,8 @@ def _refuse_running(
         holder = Holder(row.host, row.machine, row.pid, row.start_ticks)
         if (now - beat).total_seconds() <= row.limit_s and not is_gone(holder):
             raise ConflictError(
-                f"{database.where}: campaign {row.campaign} runs (process {row.pid} on "
-                f"{row.host}); pause it, or wait for its end, and upgrade then"
+                f"{database.where}: campaign {row.campaign} is running (process {row.pid} on "
+                f"{row.host}); pause it or wait until it ends, then upgrade"
             )
 
 
@@ -146,12 +146,12 @@ def _revision(database: Database, connection: Connection) -> str | None:
             connection.scalar(text("SELECT version FROM schema_version")) == 1
         ):
             return _FIRST
-    raise StoreError(f"{database.where} belongs to another program; use a database of its own")
+    raise StoreError(f"{database.where} belongs to another program; use a separate database")
 
 
 def _refuse_newer(database: Database, revision: str) -> None:
     if revision > tables.REVISION:
         raise StoreError(
-            f"{database.where} has tables of revision {revision}, this fstune knows them up to "
-            f"{tables.REVISION}; use the fstune that wrote it, or a newer one"
+            f"{database.where} has tables of revision {revision}, this fstune supports up to "
+            f"{tables.REVISION}; use the version that wrote it, or a newer one"
         )

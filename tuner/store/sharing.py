@@ -65,7 +65,7 @@ class SharingStore(OpenStore):
                 )
                 if connection.execute(delete(table).where(mine)).rowcount != 1:
                     what = f"testbed {lease_there.testbed}"
-                    raise ConflictError(f"{what} was taken by another process just now")
+                    raise ConflictError(f"{what} was just taken by another process")
             now = self._database.moment(connection)
             leases = []
             for name in names:
@@ -154,11 +154,11 @@ class SharingStore(OpenStore):
 
         def ask(connection: Connection, row: Row[Any]) -> Event:
             if row.state is not CampaignState.RUNNING:
-                raise ConflictError(f"campaign {campaign} is {row.state}; it does not run")
+                raise ConflictError(f"campaign {campaign} is {row.state}; it is not running")
             this = table.c.campaign == campaign
             before = connection.scalar(select(table.c.wish).where(this))
             if before is not None and request.wish in (before, Wish.PAUSE):
-                raise ConflictError(f"campaign {campaign} was asked to {before} already")
+                raise ConflictError(f"campaign {campaign} was already asked to {before}")
             connection.execute(delete(table).where(this))
             connection.execute(insert(table).values(values(table, request, campaign=campaign)))
             return queries.add_event(connection, campaign, event)

@@ -21,15 +21,15 @@ _BUSY_PAUSE_S = 0.02
 _WRITES = "fstune_writes"
 
 _ADVICE = {
-    sqlite3.SQLITE_BUSY: "another process keeps it locked; end that one and try again",
-    sqlite3.SQLITE_LOCKED: "another process keeps it locked; end that one and try again",
+    sqlite3.SQLITE_BUSY: "locked by another process; end that process and try again",
+    sqlite3.SQLITE_LOCKED: "locked by another process; end that process and try again",
     sqlite3.SQLITE_FULL: "its disk is full; make room and resume",
-    sqlite3.SQLITE_READONLY: "it may not be written; use the account that owns it",
-    sqlite3.SQLITE_PERM: "it may not be read; use the account that owns it",
+    sqlite3.SQLITE_READONLY: "no permission to write it; use the account that owns it",
+    sqlite3.SQLITE_PERM: "no permission to read it; use the account that owns it",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check its directory and your rights to it",
-    sqlite3.SQLITE_IOERR: "its disk fails or is full; check both and the system log",
+    sqlite3.SQLITE_IOERR: "disk error or full disk; check the disk and the system log",
     sqlite3.SQLITE_NOTADB: "it is not a database; move it away or use another state directory",
-    sqlite3.SQLITE_CORRUPT: "it is damaged; put back a copy or use another state directory",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; restore a copy or use another state directory",
 }
 
 
@@ -52,7 +52,7 @@ class SQLite(Database):
                 yield connection
                 broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
                 if broken:
-                    raise StoreError(f"{self.where}: rows refer to none ({broken[0]})")
+                    raise StoreError(f"{self.where}: rows refer to missing rows ({broken[0]})")
         finally:
             engine.dispose()
 
@@ -66,7 +66,7 @@ class SQLite(Database):
         except FileExistsError as error:
             raise ConflictError(f"{file} exists; name a new file") from error
         except OSError as error:
-            raise StoreError(f"{file} cannot be made: {error.strerror}") from error
+            raise StoreError(f"{file} cannot be created: {error.strerror}") from error
         try:
             with closing(sqlite3.connect(file)) as copy, self.reader.connect() as connection:
                 source = connection.connection.driver_connection
@@ -81,7 +81,7 @@ class SQLite(Database):
             lines = connection.exec_driver_sql("PRAGMA integrity_check(10)").scalars().all()
             broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
             return [f"damaged: {line}" for line in lines if line != "ok"] + [
-                f"row {row} of {table} refers to no row of {parent}"
+                f"row {row} of {table} refers to a missing row of {parent}"
                 for table, row, parent, _ in broken[:10]
             ]
 
@@ -90,7 +90,8 @@ class SQLite(Database):
     def advice(self, error: BaseException | None) -> str:
         # The low byte is the primary result code, the rest refines it.
         code = getattr(error, "sqlite_errorcode", None)
-        return _ADVICE.get(code & 0xFF, "it fails") if code is not None else "it fails"
+        advice = None if code is None else _ADVICE.get(code & 0xFF)
+        return advice or "unexpected error"
 
     def lost(self, error: DBAPIError) -> bool:
         return False

@@ -96,7 +96,7 @@ class Store(CampaignStore):
         """Store blocks that are measured at once, all or none; see ``begin_block``."""
         for block, _ in blocks:
             if block.state is not BlockState.RUNNING or block.measurements:
-                raise ValueError(f"block {block.number} is not at its beginning")
+                raise ValueError(f"block {block.number} has already begun")
 
         def begin(connection: Connection, _: Row[Any]) -> list[Event]:
             for lease in leases:

@@ -79,9 +79,9 @@ def _contradictions(store: Store, campaign: Campaign) -> Iterator[str]:
     failed = {t.number for t in store.trials(campaign.id) if t.state is TrialState.FAILED}
     numbers = [event.number for event in store.events(campaign.id)]
     if numbers != list(range(1, len(numbers) + 1)):
-        yield "its events are not numbered from 1 without gap"
+        yield "its events are not numbered from 1 without gaps"
     if campaign.state is CampaignState.FINISHED and campaign.recommendation is None:
-        yield "it is finished and has no answer"
+        yield "it is finished but has no answer"
     for block in store.blocks(campaign.id):
         yield from (f"block {block.number} {what}" for what in _of_block(block, campaign, failed))
 
@@ -89,13 +89,13 @@ def _contradictions(store: Store, campaign: Campaign) -> Iterator[str]:
 def _of_block(block: Block, campaign: Campaign, failed: set[int]) -> Iterator[str]:
     trials = {measurement.trial for measurement in block.measurements}
     if block.state is BlockState.RUNNING and campaign.state is not CampaignState.RUNNING:
-        yield f"runs, though the campaign is {campaign.state}"
+        yield f"is running, but the campaign is {campaign.state}"
     if len(set(block.order)) != len(block.order):
         yield "has an arm twice"
     if not trials <= set(block.order):
-        yield "has a measurement of no arm of its own"
+        yield "has a measurement without an arm"
     if block.state is BlockState.COMPLETE and not set(block.order) - trials <= failed:
-        yield "is complete and lacks the measurement of an arm"
+        yield "is complete but lacks the measurement of an arm"
     for measurement in block.measurements:
         if not measurement.components:
             yield f"has a measurement of trial {measurement.trial} without any component"

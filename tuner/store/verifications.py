@@ -40,9 +40,7 @@ class Verifications:
         def ask(connection: Connection) -> Event:
             queries.campaign_row(connection, campaign, lock=True)
             if _open(connection, tables.event.c.campaign == campaign):
-                raise ConflictError(
-                    f"campaign {campaign} is being verified: wait for what comes of it"
-                )
+                raise ConflictError(f"campaign {campaign} is being verified; wait for the result")
             return queries.add_event(connection, campaign, event)
 
         return self._database.write(ask)
@@ -71,7 +69,7 @@ class Verifications:
                 running.add((event.data.get("verifies"), event.data.get("request")))
         for campaign, request in self._database.read(_open):
             if (campaign, request) not in running:
-                self.fail(campaign, request, "it was cut off; ask for it again")
+                self.fail(campaign, request, "it was cut off; request it again")
 
 
 def _open(connection: Connection, *where: ColumnElement[bool]) -> list[tuple[str, int]]:

@@ -99,7 +99,7 @@ async def _persistently(query: Callable[[], Awaitable[Result]]) -> Result:
             state = getattr(error.__cause__, "sqlstate", None) or "08"
             if not state.startswith(_AWAY) or now - away_since > PATIENCE_S:
                 raise StoreError(f"the queue cannot be used: {error.__cause__ or error}") from error
-            _log.warning("the queue does not answer; waiting up to %.0f s", PATIENCE_S)
+            _log.warning("the queue does not respond; waiting up to %.0f s", PATIENCE_S)
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 

@@ -37,7 +37,7 @@ class WorkerMetrics:
         self.registry = CollectorRegistry()
         self.running = Gauge(
             "fstune_worker_running_campaigns",
-            "Campaigns that run in processes of this worker.",
+            "Campaigns running in processes of this worker.",
             registry=self.registry,
         )
         self.taken_over = Counter(
@@ -46,17 +46,22 @@ class WorkerMetrics:
             registry=self.registry,
         )
         self._runs = Counter(
-            "fstune_worker_runs", "Runs that have ended, by how.", ["end"], registry=self.registry
+            "fstune_worker_runs",
+            "Ended runs, by outcome.",
+            ["end"],
+            registry=self.registry,
         )
         for fate in Fate:
             self._runs.labels(str(fate))
         Gauge(
-            "fstune_worker_concurrency", "Campaigns it runs at most.", registry=self.registry
+            "fstune_worker_concurrency",
+            "Campaigns it may run at once.",
+            registry=self.registry,
         ).set(concurrency)
         self._last_beat = time.monotonic()
         Gauge(
             "fstune_worker_heartbeat_age_seconds",
-            "Since this worker last gave a sign of life to the database.",
+            "Time since this worker's last heartbeat in the database.",
             registry=self.registry,
         ).set_function(lambda: time.monotonic() - self._last_beat)
 
@@ -74,7 +79,7 @@ class WorkerMetrics:
         """
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise SpecError(f"--metrics {address}: it is ADDRESS:PORT")
+            raise SpecError(f"--metrics {address}: must be ADDRESS:PORT")
         try:
             server, thread = start_http_server(int(port), host.strip("[]"), self.registry)
         except OSError as error:

@@ -33,7 +33,7 @@ def queue_name(key: str, state_directory: Path) -> str:
         return _short(key)
     if at or workers is None:
         also = [f"{each}@HOST" for each, (_, way) in ways().items() if way.workers is Workers.HOST]
-        raise SpecError(f"--testbeds {key}: it is {', '.join(ways())} or {' or '.join(also)}")
+        raise SpecError(f"--testbeds {key}: must be {', '.join(ways())} or {' or '.join(also)}")
     match workers:
         case Workers.ANY:
             return kind

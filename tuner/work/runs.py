@@ -40,7 +40,7 @@ class Run:
                 lines = file.read().decode(errors="replace").splitlines()
         except OSError as problem:
             return f"its log cannot be read: {problem.strerror}"
-        last = next((line for line in reversed(lines) if line.strip()), "it says nothing")
+        last = next((line for line in reversed(lines) if line.strip()), "its log is empty")
         return clean(last.removeprefix("fstune: "))[:_LONGEST_LINE]
 
 

@@ -121,11 +121,11 @@ class Worker:
                 await asyncio.gather(looking, return_exceptions=True)
         if self._dead:
             raise ConflictError(
-                "the others took this worker for dead, as it gave no sign of life for "
-                f"{self._orders.limit_s:.0f} s; its campaigns go on with them. Start it again"
+                "other workers took this one for dead, as it sent no heartbeat for "
+                f"{self._orders.limit_s:.0f} s; they continue its campaigns. Start it again"
             )
         if not self._stopping:
-            raise StoreError("the queue cannot be used; the log says why. Start the worker again")
+            raise StoreError("the queue cannot be used; see the log. Start the worker again")
 
     async def _registered(self, worker: int) -> None:
         orders = self._orders
@@ -143,7 +143,7 @@ class Worker:
             return
         self._stopping = reason
         count = len(self._children)
-        todo = f"; {count} campaigns pause at their next safe point and wait for a worker then"
+        todo = f"; {count} campaigns pause at their next safe point, then wait for a worker"
         self._say("info", "stopping", message=f"{reason}{todo if count else ''}")
         self._end_children()
         if self._working is not None:
@@ -226,7 +226,7 @@ class Worker:
         if end is Fate.DIED:
             raise PutBack("its process died")
         if end is Fate.PUT_BACK:
-            raise PutBack("it goes on later", 0.0 if self._stopping else self._wait_s())
+            raise PutBack("it continues later", 0.0 if self._stopping else self._wait_s())
 
     def _settled(self, campaign: str, attempts: int) -> Fate | None:
         return settled(self._store.campaign(campaign), self._store.events(campaign), attempts)
@@ -240,7 +240,7 @@ class Worker:
             leashed=True,
             options=("--log", str(self._orders.log)),
         )
-        message = f"worker {self._id} on {this_process().host} takes it up"
+        message = f"worker {self._id} on {this_process().host} takes it"
         await self._tell(campaign, TAKEN, message, {"worker": self._id})
         about = {"campaign": campaign, "testbeds": ", ".join(testbeds)}
         self._say("info", "run-begins", **about, log=str(run.log))
@@ -273,7 +273,7 @@ class Worker:
         used = in_use(self._store, campaign, testbeds)
         end = fate(RunEnd(record, events, status, used, bool(self._stopping)))
         if end is Fate.REFUSED:
-            self._fail(record, "start-failed", f"the run did not begin: {run.last_line()}")
+            self._fail(record, "start-failed", f"the run did not start: {run.last_line()}")
         elif end in (Fate.DIED, Fate.GIVEN_UP):
             how = f"signal {-status}" if status < 0 else f"exit status {status}"
             message = f"the process of the run died ({how}): {run.last_line()}"

@@ -207,9 +207,9 @@ def test_a_killed_verification_is_recorded_as_failed(guarded: Guarded) -> None:
 @pytest.mark.parametrize(
     ("status", "text"),
     [
-        (-9, "its process was ended by signal 9"),
+        (-9, "its process was killed by signal 9"),
         # The status of a child that someone else has waited for.
-        (0, "its process ended without a word"),
+        (0, "its process ended without a message"),
         (6, "its log cannot be read"),
     ],
 )

@@ -62,7 +62,7 @@ def test_a_long_campaign_is_read_in_the_background(
     with TestClient(create_app(measured, settings), base_url="http://localhost") as client:
         for path in ("/campaigns/last", "/campaigns/last/live"):
             meanwhile = client.get(path, headers=PAGE).text
-            assert "is being read" in meanwhile
+            assert "are being read" in meanwhile
             assert 'data-again="1"' in meanwhile
             assert "/recommendation" in meanwhile
         ready.set()
@@ -70,7 +70,7 @@ def test_a_long_campaign_is_read_in_the_background(
         for path in ("/campaigns/last", "/campaigns/last/live"):
             whole = client.get(path, headers=PAGE).text
             assert "Trials against the baseline" in whole
-            assert "is being read" not in whole
+            assert "are being read" not in whole
 
 
 @pytest.mark.slow

@@ -92,17 +92,17 @@ def test_the_headline_of_a_comparison_is_that_of_its_table(snapshot: Snapshot) -
 def test_the_current_arm_is_shown(snapshot: Snapshot) -> None:
     first, block = in_the_middle(snapshot, 0)
     kind = {BlockKind.SEARCH: "search", BlockKind.CERTIFY: "certification"}[block.kind]
-    assert doing(first) == f"{kind}, race {block.race}, block {block.number}"
+    assert doing(first) == f"{kind}, round {block.race}, block {block.number}"
     (line,) = now(first)
-    assert f"0 of {len(block.order)} arms measured; arm 1 in hand" in line
+    assert f"0 of {len(block.order)} arms measured; current arm 1" in line
     second, block = in_the_middle(snapshot, 1)
     line, before = now(second)
-    assert "arm 2 in hand" in line
+    assert "current arm 2" in line
     name = "the baseline" if block.order[1] == BASELINE else f"trial {block.order[1]}"
     assert name in line
     assert f"workload {block.measurements[0].workload_s:.1f} s" in before
     last, block = in_the_middle(snapshot, len(block.order))
-    assert "it is being put together" in now(last)[0]
+    assert "it is being completed" in now(last)[0]
 
 
 def test_an_arm_whose_trial_has_failed_is_skipped(snapshot: Snapshot) -> None:
@@ -111,7 +111,7 @@ def test_an_arm_whose_trial_has_failed_is_skipped(snapshot: Snapshot) -> None:
     trials = tuple(
         replace(t, state=TrialState.FAILED) if t.number == failed else t for t in snapshot.trials
     )
-    assert "arm 2 in hand" in now(replace(running, trials=trials))[0]
+    assert "current arm 2" in now(replace(running, trials=trials))[0]
 
 
 def test_blocks_on_several_testbeds_are_told_apart(snapshot: Snapshot) -> None:
@@ -124,9 +124,9 @@ def test_blocks_on_several_testbeds_are_told_apart(snapshot: Snapshot) -> None:
 @pytest.mark.parametrize(
     ("kinds", "text"),
     [
-        (("pause-requested",), "asked to pause"),
-        (("cancel-requested", "measured"), "asked to end"),
-        (("pause-requested", "campaign-paused", "resume-requested"), "asked to go on"),
+        (("pause-requested",), "A pause was requested"),
+        (("cancel-requested", "measured"), "Cancellation was requested"),
+        (("pause-requested", "campaign-paused", "resume-requested"), "A resume was requested"),
         (("pause-requested", "campaign-paused"), None),
         (("resume-requested", "testbed-ready"), None),
         ((), None),
@@ -201,7 +201,7 @@ def test_a_campaign_that_nobody_runs_says_so(snapshot: Snapshot) -> None:
     absence = Absence(snapshot.campaign.id, "its process (1 on x) has died", queued=False)
     page = page_of(running, absence)
     assert page.absence == absence
-    assert page.doing == "by its state, but not heard from"
+    assert page.doing == "by its state, but its process is silent"
     assert page.now == ()
     assert page.expected_end is None
     assert (page.can_pause, page.can_resume, page.can_cancel) == (False, True, True)

@@ -25,7 +25,7 @@ from bench.peers.race import (
     tasks,
     write_rows,
 )
-from bench.peers.service import Service, Spent, run_method
+from bench.peers.service import OutOfBudget, Service, run_method
 from bench.peers.summary import tables
 from tuner.model import Configuration
 from tuner.simulate import Surface, load_surface
@@ -111,7 +111,7 @@ def test_the_hours_end_between_two_runs(surface: Surface) -> None:
     assert result.measurements == 15
     assert result.hours * 3600.0 == pytest.approx(105.0)
     service = Service(surface, 1, 0.0)
-    with pytest.raises(Spent):
+    with pytest.raises(OutOfBudget):
         service.measure(surface.baseline)
 
 

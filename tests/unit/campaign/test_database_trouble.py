@@ -223,7 +223,7 @@ def test_a_campaign_waits_for_a_server_that_is_restarted(
         for number, how in RESTARTS.items():
             await_gate(postgresql, name, number)
             postgresql.stop(how)
-            while "does not answer; waiting" not in (line := process.stderr.readline()):
+            while "does not respond; waiting" not in (line := process.stderr.readline()):
                 assert process.poll() is None, output + line
                 output += line
             output += line
@@ -231,8 +231,8 @@ def test_a_campaign_waits_for_a_server_that_is_restarted(
             postgresql.execute(f"DELETE FROM gate WHERE number = {number}", name)
         output += process.communicate()[1]
     assert process.returncode == 0, output
-    assert output.count("does not answer; waiting") == len(RESTARTS)
-    assert output.count("answers again") == len(RESTARTS)
+    assert output.count("does not respond; waiting") == len(RESTARTS)
+    assert output.count("responds again") == len(RESTARTS)
     with place.open() as store:
         campaign, _, blocks = newest_campaign(store)
         events = store.events(campaign.id)

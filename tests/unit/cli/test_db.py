@@ -72,11 +72,11 @@ def test_no_message_contains_a_password(
     for command in (["list"], ["db", "check"], ["db", "upgrade"], ["compare", "last:0", "last:1"]):
         done = fstune(*command, *option)
         assert done.returncode == 5
-        assert done.stderr.startswith("fstune: postgresql://someone@/data: no connection; see")
+        assert done.stderr.startswith("fstune: postgresql://someone@/data: no connection; is")
         assert PASSWORD not in done.stdout + done.stderr
 
 
 def test_an_invalid_address(fstune: Fstune) -> None:
     done = fstune("list", "--database", f"mysql://someone:{PASSWORD}@host/data")
     assert done.returncode == 2
-    assert done.stderr == "fstune: the database is named as postgresql://USER@HOST/NAME\n"
+    assert done.stderr == "fstune: a database address has the form postgresql://USER@HOST/NAME\n"

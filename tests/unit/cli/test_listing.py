@@ -141,7 +141,7 @@ def test_without_a_campaign_commands_explain_how_to_start_one(tmp_path: Path) ->
     with Store.open(tmp_path):
         pass
     for command in ("show", "recommend", "resume"):
-        assert "; begin one: fstune run FILE" in str(fstune(tmp_path, command).exception)
+        assert "; start one: fstune run FILE" in str(fstune(tmp_path, command).exception)
 
 
 def test_arguments_are_named_as_in_the_reference() -> None:

@@ -88,7 +88,7 @@ def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
         measured = len(store.blocks(campaign.id))
     again = fstune("pause")
     assert again.returncode == 4
-    assert "is paused; it does not run" in again.stderr
+    assert "is paused; it is not running" in again.stderr
 
     process = begin("resume")
     assert "will cancel at the next safe point" in fstune("cancel", "last").stdout
@@ -124,7 +124,7 @@ def test_a_campaign_that_does_not_run_is_cancelled_at_once(
     assert fstune("run", campaign_file).returncode == 0
     refused = fstune("cancel", "last")
     assert refused.returncode == 4
-    assert "is finished; it does not run" in refused.stderr
+    assert "is finished; it is not running" in refused.stderr
 
 
 def test_watchers_are_notified_that_the_process_died(

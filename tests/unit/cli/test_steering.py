@@ -67,7 +67,7 @@ def test_a_campaign_is_paused_from_another_process_and_goes_on(
         assert kinds.count("pause-requested") == kinds.count("campaign-paused") == 1
         assert store.leases() == []
         measured = len(store.blocks(campaign.id))
-    assert "is paused; it does not run" in fstune("pause").stderr
+    assert "is paused; it is not running" in fstune("pause").stderr
     with running(environment, "resume") as process:
         wait_for(process, f"block {measured + 2} complete")
         assert fstune("cancel", campaign.id).returncode == 0

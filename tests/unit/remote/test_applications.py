@@ -83,7 +83,7 @@ def test_a_plan_is_read_unchanged(desk: Desk) -> None:
     assert planned is not None
     assert planned.plan == plan.identity
     wrong = document | {"after": document["before"]}
-    with pytest.raises(ServerError, match="not the one that its identity stands for"):
+    with pytest.raises(ServerError, match="not the one that its identity belongs to"):
         at(Server(answer(wrong))).plan(CAMPAIGN, stepwise=True)
 
 

@@ -55,7 +55,7 @@ def client(server: Server, waits: list[float] | None = None) -> Client:
         (problem(401, "unauthorized", "show one"), ServerError, "set FSTUNE_TOKEN"),
         (problem(403, "forbidden", "it needs operate"), ServerError, "it needs operate"),
         (problem(404, "not-found", "a\x1b[2Jb"), NotFoundError, r"a \[2Jb"),
-        (httpx2.Response(404, text="<html>"), ServerError, "it answers 404 Not Found"),
+        (httpx2.Response(404, text="<html>"), ServerError, "it answered 404 Not Found"),
         (httpx2.Response(200, text="<html>"), ServerError, "not understood"),
         (httpx2.Response(308, headers={"location": "https://else"}), ServerError, "https://else"),
     ],

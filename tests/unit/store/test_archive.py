@@ -175,18 +175,18 @@ def row_of(lines: list[Any], table: str) -> dict[str, Any]:
 REFUSED: dict[str, tuple[Change, str]] = {
     "newer": (
         lambda lines: lines[0].update(format=4),
-        "of format 4, this fstune reads formats 1 to 3",
+        "has format 4, this fstune reads 1 to 3",
     ),
     "of another kind": (lambda lines: lines[0].update(kind="x"), "not an exported campaign"),
-    "without a campaign": (lambda lines: lines[0].update(campaign=7), "names no campaign"),
+    "without a campaign": (lambda lines: lines[0].update(campaign=7), "does not name a campaign"),
     "empty": (lambda lines: lines.clear(), "not an exported campaign"),
-    "cut off": (lambda lines: lines.pop(), "its end is missing"),
+    "cut off": (lambda lines: lines.pop(), "the end is missing"),
     "a row short": (lambda lines: lines.pop(-2), "not a row of a campaign"),
-    "a row too many": (lambda lines: lines.append(lines[1]), "more follows the end"),
+    "a row too many": (lambda lines: lines.append(lines[1]), "data after the end"),
     "of an unknown table": (lambda lines: lines.insert(2, ["token", {}]), "line 3: not a row"),
     "of other columns": (
         lambda lines: row_of(lines, "trial").update(colour="red"),
-        "not the columns of trial",
+        "the columns are not those of trial",
     ),
     "of two campaigns": (
         lambda lines: row_of(lines, "trial").update(campaign="x"),
@@ -194,23 +194,23 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "with text for a number": (
         lambda lines: row_of(lines, "trial").update(number="1"),
-        "trial.number is none",
+        "trial.number has no valid value",
     ),
     "with an unknown state": (
         lambda lines: row_of(lines, "block").update(state="odd"),
-        "block.state is none",
+        "block.state has no valid value",
     ),
     "with no time": (
         lambda lines: row_of(lines, "event").update(at="yesterday"),
-        "event.at is none",
+        "event.at has no valid value",
     ),
     "with nothing for something": (
         lambda lines: row_of(lines, "event").update(message=None),
-        "event.message is none",
+        "event.message has no valid value",
     ),
     "with a list for a configuration": (
         lambda lines: row_of(lines, "trial").update(configuration=[1]),
-        "trial.configuration is none",
+        "trial.configuration has no valid value",
     ),
 }
 

@@ -50,7 +50,7 @@ def test_a_reference_is_measured_once_a_block_while_it_runs(store: Store, campai
     with pytest.raises(ConflictError):
         store.add_reference(campaign, 1, RUN, records.event())
     store.end_block(campaign, 1, BlockState.COMPLETE, "", 1.0, records.event())
-    with pytest.raises(ConflictError, match="takes no more measurements"):
+    with pytest.raises(ConflictError, match="accepts no more measurements"):
         store.add_reference(campaign, 1, replace(RUN, name="late"), records.event())
     assert store.blocks(campaign)[0].references == (RUN,)
 

@@ -264,14 +264,14 @@ def test_campaign_by_the_beginning_of_its_identifier(store: Store) -> None:
     second = store.create_campaign("second", "{}", 0, records.NOON + timedelta(days=1))
     assert store.campaign("20260302") == second
     assert store.campaign(first.id) == first
-    with pytest.raises(NotFoundError, match=rf"2 campaigns begin with 2026.*{second.id}"):
+    with pytest.raises(NotFoundError, match=rf"2 identifiers begin with 2026.*{second.id}"):
         store.campaign("2026")
 
 
 @pytest.mark.parametrize("wrong", ["20260310", "nightlyy", "nightli", "", "%", "Last"])
 def test_unknown_campaign_names_the_nearest(store: Store, wrong: str) -> None:
     with pytest.raises(
-        NotFoundError, match=f"no campaign in {re.escape(store.where)}; begin one: fstune run FILE$"
+        NotFoundError, match=f"no campaign in {re.escape(store.where)}; start one: fstune run FILE$"
     ):
         store.campaign(wrong)
     nearest = store.create_campaign("nightly", "{}", 0, records.NOON)

@@ -69,7 +69,7 @@ def test_file_that_cannot_be_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("revision", "advice"), [("0001", "run 'fstune db upgrade'"), ("9999", "use the fstune that")]
+    ("revision", "advice"), [("0001", "run 'fstune db upgrade'"), ("9999", "use the version that")]
 )
 def test_other_revision_is_refused(path: Path, revision: str, advice: str) -> None:
     with closing(sqlite3.connect(path)) as raw:
@@ -101,7 +101,7 @@ def test_damaged_database(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)
     path.write_bytes(content)
-    with pytest.raises(StoreError, match=rf"{FILE}: it is damaged; put back a copy"):
+    with pytest.raises(StoreError, match=rf"{FILE}: it is damaged; restore a copy"):
         Store.open(path.parent)
 
 
@@ -113,7 +113,7 @@ def test_locked_database(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         other.execute("BEGIN IMMEDIATE")
         campaign = store.campaign("last").id
-        with pytest.raises(StoreError, match=rf"{FILE}: another process keeps it locked"):
+        with pytest.raises(StoreError, match=rf"{FILE}: locked by another process"):
             store.add_event(campaign, records.event())
         other.execute("ROLLBACK")
         store.add_event(campaign, records.event())
@@ -147,7 +147,7 @@ def test_database_that_may_not_be_written(
 ) -> None:
     store = limited(path, "PRAGMA query_only = ON")
     campaign = store.campaign("last").id
-    with pytest.raises(StoreError, match=rf"{FILE}: it may not be written; use the account"):
+    with pytest.raises(StoreError, match=rf"{FILE}: no permission to write it; use the account"):
         change(store, campaign)
     store.close()
 
@@ -165,7 +165,7 @@ def test_failure_of_an_unknown_kind(path: Path) -> None:
 
     with (
         closing(SQLite(path)) as sqlite,
-        pytest.raises(StoreError, match=rf"{FILE}: it fails \(odd\)$"),
+        pytest.raises(StoreError, match=rf"{FILE}: unexpected error \(odd\)$"),
         sqlite.translating_errors(),
     ):
         raise OperationalError("SELECT 1", {}, Unknown("odd\nand more"))
@@ -176,7 +176,7 @@ def test_message_is_one_line_without_statements(path: Path) -> None:
         campaign = store.campaign("last").id
         with closing(sqlite3.connect(path)) as other:
             other.execute("DROP TABLE component")
-        with pytest.raises(StoreError, match=rf"{FILE}: it fails \(no such table") as caught:
+        with pytest.raises(StoreError, match=rf"{FILE}: unexpected error \(no such") as caught:
             store.blocks(campaign)
     assert "SELECT" not in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -213,7 +213,7 @@ def test_a_newer_database_is_left_alone(store: Store, place: Place) -> None:
         connection.commit()
     try:
         for use in (place.open, lambda: upgrade(place.state_directory, place.address)):
-            with pytest.raises(StoreError, match=r"of revision 0999, this fstune knows .*newer"):
+            with pytest.raises(StoreError, match=r"of revision 0999, this fstune supports .*newer"):
                 use()
     finally:
         with place.raw() as connection:
@@ -227,7 +227,7 @@ def test_another_program_s_database_is_left_alone(empty: Place) -> None:
         connection.execute(text("CREATE TABLE other (x INTEGER)"))
         connection.commit()
     for use in (empty.open, lambda: upgrade(empty.state_directory, empty.address)):
-        with pytest.raises(StoreError, match="belongs to another program; use a database"):
+        with pytest.raises(StoreError, match="belongs to another program; use a separate"):
             use()
     with empty.raw() as connection:
         assert inspect(connection).get_table_names() == ["other"]

@@ -169,7 +169,7 @@ def test_waiting_has_a_limit(
     postgresql.stop()
     try:
         monkeypatch.setattr(database, "PATIENCE_S", 0.5)
-        with pytest.raises(StoreError, match="no connection; see that it runs"):
+        with pytest.raises(StoreError, match="no connection; is it running"):
             store.add_event(campaign, records.event())
         # Later transactions, such as the one that marks the campaign as failed, do not wait again.
         monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits again"))
@@ -200,7 +200,7 @@ def test_a_password_works_and_is_never_shown(
         with Store.open(tmp_path, good) as store:
             assert store.where == f"postgresql://{SECRET_ROLE}@/{name}"
     wrong = in_place.replace(PASSWORD, "guess-work")
-    with pytest.raises(StoreError, match="check address, user and password") as caught:
+    with pytest.raises(StoreError, match="Check address, user and password") as caught:
         Store.open(tmp_path, wrong)
     assert "guess-work" not in str(caught.value)
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
@@ -219,7 +219,7 @@ def test_a_password_works_and_is_never_shown(
     ],
 )
 def test_an_invalid_address(address: str, tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="named as postgresql://USER@HOST/NAME") as caught:
+    with pytest.raises(SpecError, match="has the form postgresql://USER@HOST/NAME") as caught:
         Store.open(tmp_path, address)
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -237,7 +237,7 @@ def test_a_lock_is_not_waited_for_indefinitely(
     with place.open() as store, place.raw() as other:
         campaign = records.new_campaign(store)
         queries.campaign_row(other, campaign, lock=True)
-        with pytest.raises(StoreError, match="another process keeps it locked"):
+        with pytest.raises(StoreError, match="locked by another process"):
             store.add_event(campaign, records.event())
         other.rollback()
         store.add_event(campaign, records.event())
@@ -278,9 +278,9 @@ def test_readers_see_a_consistent_snapshot(store: Store, place: Place) -> None:
     ("error", "advice"),
     [
         (psycopg.errors.DiskFull(), "its disk is full; make room and resume"),
-        (psycopg.errors.InsufficientPrivilege(), "the user lacks rights"),
+        (psycopg.errors.InsufficientPrivilege(), "the user lacks privileges"),
         (psycopg.errors.DeadlockDetected(), "try again"),
-        (psycopg.errors.SyntaxError(), "it fails"),
+        (psycopg.errors.SyntaxError(), "unexpected error"),
     ],
 )
 def test_advice(place: Place, error: psycopg.Error, advice: str) -> None:
@@ -324,7 +324,7 @@ def test_a_backup_that_fails_leaves_nothing(
     for variable, value in postgresql.environment().items():
         monkeypatch.setenv(variable, value)
     missing = tmp_path / "missing" / "copy"
-    with pytest.raises(StoreError, match=f"^{re.escape('postgresql://postgres@')}.*no backup"):
+    with pytest.raises(StoreError, match=f"^{re.escape('postgresql://postgres@')}.*backup failed"):
         backup(tmp_path, missing, postgresql.url(name))
     assert not missing.exists()
     monkeypatch.setenv("PATH", str(tmp_path))

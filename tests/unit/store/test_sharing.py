@@ -120,18 +120,18 @@ def test_one_block_runs_on_a_testbed(store: Store) -> None:
 def test_requests_are_for_campaigns_that_run(store: Store) -> None:
     campaign = records.new_campaign(store)
     wish = Request(Wish.PAUSE, "there", records.NOON)
-    with pytest.raises(ConflictError, match="is created; it does not run"):
+    with pytest.raises(ConflictError, match="is created; it is not running"):
         store.ask(campaign, wish, records.event())
     store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
     assert store.request(campaign) is None
     store.ask(campaign, wish, records.event("asked"))
     assert store.request(campaign) == wish
     assert store.events(campaign)[-1].kind == "asked"
-    with pytest.raises(ConflictError, match="was asked to pause already"):
+    with pytest.raises(ConflictError, match="was already asked to pause"):
         store.ask(campaign, wish, records.event())
     cancel = replace(wish, wish=Wish.CANCEL)
     store.ask(campaign, cancel, records.event())
-    with pytest.raises(ConflictError, match="was asked to cancel already"):
+    with pytest.raises(ConflictError, match="was already asked to cancel"):
         store.ask(campaign, wish, records.event())
     assert store.request(campaign) == cancel
     store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())

@@ -39,12 +39,12 @@ def test_a_sound_database(store: Store, campaign: str) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ("DELETE FROM event WHERE number = 3", "its events are not numbered from 1 without gap"),
-        ("UPDATE campaign SET state = 'finished'", "it is finished and has no answer"),
-        ("UPDATE block SET state = 'running' WHERE number = 2", "block 2 runs, though the campaig"),
-        ("UPDATE trial SET state = 'running'", "block 1 is complete and lacks the measurement"),
+        ("DELETE FROM event WHERE number = 3", "its events are not numbered from 1 without gaps"),
+        ("UPDATE campaign SET state = 'finished'", "it is finished but has no answer"),
+        ("UPDATE block SET state = 'running' WHERE number = 2", "block 2 is running, but the camp"),
+        ("UPDATE trial SET state = 'running'", "block 1 is complete but lacks the measurement"),
         ("""UPDATE block SET "order" = '[0, 1, 1]'""", "block 1 has an arm twice"),
-        ("""UPDATE block SET "order" = '[0, 2]'""", "block 1 has a measurement of no arm of its o"),
+        ("""UPDATE block SET "order" = '[0, 2]'""", "block 1 has a measurement without an arm"),
         ("DELETE FROM component WHERE trial = 1", "a measurement of trial 1 without any component"),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_dangling_reference_is_found(state_directory: Path) -> None:
         with closing(sqlite3.connect(state_directory / FILE)) as raw:
             raw.execute("UPDATE trial SET campaign = 'none' WHERE number = 1")
             raw.commit()
-        assert problems(store) == ["row 2 of trial refers to no row of campaign"]
+        assert problems(store) == ["row 2 of trial refers to a missing row of campaign"]
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_a_backup_replaces_no_file(state_directory: Path, tmp_path: Path) -> Non
     with pytest.raises(ConflictError, match="copy exists; name a new file"):
         backup(state_directory, tmp_path / "copy")
     assert (tmp_path / "copy").read_text() == "mine"
-    with pytest.raises(StoreError, match="missing/copy cannot be made: No such file"):
+    with pytest.raises(StoreError, match="missing/copy cannot be created: No such file"):
         backup(state_directory, tmp_path / "missing" / "copy")
 
 

@@ -82,7 +82,7 @@ def test_a_campaign_is_queued_once_and_stores_an_event(store: Store, queue: Queu
     assert run == QueuedRun(run.id, campaign, "simulated", ("hall 7",), taken=False, worker=None)
     assert kinds(store, campaign) == ["campaign-created", "campaign-queued"]
     event = NewEvent(records.NOON, "campaign-queued", "again")
-    with pytest.raises(ConflictError, match="is on the queue already"):
+    with pytest.raises(ConflictError, match="is already queued"):
         queue.put(campaign, deferring(campaign, "simulated", []), event)
     assert len(queue.runs()) == 1
     assert kinds(store, campaign) == ["campaign-created", "campaign-queued"]
@@ -176,7 +176,7 @@ def test_a_campaign_that_was_just_taken_cannot_be_paused(
 ) -> None:
     campaign = put(store, queue)
     Hand(place, queue).take()
-    with pytest.raises(ConflictError, match="does not run"):
+    with pytest.raises(ConflictError, match="is not running"):
         steer(store, store.campaign(campaign), Wish.PAUSE, "here", datetime.now(UTC))
     assert len(queue.runs()) == 1
 

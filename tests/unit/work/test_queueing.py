@@ -53,7 +53,7 @@ def test_a_campaign_is_queued_shown_and_taken_off(
     assert campaign.id in status
     assert "simulated: no worker takes from it" in status
     again = fstune(state, address, "resume", campaign.id, "--queue")
-    assert "is on the queue already" in str(again.exception)
+    assert "is already queued" in str(again.exception)
     assert "off the queue" in fstune(state, address, "pause", campaign.id).output
     assert fstune(state, address, "resume", campaign.id, "--queue").exit_code == 0
     assert fstune(state, address, "cancel", campaign.id).exit_code == 0

@@ -37,7 +37,7 @@ def test_campaigns_started_over_http_wait_for_a_worker(
         assert (run.campaign, run.queue, run.taken) == (campaign, "simulated", False)
         again = client.post(f"/v1/campaigns/{campaign}/resume", headers=headers)
         assert again.status_code == 409
-        assert "is on the queue already" in again.json()["detail"]
+        assert "is already queued" in again.json()["detail"]
         assert client.post(f"/v1/campaigns/{campaign}/cancel", headers=headers).status_code == 202
     assert queue.runs() == []
     assert not (state / "logs").exists()

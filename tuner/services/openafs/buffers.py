@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from tuner.hosts.connector import Connector
 from tuner.model import Value
-from tuner.services.openafs.kernel_limits import RMEM_MAX, WMEM_MAX
-from tuner.services.openafs.kernel_limits import asked as limits_now
+from tuner.services.openafs.kernel_limits import RMEM_MAX, WMEM_MAX, limits_now
 
 #: The buffer size that a server requests without -udpsize; it applies to both directions.
 _USUAL_BYTES = 65536

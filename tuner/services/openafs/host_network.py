@@ -17,7 +17,7 @@ from tuner.model import Value
 from tuner.services.lasting import JournalState
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.fileserver import Fileserver
-from tuner.services.openafs.kernel_limits import PROGRAM, KernelLimits, asked, kernel_of
+from tuner.services.openafs.kernel_limits import PROGRAM, KernelLimits, kernel_of, limits_now
 from tuner.services.openafs.limits import memory_bytes
 from tuner.services.openafs.parallel import on_all
 from tuner.services.openafs.spaces import SYSCTL_FILE
@@ -69,8 +69,8 @@ class HostNetwork:
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: sysctl commands."""
-        wanted = self._settings(values)
-        return "set" if any(on_all(self.hosts, lambda limits: limits.set(wanted))) else None
+        target = self._settings(values)
+        return "set" if any(on_all(self.hosts, lambda limits: limits.set(target))) else None
 
     def rehearse(self, values: Mapping[str, Value]) -> None:
         """Run all modifying commands of ``apply``: for dry connectors."""
@@ -78,17 +78,17 @@ class HostNetwork:
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: queries every kernel; unset limits must have their usual values."""
-        wanted = self._settings(values)
+        target = self._settings(values)
         effective: dict[str, Value] = dict(values)
         for limits, now in zip(
-            self.hosts, on_all(self.hosts, lambda limits: asked(limits.host)), strict=True
+            self.hosts, on_all(self.hosts, lambda limits: limits_now(limits.host)), strict=True
         ):
-            shown: dict[str, Value] = {f"{PROGRAM}.{name}": value for name, value in now.items()}
+            actual: dict[str, Value] = {f"{PROGRAM}.{name}": value for name, value in now.items()}
             try:
-                effective = verify_effective(self.space, values, self.facts, shown)
+                effective = verify_effective(self.space, values, self.facts, actual)
             except NotInEffect as problem:
                 raise NotInEffect(f"{limits.host.host}: {problem}") from problem
-            for name in now.keys() - wanted.keys():
+            for name in now.keys() - target.keys():
                 if now[name] != limits.usual[name]:
                     raise NotInEffect(
                         f"{limits.host.host}: {name} should be {limits.usual[name]} as found, it "

@@ -48,11 +48,11 @@ class KernelLimits:
         If an interrupted run left a journal, it has the original values and takes precedence.
         """
         journal = _journal(host, directory)
-        kept = journal.read("found")
-        now = asked(host)
-        initial = now if kept is None else _read(host, kept)
+        record = journal.read("found")
+        now = limits_now(host)
+        initial = now if record is None else _read(host, record)
         limits = cls(host, directory, kernel_of(host), initial, _usual(journal, initial))
-        if kept is not None:
+        if record is not None:
             limits._ours = {name: {value} for name, value in now.items()}
         return limits
 
@@ -68,21 +68,21 @@ class KernelLimits:
         the usual one or that the kernel refuses, and TestbedError when somebody else has changed
         one meanwhile.
         """
-        wanted = {**self.usual, **values}
-        for name, value in wanted.items():
+        target = {**self.usual, **values}
+        for name, value in target.items():
             if value < self.usual[name]:
                 raise ConfigurationError(
                     f"{self.host.host}: {name} = {value} is below the {self.usual[name]} that were "
                     "found; it is only ever raised"
                 )
-        now = asked(self.host)
+        now = limits_now(self.host)
         for name, value in now.items():
             if value not in self._ours.get(name, set()) | {self.initial[name]}:
                 raise TestbedError(
                     f"{self.host.host}: somebody else has changed {name} meanwhile: {value}; "
                     "nothing was set"
                 )
-        changed = {name: value for name, value in wanted.items() if value != now[name]}
+        changed = {name: value for name, value in target.items() if value != now[name]}
         if not changed:
             return False
         self._record()
@@ -107,8 +107,8 @@ class KernelLimits:
         """See LastingPart.reopen."""
         journal = self.journal
         journal.reopen(name)
-        if (kept := journal.read("found")) is not None:
-            self.initial = _read(self.host, kept)
+        if (record := journal.read("found")) is not None:
+            self.initial = _read(self.host, record)
             self.usual = _usual(journal, self.initial)
 
     def restore(self) -> str:
@@ -123,8 +123,8 @@ class KernelLimits:
         command = _command(name, value)
         result = self.host.change(command, timeout_s=_TIMEOUT_S)
         if result.status != 0:
-            said = f"{self.host.host}: the kernel does not take {name} = {value}: {result.tail}"
-            raise ConfigurationError(said, failure_data(result, self.host.host))
+            message = f"{self.host.host}: the kernel does not take {name} = {value}: {result.tail}"
+            raise ConfigurationError(message, failure_data(result, self.host.host))
 
     def _record(self) -> None:
         """Before the first change, record the original values on the host itself."""
@@ -137,11 +137,11 @@ class KernelLimits:
         self.journal.begin({"found": record}, {})
 
 
-def asked(host: Connector) -> dict[str, int]:
+def limits_now(host: Connector) -> dict[str, int]:
     """Read the limits in effect now. Raises TestbedError."""
-    said = check(host, ["cat", *_FILES], timeout_s=_TIMEOUT_S)
+    output = check(host, ["cat", *_FILES], timeout_s=_TIMEOUT_S)
     with understood(host.host):
-        return dict(zip(SETTINGS, map(int, said.split()), strict=True))
+        return dict(zip(SETTINGS, map(int, output.split()), strict=True))
 
 
 def kernel_of(host: Connector) -> str:
@@ -158,8 +158,8 @@ def _command(name: str, value: int) -> list[str]:
 
 def _usual(journal: Journal, initial: dict[str, int]) -> dict[str, int]:
     """The values from before the first configuration that stays, if any; else the original ones."""
-    for kept in journal.kept():
-        if (record := kept.read("found")) is not None:
+    for lasting in journal.kept_journals():
+        if (record := lasting.read("found")) is not None:
             return _read(journal.host, record)
     return dict(initial)
 

@@ -28,7 +28,7 @@ for program in "$@"; do
     command -v "$program" > /dev/null || { echo "$program is not installed"; exit 1; }
 done
 """
-_NEEDED = ("kinit", "klist", "kdestroy", "aklog", "tokens", "unlog")
+_COMMANDS = ("kinit", "klist", "kdestroy", "aklog", "tokens", "unlog")
 
 
 class TokenError(TestbedError):
@@ -131,7 +131,7 @@ def why_no_ticket(host: Connector, place: TokenPlace) -> str:
 
     A ticket is requested into memory and dropped immediately, so that nothing is changed.
     """
-    programs = host.ask(["sh", "-c", _PROGRAMS, "sh", *_NEEDED])
+    programs = host.ask(["sh", "-c", _PROGRAMS, "sh", *_COMMANDS])
     if programs.status != 0:
         return programs.tail
     argv = ["timeout", "20", "kinit", "-c", "MEMORY:fstune", *kinit_arguments(place)]

@@ -55,9 +55,9 @@ class Keeper:
         """
         document = self._read()
         settings = dict(otherwise)
-        for component, stored in (document.settings | document.open).items():
+        for component, values in (document.settings | document.open).items():
             settings = {n: v for n, v in settings.items() if n.partition(".")[0] != component}
-            settings |= {f"{component}.{name}": value for name, value in stored.items()}
+            settings |= {f"{component}.{name}": value for name, value in values.items()}
         return settings
 
     def in_force(self, component: str, otherwise: Mapping[str, Value]) -> Settings:
