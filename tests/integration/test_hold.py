@@ -95,7 +95,7 @@ def test_a_host_without_heartbeats_restores_itself(cell: Cell, directory: str) -
         hold.change(["true"])
     message = hold.give_back()
     assert message is not None
-    assert "not heard from for 60 s" in message
+    assert "no heartbeat for 60 s" in message
 
 
 def test_heartbeats_keep_it_from_doing_so(cell: Cell, directory: str) -> None:

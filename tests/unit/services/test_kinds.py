@@ -130,8 +130,8 @@ def test_what_comes_with_fstune() -> None:
 @pytest.mark.parametrize(
     ("loaded", "why"),
     [
-        (SIMULATED, "its key 'simulated' is no word, or used already"),
-        (7, "its entry point names no Kind, but int"),
+        (SIMULATED, "its key 'simulated' is not a word, or is already used"),
+        (7, "its entry point names int, not a Kind"),
         (ImportError("no module named elsewhere"), "no module named elsewhere"),
     ],
 )

@@ -142,8 +142,10 @@ def _initial(hosts: Sequence[KernelLimits], name: str, *, alike: bool) -> int | 
     for limits in others:
         if alike and limits.initial[name] != first.initial[name]:
             raise TestbedError(
-                f"{limits.host.host} and {first.host.host} differ in what was applied ({name} is "
-                f"{limits.initial[name]} and {first.initial[name]}): set it alike, or undo it with "
+                f"{limits.host.host} and {first.host.host} have different applied settings ({name} "
+                "is "
+                f"{limits.initial[name]} and {first.initial[name]}): set them to the same value, "
+                "or undo it with "
                 "'fstune rollback'"
             )
     return max(limits.initial[name] for limits in hosts)

@@ -72,8 +72,8 @@ class KernelLimits:
         for name, value in wanted.items():
             if value < self.usual[name]:
                 raise ConfigurationError(
-                    f"{self.host.host}: {name} = {value} is below the {self.usual[name]} that were "
-                    "found; it is only ever raised"
+                    f"{self.host.host}: {name} = {value} is below the {self.usual[name]} that was "
+                    "found; fstune only raises it"
                 )
         now = asked(self.host)
         for name, value in now.items():
@@ -123,7 +123,7 @@ class KernelLimits:
         command = _command(name, value)
         result = self.host.change(command, timeout_s=_TIMEOUT_S)
         if result.status != 0:
-            said = f"{self.host.host}: the kernel does not take {name} = {value}: {result.tail}"
+            said = f"{self.host.host}: the kernel does not accept {name} = {value}: {result.tail}"
             raise ConfigurationError(said, failure_data(result, self.host.host))
 
     def _record(self) -> None:
