@@ -163,7 +163,10 @@ def test_the_server_is_restarted_only_for_a_change(
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"vlru_interval": 0}, r"with these options: by file, due to signal 8; it printed nothing$"),
+        (
+            {"vlru_interval": 0},
+            r"with these options: by file, due to signal 8; it printed nothing$",
+        ),
         ({"callbacks": 9999}, r"code 255; it printed: number of cbs 9999 invalid; must be between"),
         ({"rx_max_mtu": 100}, r"code 1; FileLog: .*rxMaxMTU 100 is invalid"),
     ],

@@ -52,7 +52,7 @@ class Answer:
                 return self
             case "timeout":
                 suffix = "" if self.dead else "; it does not die; the kernel is holding it"
-                raise CommandTimeout(host, argv, f"no end after {timeout_s:g} s{suffix}")
+                raise CommandTimeout(host, argv, f"not finished after {timeout_s:g} s{suffix}")
             case "too-large":
                 raise OutputTooLarge(host, argv)
         message = self.stderr.decode(errors="replace")
