@@ -132,8 +132,7 @@ class _Run:
                 if time.monotonic() - last_answer_s > self._waiting.reconnect_s:
                     raise self.failure(
                         f"unreachable for {self._waiting.reconnect_s:g} s; it may still be "
-                        "running there: "
-                        f"{problem}"
+                        f"running there: {problem}"
                     ) from problem
                 time.sleep(_PAUSE_S)
                 continue

@@ -192,8 +192,7 @@ class Hold:
         if self.ask(["find", f"{self.directory}/restore", *_JOURNALS]).stdout.strip():
             return (
                 f"{self.host} has not been put back; it will try on its own in {self.after_s:.0f} "
-                "s, or "
-                "run: fstune testbed restore FILE"
+                "s, or run: fstune testbed restore FILE"
             )
         check_change(self, ["rm", "--recursive", "--force", f"{self.directory}/lease"])
         return None

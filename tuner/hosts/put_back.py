@@ -51,8 +51,8 @@ def check_own(connector: Connector, directory: str) -> None:
         raise CommandFailed(connector.host, result)
     if why := result.stdout.strip():
         raise TestbedError(
-            f"{connector.host}: {directory} must belong to the account that changes this host, "
-            f"since scripts are run from there: {why}"
+            f"{connector.host}: {directory} must be a private directory of the account that "
+            f"changes this host, since scripts are run from there: {why}"
         )
 
 

@@ -143,10 +143,8 @@ def _initial(hosts: Sequence[KernelLimits], name: str, *, alike: bool) -> int | 
         if alike and limits.initial[name] != first.initial[name]:
             raise TestbedError(
                 f"{limits.host.host} and {first.host.host} have different applied settings ({name} "
-                "is "
-                f"{limits.initial[name]} and {first.initial[name]}): set them to the same value, "
-                "or undo it with "
-                "'fstune rollback'"
+                f"is {limits.initial[name]} and {first.initial[name]}): set them to the same "
+                "value, or undo it with 'fstune rollback'"
             )
     return max(limits.initial[name] for limits in hosts)
 

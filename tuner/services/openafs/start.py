@@ -356,10 +356,8 @@ class _HostDraft:
         ]
         if look.others:
             lines += [
-                "  # Other volumes there, which every restart interrupts. Any that are not listed "
-                "are "
-                "refused: name them",
-                "  # here only if that is acceptable.",
+                "  # Other volumes there, which every restart interrupts. Any that are not named",
+                "  # are refused: name them here only if that is acceptable.",
                 f"  other_volumes: [{', '.join(look.others)}]",
             ]
         lines.append("clients:    # they run the workload, all at once")
