@@ -97,7 +97,7 @@ def parse(space: Catalogue, argv: Sequence[str]) -> Parsed:
             values[parameter.name] = value is True or before
         elif parameter.name in values:
             both = " and ".join(parameter.flags)
-            raise SpaceError(f"{space.name}: {both} exclude each other")
+            raise SpaceError(f"{space.name}: {both} are mutually exclusive")
         else:
             values[parameter.name] = value
     return Parsed(values, (*rest, *foreign))
@@ -116,7 +116,7 @@ def _value(space: Catalogue, parameter: Parameter, flag: str, arguments: list[st
         return word
     if not _NUMBER.fullmatch(word):
         raise SpaceError(
-            f"{space.name}: {flag}: {word!r} is not a number; the program would not say so"
+            f"{space.name}: {flag}: {word!r} is not a number; the program would not report it"
         )
     return int(word)
 

@@ -21,13 +21,13 @@ _OUTSIDE = {
     Outside.REFUSES: "the program refuses others",
     Outside.CLAMPS: "the program silently moves others to the nearest of these",
     Outside.IGNORES: "the program ignores others and uses its default",
-    Outside.ACCEPTS: "others make no sense, but the program takes them",
+    Outside.ACCEPTS: "others make no sense, but the program accepts them",
 }
 _FORMS = {
-    Form.LIBCMD: "options on the command line; unambiguous beginnings of their names will do",
+    Form.LIBCMD: "options on the command line; unambiguous prefixes of their names are accepted",
     Form.EXACT: "options on the command line, written in full",
     Form.SETTINGS: "`name=value`",
-    Form.COMMANDS: "a command for each",
+    Form.COMMANDS: "one command for each",
 }
 
 
@@ -147,8 +147,8 @@ def details(parameter: Parameter) -> list[tuple[str, str]]:
 
 _CHANGES = {
     "live": "nothing, it takes effect at once",
-    "remount": "the client to be mounted again",
-    "restart": "the program to be started again",
+    "remount": "a remount of the client",
+    "restart": "a restart of the program",
 }
 
 

@@ -151,7 +151,7 @@ def type_problem(parameter: Parameter, value: object) -> str:
         if not isinstance(value, int) or isinstance(value, bool):
             return f"{value!r} is not a whole number"
         in_range = -_BEYOND <= value < _BEYOND
-        return "" if in_range else "a number that large is taken by no program"
+        return "" if in_range else "no program accepts so large a number"
     if parameter.kind is Kind.BOOLEAN:
         return "" if isinstance(value, bool) else f"{value!r} is not true or false"
     good = isinstance(value, str) and value in parameter.choices

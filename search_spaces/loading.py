@@ -234,7 +234,7 @@ def _defaults(section: Section, kind: Kind) -> dict[str, Expression | Value | No
             if value is None or isinstance(value, int | str):
                 defaults[str(preset)] = value
                 continue
-        section.fail("default", f"{value!r} is no default of a parameter of kind {kind}")
+        section.fail("default", f"{value!r} is not a valid default for a parameter of kind {kind}")
     return defaults
 
 
@@ -292,7 +292,10 @@ def _options(root: Section, parameters: tuple[Parameter, ...]) -> tuple[Option, 
     for parameter in parameters:
         for flag in parameter.flags:
             if flag in takes:
-                root.fail(f"parameters.{parameter.name}", f"{flag} is already another's option")
+                root.fail(
+                    f"parameters.{parameter.name}",
+                    f"{flag} is already the option of another parameter",
+                )
             bare = parameter.kind is Kind.BOOLEAN or flag in parameter.choice_flags.values()
             takes[flag] = Takes.NOTHING if bare else Takes.VALUE
     left_out: dict[str, str] = {}
@@ -305,7 +308,9 @@ def _options(root: Section, parameters: tuple[Parameter, ...]) -> tuple[Option, 
     order = root.words("options")
     for flag in order:
         if flag not in takes:
-            root.fail("options", f"{flag} is neither a parameter's nor left out with a reason")
+            root.fail(
+                "options", f"{flag} belongs to no parameter and is not left out with a reason"
+            )
     missing = [flag for flag in takes if flag not in order]
     if missing:
         root.fail("options", f"lacks {', '.join(missing)}")
@@ -358,7 +363,7 @@ def _check_names(root: Section, space: Space) -> None:
             root.fail(where, f"unknown name {name!r}{hint}")
         for name in sorted(expression.numbers & space.by_name.keys()):
             if space.by_name[name].kind is Kind.CATEGORICAL:
-                root.fail(where, f"{name} is a word, not a number to reckon with")
+                root.fail(where, f"{name} is a word, not a number to calculate with")
 
     for parameter in space.parameters:
         where, own = f"parameters.{parameter.name}", frozenset({parameter.name})

@@ -107,7 +107,7 @@ def _with_range(space: Catalogue, parameter: Parameter, bounds: Sequence[Value])
         ):
             raise SpaceError(f"{where}: {value} is outside {hard.low}..{hard.high}")
         if parameter.kind is Kind.POWER_OF_TWO and value & (value - 1):
-            raise SpaceError(f"{where}: {value} is no power of two")
+            raise SpaceError(f"{where}: {value} is not a power of two")
     if parameter.kind is Kind.LOG_INT and low < 1:
         raise SpaceError(f"{where}: {low} has no logarithm")
     return replace(parameter, low=low, high=high)

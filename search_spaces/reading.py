@@ -26,7 +26,7 @@ class _Strict(yaml.constructor.SafeConstructor):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in keys:
-                    problem = f"the key {key.value!r} is there twice"
+                    problem = f"the key {key.value!r} is given twice"
                     raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
                 keys.add(key.value)
         mapping: dict[Hashable, object] = super().construct_mapping(node, deep=deep)

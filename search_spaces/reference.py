@@ -25,7 +25,7 @@ none. Parameters of the risk classes *durability*, *security* and *availability*
 unless a campaign names the class (`allow_risk`).
 
 A space of your own is a file like these, by the schema `search_spaces/schema.json`, which editors
-understand; with `extends: NAME` it holds only what differs. `fstune space check FILE` checks it.
+understand; with `extends: NAME` it contains only what differs. `fstune space check FILE` checks it.
 
 *For* says what a space can be used for: `campaigns` on real programs (docs/campaigns.md names the
 testbeds), `simulation` (campaigns on simulated testbeds), `reading` (`fstune space` shows it,
@@ -65,7 +65,7 @@ def _space(space: Space) -> str:
     ]
     if space.facts:
         lines += [
-            "\nWhat it has to know of the host:\n",
+            "\nFacts about the host:\n",
             "| Fact | Assumed | About |",
             "|---|---|---|",
         ]

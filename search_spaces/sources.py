@@ -55,7 +55,7 @@ def _mapping(text: str, where: str) -> dict[str, object]:
         content = document(text, trusted=text in packaged())
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or "is no YAML"
+        problem = getattr(error, "problem", None) or "is not valid YAML"
         place = f" line {mark.line + 1}:" if mark else ""
         raise SpaceError(f"{where}:{place} {problem}") from None
     return mapping(where, content)
@@ -67,9 +67,9 @@ def _inherit(own: dict[str, object], where: str, above: tuple[str, ...] = ()) ->
         return own
     base = own["extends"]
     if not isinstance(base, str):
-        raise SpaceError(f"{where}: extends: {base!r} is no name of a space")
+        raise SpaceError(f"{where}: extends: {base!r} is not the name of a space")
     if base in above:
-        raise SpaceError(f"{where}: extends: {' -> '.join((*above, base))} goes round in a circle")
+        raise SpaceError(f"{where}: extends: {' -> '.join((*above, base))} is circular")
     try:
         base_text, base_where = source(base, Path(where).parent)
     except SpaceError as error:

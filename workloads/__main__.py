@@ -138,7 +138,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} is there twice")
+        raise ValueError(f"the key {twice!r} is given twice")
     return mapping
 
 
@@ -188,7 +188,7 @@ def _run_id(text: str) -> str:
 
 def _seed(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > _MAX_SEED:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 to 2^64-1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2^64-1")
     return int(text)
 
 
@@ -216,14 +216,14 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run one stage of a spec")
     run.add_argument("spec", help="a JSON file; with PyYAML also YAML or a packaged name")
     run.add_argument("--seed", required=True, type=_seed, help="0 to 2^64-1")
-    run.add_argument("--stage", help="which stage; may be left out when there is only one")
+    run.add_argument("--stage", help="which stage; optional if there is only one")
     run.add_argument("--scale", type=_scale, default=1.0, help="how much of the full size")
     run.add_argument(
         "--progress",
         action="store_const",
         const=_say,
         default=lambda line: None,
-        help="a line a phase on standard error",
+        help="print one line per phase on standard error",
     )
     start_options = run.add_mutually_exclusive_group()
     start_options.add_argument(
@@ -232,7 +232,7 @@ def _parser() -> argparse.ArgumentParser:
         help="before the stage, or before each phase, wait for a line on standard input",
     )
     start_options.add_argument(
-        "--start-at", type=_moment, metavar="EPOCH_S", help="begin at this moment of the clock"
+        "--start-at", type=_moment, metavar="EPOCH_S", help="start at this time"
     )
     clean = commands.add_parser("clean", help="remove the run directory, if it is ours")
     for command in (run, clean):

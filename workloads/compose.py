@@ -71,7 +71,7 @@ def _add(
     names: set[str],
 ) -> None:
     if isinstance(mapping, Mapping) and "workloads" in mapping:
-        raise SpecError(part.path("workload"), f"{source!r} is itself put together from others")
+        raise SpecError(part.path("workload"), f"{source!r} is itself composed of others")
     try:
         spec = parse(mapping)
         assert isinstance(mapping, Mapping)
@@ -79,7 +79,7 @@ def _add(
     except SpecError as error:
         raise SpecError(part.path("workload"), f"{source!r}: {error}") from None
     if spec.name in names:
-        raise SpecError(part.path("workload"), f"{spec.name!r} is there twice")
+        raise SpecError(part.path("workload"), f"{spec.name!r} is listed twice")
     names.add(spec.name)
 
     def own(name: str) -> str:

@@ -25,7 +25,7 @@ class SpecError(ValueError):
 def check_name(key: str, value: object) -> str:
     """Return ``value`` if it is a plain name (lower-case words joined by single hyphens)."""
     if not isinstance(value, str):
-        raise SpecError(key, f"must be a text, not {_kind(value)}")
+        raise SpecError(key, f"must be a string, not {_kind(value)}")
     if len(value) > _NAME_LIMIT or not _NAME.fullmatch(value):
         raise SpecError(
             key,
@@ -43,7 +43,7 @@ class Fields:
             raise SpecError(key, f"must be a mapping, not {_kind(value)}")
         for name in value:
             if not isinstance(name, str):
-                raise SpecError(key, f"has the key {name!r}, which is not a text")
+                raise SpecError(key, f"has the key {name!r}, which is not a string")
         self.key = key
         self._values: Mapping[str, object] = value
         self._names: set[str] = set()
@@ -67,7 +67,7 @@ class Fields:
         """Return a non-empty string."""
         value = self.value(name)
         if not isinstance(value, str):
-            raise SpecError(self.path(name), f"must be a text, not {_kind(value)}")
+            raise SpecError(self.path(name), f"must be a string, not {_kind(value)}")
         if not value.strip():
             raise SpecError(self.path(name), "must not be empty")
         return value

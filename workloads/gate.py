@@ -32,7 +32,7 @@ def wait_for_line(what: str, deadline: float) -> None:
     while True:
         left_s = deadline - time.monotonic()
         if left_s <= 0 or not select.select([0], [], [], left_s)[0]:
-            raise _failure(what, "nobody said so within the spec's wall_clock_limit_s")
+            raise _failure(what, "no line on standard input within the spec's wall_clock_limit_s")
         # Read byte by byte: anything after the line belongs to the next gate.
         byte = os.read(0, 1)
         if not byte:
@@ -46,13 +46,15 @@ def at(epoch_s: float) -> Gate:
 
     def wait(what: str, deadline: float) -> None:
         if epoch_s < time.time():
-            raise _failure(what, f"ready {time.time() - epoch_s:.3f} s after the moment to start")
+            raise _failure(what, f"ready {time.time() - epoch_s:.3f} s after the time to start")
         while True:
             left_s = epoch_s - time.time()
             if left_s <= 0:
                 return
             if time.monotonic() > deadline:
-                raise _failure(what, "the moment is not within the spec's wall_clock_limit_s")
+                raise _failure(
+                    what, "the time to start is not within the spec's wall_clock_limit_s"
+                )
             time.sleep(min(left_s, _NAP_S))
 
     return wait

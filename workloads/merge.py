@@ -20,7 +20,7 @@ def merge(documents: Sequence[Mapping[str, object]]) -> dict[str, object]:
     TypeError when one is malformed.
     """
     if not documents:
-        raise ValueError("nothing to put together")
+        raise ValueError("nothing to merge")
     first = documents[0]
     for each in documents:
         if each.get("ok") is not True:

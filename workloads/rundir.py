@@ -112,7 +112,7 @@ def _empty(root: str) -> None:
 
 def _marker(root: str) -> dict[str, object]:
     if os.path.islink(root) or not os.path.isdir(root):
-        raise _not_ours(root, "is not a directory, or not there")
+        raise _not_ours(root, "is not a directory, or does not exist")
     path = os.path.join(root, MARKER)
     try:
         with open(path, encoding="utf-8") as marker:

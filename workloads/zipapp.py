@@ -35,7 +35,7 @@ def build(path: Path) -> Archive:
     a device.
     """
     if os.path.lexists(path) and not path.is_file():
-        raise OSError(errno.EEXIST, "it exists and is no plain file", str(path))
+        raise OSError(errno.EEXIST, "it exists and is not a regular file", str(path))
     modules = sources()
     entries = {f"workloads/{name}": content for name, content in modules.items()}
     entries["__main__.py"] = _MAIN

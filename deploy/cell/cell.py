@@ -55,7 +55,9 @@ class CellSpec:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise CellError(f"cell name {self.name!r}: use 1 to 32 of a-z, 0-9 and hyphens inside")
+            raise CellError(
+                f"cell name {self.name!r}: use 1 to 32 of a-z and 0-9, with hyphens between them"
+            )
         least = 0 if self.kerberos else 1
         if not least <= self.clients <= network.MAX_CLIENTS:
             raise CellError(
@@ -98,7 +100,7 @@ class Cells:
             )
         if str(self._state.resolve()).startswith(("/etc/", "/usr/")):
             raise CellError(
-                f"state directory {self._state}: a cell lays its files over /etc and /usr; "
+                f"state directory {self._state}: a cell overlays /etc and /usr with its files; "
                 "use a directory elsewhere"
             )
         self._cells = self._state / "cells"
@@ -197,7 +199,9 @@ class Cells:
 
     def _directory(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
-            raise CellError(f"cell name {name!r}: use 1 to 32 of a-z, 0-9 and hyphens inside")
+            raise CellError(
+                f"cell name {name!r}: use 1 to 32 of a-z and 0-9, with hyphens between them"
+            )
         return self._cells / name
 
     @contextlib.contextmanager
@@ -211,7 +215,7 @@ class Cells:
                 except BlockingIOError:
                     if time.monotonic() > deadline:
                         raise CellError(
-                            f"another fstune works on cell {name}; try again later"
+                            f"another fstune is working on cell {name}; try again later"
                         ) from None
                 time.sleep(_LOCK_POLL_S)
             yield

@@ -90,7 +90,7 @@ class Node:
         try:
             return run_to_end(self.enter(argv), input, timeout_s, ENVIRONMENT)
         except TimeoutError:
-            message = f"{self.name}: {' '.join(argv[:3])}: no end after {timeout_s:g} s"
+            message = f"{self.name}: {' '.join(argv[:3])}: not finished after {timeout_s:g} s"
             raise CellTimeout(message) from None
 
     def check(self, argv: Sequence[str], *, timeout_s: float = 60.0) -> str:
@@ -138,7 +138,9 @@ def run_to_end(
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(problem, TimeoutError):
-                raise TimeoutError(f"no end after {timeout_s:g} s: {' '.join(argv)}") from None
+                raise TimeoutError(
+                    f"not finished after {timeout_s:g} s: {' '.join(argv)}"
+                ) from None
             raise
         out.seek(0)
         err.seek(0)

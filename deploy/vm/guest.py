@@ -216,7 +216,9 @@ class Guests:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise CellError(f"another fstune works on guest {name}; try again later") from None
+                raise CellError(
+                    f"another fstune is working on guest {name}; try again later"
+                ) from None
             yield
 
     def _start(self, spec: CellSpec, options: GuestOptions, image: Image, stages: Stages) -> Guest:
@@ -240,7 +242,7 @@ class Guests:
                 look = _FIRST_LOOK.encode()
                 done = guest.run(["sh", "-ex"], input=look, timeout_s=_CLIENT_TIMEOUT_S)
             except TimeoutError:
-                message = f"no end of the first look after {_CLIENT_TIMEOUT_S:.0f} s"
+                message = f"the first check did not finish within {_CLIENT_TIMEOUT_S:.0f} s"
                 raise CellError(f"the guest's client does not work: {message}") from None
             if done.status != 0:
                 message = done.stderr.decode(errors="replace").strip()[-600:]
@@ -290,7 +292,7 @@ def _wait_for_ssh(guest: Guest, say: Say) -> None:
     began = time.monotonic()
     while time.monotonic() - began < _BOOT_TIMEOUT_S:
         if not guest.process.is_alive():
-            raise CellError(f"the guest has ended while it booted: {_console(guest)}")
+            raise CellError(f"the guest ended while booting: {_console(guest)}")
         if _greets(guest.cell):
             try:
                 done = guest.run(["true"], timeout_s=_LOGIN_TIMEOUT_S)

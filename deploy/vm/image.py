@@ -116,7 +116,7 @@ class Images:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                say("another fstune builds the image; waiting for it")
+                say("another fstune is building the image; waiting for it")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             self._clear()
             if (image := self.current()) is None:
@@ -291,7 +291,7 @@ def _follow(builder: Node, argv: Sequence[str], target: str, say: Say) -> None:
         with log.open(errors="replace") as lines:
             while process.poll() is None:
                 if time.monotonic() > deadline:
-                    raise CellError(f"{_BOOTSTRAP} does not end within {_MOST_S:.0f} s")
+                    raise CellError(f"{_BOOTSTRAP} did not finish within {_MOST_S:.0f} s")
                 for line in lines:
                     if line.startswith("I: ") and line.endswith("...\n"):
                         say(line[3:].strip())

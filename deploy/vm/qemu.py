@@ -45,7 +45,7 @@ def require_machine(options: GuestOptions) -> None:
     """Check that a guest can run here. Raises CellError with what is missing and what to do."""
     devices = {"/dev/net/tun": "load it with 'modprobe tun', or give the container the device"}
     if options.kvm:
-        devices["/dev/kvm"] = "leave out --kvm: the processor is emulated then"
+        devices["/dev/kvm"] = "leave out --kvm to emulate the processor"
     for device, advice in devices.items():
         try:
             os.close(os.open(device, os.O_RDWR))
@@ -110,4 +110,4 @@ def _process(server: Node, inside: int) -> ProcessId:
         numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()
         if int(numbers[-1]) == inside:
             return ProcessId.of(int(entry.name))
-    raise CellError("QEMU has ended as soon as it was started")
+    raise CellError("QEMU ended as soon as it was started")

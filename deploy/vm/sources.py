@@ -28,8 +28,8 @@ def source_lines() -> list[str]:
             entries[f"deb {key}{address.rstrip('/')} {release} {component}"] = None
     if not any(f" {SUITE} " in line for line in entries):
         raise CellError(
-            f"this machine's apt has no lists of Debian's {SUITE}: the guest is made of its "
-            "packages; on Debian 12 run apt-get update first"
+            f"this machine's apt has no package lists of Debian's {SUITE}, from whose packages the "
+            "guest is built; on Debian 12, run apt-get update first"
         )
     return list(entries)
 
@@ -47,7 +47,7 @@ def _output(argv: list[str]) -> str:
     except FileNotFoundError:
         raise CellError(f"{argv[0]} is missing: the guest needs Debian 12") from None
     except subprocess.TimeoutExpired:
-        raise CellError(f"{' '.join(argv[:2])}: no end after {_MOST_S:g} s") from None
+        raise CellError(f"{' '.join(argv[:2])}: not finished after {_MOST_S:g} s") from None
     if done.returncode != 0:
         raise CellError(f"{' '.join(argv[:2])}: {done.stderr.strip()[-300:]}")
     return done.stdout

@@ -135,7 +135,10 @@ def test_a_cell_whose_controller_is_killed_puts_itself_back(standing: StandingCe
     settled = standing.place.fstune("rollback", "last", "--yes")
     assert settled.returncode == 0, settled.stdout + settled.stderr
     application = standing.newest()
-    assert (application.state, application.reason) == (ApplicationState.FAILED, "it was cut off")
+    assert (application.state, application.reason) == (
+        ApplicationState.FAILED,
+        "it was interrupted",
+    )
     assert standing.programs() == standing.original
 
 

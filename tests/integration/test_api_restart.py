@@ -329,7 +329,9 @@ def test_a_recommendation_is_applied_verified_and_rolled_back_remotely(
     applied = remote.fstune("apply", "--step", "--yes")
     assert "In 2 steps" in applied
     assert f"to undo it: fstune rollback {campaign} --server" in applied
-    assert "Nothing to change: what is recommended is in effect." in remote.fstune("apply")
+    assert "Nothing to change: the recommended configuration is in effect." in remote.fstune(
+        "apply"
+    )
     (first, *_) = remote.fstune("applications").splitlines()
     assert first.endswith("  applied")
     with Store.open(remote.service.directory) as store:

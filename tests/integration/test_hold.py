@@ -95,7 +95,7 @@ def test_a_host_without_heartbeats_restores_itself(cell: Cell, directory: str) -
         hold.change(["true"])
     message = hold.give_back()
     assert message is not None
-    assert "not heard from for 60 s" in message
+    assert "no heartbeat for 60 s" in message
 
 
 def test_heartbeats_keep_it_from_doing_so(cell: Cell, directory: str) -> None:
@@ -123,7 +123,7 @@ def test_a_host_that_is_not_put_back_is_not_given_back(cell: Cell, directory: st
         record.restore()
     message = hold.give_back()
     assert message is not None
-    assert "it will try by itself in 60 s" in message
+    assert "it will try on its own in 60 s" in message
     hold.beat()
     check_change(record.host, ["rm", "--recursive", record.directory])
     assert hold.give_back() is None

@@ -342,7 +342,7 @@ def test_through_a_jump_host(hosts: Hosts) -> None:
 def test_a_timeout_ends_the_command_and_its_children(hosts: Hosts, server: SshConnector) -> None:
     script = 'sleep 100 & echo "$! $$" > /tmp/timed; wait'
     for timeout_s in LIMITS_S:
-        pattern = rf"10\.77\.0\.1: sh -c: no end after {timeout_s:.0f} s$"
+        pattern = rf"10\.77\.0\.1: sh -c: not finished after {timeout_s:.0f} s$"
         with pytest.raises(CommandTimeout, match=pattern):
             server.run(["sh", "-c", script], timeout_s=timeout_s)
         if pids := server.run(["cat", "/tmp/timed"]).stdout.split():
@@ -512,7 +512,7 @@ def test_a_detached_command_outlives_its_connection_and_runs_once(hosts: Hosts) 
 
 def test_a_detached_command_ends_when_its_time_is_up(hosts: Hosts, server: SshConnector) -> None:
     for timeout_s in LIMITS_S:
-        with pytest.raises(CommandTimeout, match=rf"sh -c: no end after {timeout_s:.0f} s$"):
+        with pytest.raises(CommandTimeout, match=rf"sh -c: not finished after {timeout_s:.0f} s$"):
             server.run_detached([*LONG, "/tmp/late", "100"], run_id="late", timeout_s=timeout_s)
         if pid := server.run(["cat", "/tmp/late"]).stdout.strip():
             break

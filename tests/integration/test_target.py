@@ -163,9 +163,12 @@ def test_the_server_is_restarted_only_for_a_change(
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"vlru_interval": 0}, r"with these options: by file, due to signal 8; it says nothing$"),
-        ({"callbacks": 9999}, r"code 255; it says: number of cbs 9999 invalid; must be between"),
-        ({"rx_max_mtu": 100}, r"code 1; FileLog says: .*rxMaxMTU 100 is invalid"),
+        (
+            {"vlru_interval": 0},
+            r"with these options: by file, due to signal 8; it printed nothing$",
+        ),
+        ({"callbacks": 9999}, r"code 255; it printed: number of cbs 9999 invalid; must be between"),
+        ({"rx_max_mtu": 100}, r"code 1; FileLog: .*rxMaxMTU 100 is invalid"),
     ],
 )
 def test_a_configuration_that_does_not_start_says_why_and_the_baseline_runs_again(
@@ -288,7 +291,9 @@ def test_somebody_elses_change_of_the_instance_is_not_overwritten(
     again = attach_fileserver(cell)  # as when the campaign is resumed
     with pytest.raises(TestbedError, match="somebody else has changed"):
         again.apply({"threads": 21})
-    assert re.search(r"restarted as found; somebody else had made it: .* -p 33;", again.restore())
+    assert re.search(
+        r"restarted as found; somebody else had created it: .* -p 33;", again.restore()
+    )
 
 
 def test_a_journal_that_somebody_removed_is_rewritten_for_restoring(
@@ -443,7 +448,7 @@ def test_a_cache_manager_that_has_died_is_detected_and_replaced(
     running = process_in(cell.clients[0], "afsd.fuse")
     assert running is not None
     assert running.kill()
-    with pytest.raises(ConfigurationError, match=r"client1: afsd\.fuse does not run any more"):
+    with pytest.raises(ConfigurationError, match=r"client1: afsd\.fuse is no longer running"):
         cache_manager.read_back({"blocks": 150000})
     cache_manager.make_cold()
     cache_manager.read_back({"blocks": 150000})

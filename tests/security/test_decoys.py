@@ -110,7 +110,7 @@ def test_a_decoy_is_not_queried_instead_of_the_cache_manager(node: Node, place: 
             client.start((*OPTIONS, "-blocks", "160000"))
             assert client.effective()["cmdebug.cache_size_kib"] == 160000
             node.check(["umount", MOUNT_POINT])
-            with pytest.raises(ConfigurationError, match="does not run any more"):
+            with pytest.raises(ConfigurationError, match="is no longer running"):
                 client.effective()
     finally:
         client.restore()

@@ -36,14 +36,14 @@ def test_a_restore_directory_of_another_user_is_refused(tmp_path: Path, whose: s
             directory.parent.chmod(0o777)
         case "sticky-above":
             os.chown(directory.parent, OTHER, OTHER)
-    with pytest.raises(TestbedError, match="must be the own directory"):
+    with pytest.raises(TestbedError, match="must be a private directory"):
         take(directory)
     assert list(directory.iterdir()) == []
     proof = tmp_path / "proof"
     journal = directory / "restore" / "part"
     journal.mkdir(parents=True)
     (journal / "restore.sh").write_text(f"touch {proof}; echo done\n")
-    with pytest.raises(TestbedError, match="must be the own directory"):
+    with pytest.raises(TestbedError, match="must be a private directory"):
         restore_all(LocalConnector(), str(directory))
     assert not proof.exists()
 
@@ -73,7 +73,7 @@ def test_a_script_that_others_can_write_is_not_run(tmp_path: Path, how: str) -> 
             real = tmp_path / "elsewhere"
             journal.rename(real)
             journal.symlink_to(real)
-    with pytest.raises(TestbedError, match=r"own directory|not ours alone"):
+    with pytest.raises(TestbedError, match=r"private directory|not ours alone"):
         restore_all(LocalConnector(), str(target))
     assert not proof.exists()
 

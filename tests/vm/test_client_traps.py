@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(1200)]
 def test_a_busy_mount_is_left_unchanged(client: ClientHost) -> None:
     before = client.file(), client.effective()
     with client.holder():
-        with pytest.raises(TestbedError, match=r"is held by: \d+ \(.*sleep.*nothing was stopped"):
+        with pytest.raises(TestbedError, match=r"is in use by: \d+ \(.*sleep.*nothing was stopped"):
             client.unit.start([*client.unit.options, "-chunksize", "16"])
         assert (client.file(), client.effective()) == before
 

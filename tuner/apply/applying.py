@@ -87,7 +87,7 @@ def make_plan(
     """
     answer = recommended(with_expiry(hand.store, campaign))
     if wrong := unfit(answer.configuration, site.wish.spaces):
-        raise SpecError(f"what is recommended cannot be applied: {'; '.join(wrong)}")
+        raise SpecError(f"the recommendation cannot be applied: {'; '.join(wrong)}")
     now = datetime.now(UTC)
     name = new_application_id(now)
     with (
@@ -256,15 +256,16 @@ def check_fresh(application: Application, testbed: OpenTestbed) -> None:
     if now == application.plan:
         return
     names = [one.name for one in differences(application.before, before)[0]]
-    why = f"{', '.join(names)} changed" if names else f"there runs {programs} now"
+    why = f"{', '.join(names)} changed" if names else f"the programs are now {programs}"
     raise StalePlanError(
-        f"what is in effect is not what {application.id} was planned from ({why}): make a new plan"
+        f"the configuration in effect is not the one that {application.id} was planned from "
+        f"({why}): make a new plan"
     )
 
 
 def _commit(hand: Hand, application: Application, testbed: OpenTestbed, site: Site) -> Application:
     """Decide that the configuration stays, and make it permanent on every host."""
-    message = f"{application.id} is in effect on {site.label}, and stays"
+    message = f"{application.id} is in effect on {site.label}, and will stay"
     hand.move(application, ApplicationState.COMMITTING, "apply-committing", message, "")
     testbed.keep(changed_parts(application.before, application.after))
     message = f"{hand.by} applied {application.id} on {site.label}"
@@ -286,8 +287,8 @@ def _fail(
         settle(hand, application, why=why, site=site)
     except TunerError as worse:
         hand.say(
-            f"what was in effect before may not be back on every host: {worse}; each puts itself "
-            f"back when it has heard nothing for some time; see that all have with: fstune "
+            f"the previous settings may not be back on every host: {worse}; each host puts itself "
+            "back when fstune has been silent for some time; make sure that all have with: fstune "
             f"rollback {application.id}"
         )
 
@@ -298,7 +299,11 @@ def _failed(hand: Hand, application: Application, site: Site, why: str) -> Appli
 
 
 def settle(
-    hand: Hand, application: Application, *, why: str = "it was cut off", site: Site | None = None
+    hand: Hand,
+    application: Application,
+    *,
+    why: str = "it was interrupted",
+    site: Site | None = None,
 ) -> Application:
     """Complete or undo an interrupted application. A committing application stays if it is in
     effect on every host; in every other case the previous configuration is restored. The caller
@@ -317,7 +322,9 @@ def settle(
     ):
         if application.state is states.COMMITTING and testbed.stays(before, after):
             testbed.keep(changed_parts(before, after))
-            message = f"{application.id} is in force on {site.label}: {why} after that was decided"
+            message = (
+                f"{application.id} is in force on {site.label}: {why} after this had been decided"
+            )
             return hand.move(application, states.APPLIED, "applied", message, "")
         remark = testbed.put_back(before)
     if application.state is states.ROLLING_BACK:

@@ -122,7 +122,7 @@ class OpenTestbed:
             if any(part.journals(self.name) != {JournalState.NONE} for part in self.parts.values()):
                 raise
             # No journal is left to restore: retrying would change nothing.
-            remark = f"every host has gone back, but something else was changed there: {problem}"
+            remark = f"every host was put back, but something else was changed there: {problem}"
             self.say(remark)
             return remark
         return ""
@@ -148,8 +148,8 @@ class OpenTestbed:
             self.target.read_back(before, self.say)
         except ConfigurationError as problem:
             raise TestbedError(
-                f"what was in effect before is not kept on a host of the {' and '.join(lost)} any "
-                f"more ({problem}): 'fstune applications' shows it; put it back by hand, then "
+                f"the previous settings are no longer kept on a host of the {' and '.join(lost)} "
+                f"({problem}): 'fstune applications' shows them; put them back by hand, then "
                 f"repeat: fstune rollback {self.name}"
             ) from problem
 

@@ -19,10 +19,10 @@ _NONE = "(no options)"
 def plan_lines(plan: ApplyPlan) -> Iterator[str]:
     """A plan: the changes part by part, the steps, and notes to read beforehand."""
     yield f"What campaign {plan.campaign} recommends, on {plan.label}"
-    yield f"There runs {plan.programs}."
+    yield f"Programs: {plan.programs}."
     if plan.is_empty:
         yield ""
-        yield "Nothing to change: what is recommended is in effect."
+        yield "Nothing to change: the recommended configuration is in effect."
         return
     for part in plan.parts:
         yield ""
@@ -36,7 +36,7 @@ def plan_lines(plan: ApplyPlan) -> Iterator[str]:
             now = step
     if plan.notes:
         yield ""
-        yield "To know before:"
+        yield "Before you apply it:"
         yield from (f"  {note}" for note in plan.notes)
     yield ""
     yield f"Identity of this plan: {plan.identity}"
@@ -71,7 +71,7 @@ def _change(change: Difference) -> str:
 def application_lines(applications: Sequence[Application]) -> Iterator[str]:
     """A list of applications, in the given order: which, where, what changed, who and when."""
     if not applications:
-        yield "nothing was applied yet"
+        yield "nothing has been applied yet"
     for one in applications:
         why = f": {one.reason}" if one.reason else ""
         yield f"{one.id}  {one.state}{why}"

@@ -77,8 +77,8 @@ class Site:
         site = cls._for_section(campaign, spec, section, state_directory, measures=measures)
         if site.name != application.testbed:
             raise ConflictError(
-                f"{application.id} is for {application.testbed}, but its testbed file names "
-                f"{site.name} now: put the file back as it was"
+                f"{application.id} is for {application.testbed}, but its testbed file now names "
+                f"{site.name}: restore the file as it was"
             )
         return site
 
@@ -163,7 +163,7 @@ def recommended(campaign: Campaign) -> Recommendation:
         )
     if answer.answer is not Answer.RECOMMENDED:
         raise NotFoundError(
-            f"campaign {campaign.id} found nothing better than what it found: there is nothing to "
+            f"campaign {campaign.id} found nothing better than the baseline: there is nothing to "
             "apply"
         )
     return answer

@@ -157,10 +157,14 @@ def notes(
     """
     sentences = []
     if other_testbed:
-        sentences.append("it was measured on another testbed: what wins there need not win here")
+        sentences.append(
+            "it was measured on another testbed: what is faster there may not be faster here"
+        )
     if measured_programs and measured_programs != programs:
-        sentences.append(f"it was measured with {measured_programs}; here runs {programs}")
+        sentences.append(f"it was measured with {measured_programs}; this testbed runs {programs}")
     if baseline is not None and baseline != before:
         names = ", ".join(one.name for one in differences(baseline, before)[0])
-        sentences.append(f"what is in effect is not what it was measured against: {names} differ")
+        sentences.append(
+            f"the settings in effect are not the ones it was measured against: {names} differ"
+        )
     return (*sentences, *remarks, *campaign_notes)

@@ -67,7 +67,7 @@ def verified(log_ratios: Sequence[float], certified: float) -> Verified:
     else:
         outcome = VerifyOutcome.NOT_SETTLED
         reason = (
-            f"The interval holds both no gain and what was certified, at least {least} faster: "
+            f"The interval contains both no gain and what was certified, at least {least} faster: "
             "measure more blocks."
         )
     return Verified(outcome, ratio, lower, upper, _CONFIDENCE, blocks, reason)

@@ -96,7 +96,7 @@ def verify(
     a stop signal; the configuration in force is restored first.
     """
     if blocks < LEAST_BLOCKS:
-        raise SpecError(f"--blocks: {LEAST_BLOCKS} at least")
+        raise SpecError(f"--blocks: at least {LEAST_BLOCKS}")
     if answer.upper is None:
         raise SpecError(f"campaign {campaign.id} certified nothing that could be verified")
     spec = _spec(site, after, blocks)
@@ -108,7 +108,7 @@ def verify(
     observer = _Quiet(hand.say)
     writer = EventWriter(hand.store, verification.id, observer, lambda: datetime.now(UTC))
     rules = rules_of(spec, site.wish.workload)
-    state, reason = CampaignState.CANCELLED, "it was cut off"
+    state, reason = CampaignState.CANCELLED, "it was interrupted"
     try:
         with hand.holding(verification.id, site) as holding:
             message = f"{hand.by} verifies campaign {campaign.id}"
@@ -143,8 +143,8 @@ def check_certified(application: Application, answer: Recommendation) -> None:
     """
     if application.after != answer.configuration:
         raise ConflictError(
-            f"campaign {application.campaign} recommends another configuration by now than "
-            f"{application.id} applies: apply that one first, then verify it"
+            f"campaign {application.campaign} now recommends another configuration than "
+            f"{application.id} applies: apply the new one first, then verify it"
         )
 
 
@@ -281,7 +281,7 @@ def _enough(
         table.extend(hand.store.blocks(verification.id))
         if len(table.scored) == blocks:
             return [float(one.scores[_CANDIDATE] - one.scores[BASELINE]) for one in table.scored]
-    raise CampaignHalted(f"{number} blocks, and no {blocks} of them could be completed")
+    raise CampaignHalted(f"{number} blocks, of which fewer than {blocks} could be completed")
 
 
 def _keep(

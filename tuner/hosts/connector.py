@@ -163,7 +163,7 @@ def understood(host: str) -> Iterator[None]:
         yield
     except (ArithmeticError, LookupError, TypeError, ValueError) as problem:
         message = " ".join(str(problem).split())[:_TAIL_CHARACTERS]
-        raise TestbedError(f"{host}: its answer is not understood: {message}") from problem
+        raise TestbedError(f"{host}: its answer cannot be parsed: {message}") from problem
 
 
 def failure_data(result: CommandResult, host: str = "") -> dict[str, str | int]:

@@ -45,8 +45,8 @@ class Waiting:
 #: Outcomes of runs that have no answer and will have none.
 _LOST = {
     "rebooted": "the host was restarted while it ran",
-    "unknown": "the host knows it no longer: somebody removed it",
-    "lost": "it was killed together with its keeper, no result is left",
+    "unknown": "the host no longer knows it: somebody has removed it",
+    "lost": "it was killed together with its keeper; no result is left",
     "other": "its run identifier belongs to another command",
 }
 
@@ -131,8 +131,8 @@ class _Run:
             except TransportError as problem:
                 if time.monotonic() - last_answer_s > self._waiting.reconnect_s:
                     raise self.failure(
-                        f"out of reach for {self._waiting.reconnect_s:g} s; it may go on there: "
-                        f"{problem}"
+                        f"unreachable for {self._waiting.reconnect_s:g} s; it may still be "
+                        f"running there: {problem}"
                     ) from problem
                 time.sleep(_PAUSE_S)
                 continue
@@ -140,7 +140,7 @@ class _Run:
             if answer.ended != "running":
                 return answer
             if last_answer_s > deadline:
-                raise self.failure("it does not end, long after its time")
+                raise self.failure("it has not ended, long after its time limit")
             self._fields["known"] = True
             self._input = b""
 

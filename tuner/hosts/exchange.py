@@ -51,8 +51,8 @@ class Answer:
             case "exit":
                 return self
             case "timeout":
-                suffix = "" if self.dead else "; it does not die, the kernel holds it"
-                raise CommandTimeout(host, argv, f"no end after {timeout_s:g} s{suffix}")
+                suffix = "" if self.dead else "; it does not die; the kernel is holding it"
+                raise CommandTimeout(host, argv, f"not finished after {timeout_s:g} s{suffix}")
             case "too-large":
                 raise OutputTooLarge(host, argv)
         message = self.stderr.decode(errors="replace")
@@ -145,7 +145,7 @@ class AnswerReader:
         line, newline, after = self._buffer.partition(b"\n")
         if not newline:
             if len(line) > _HEADER_LIMIT_BYTES:
-                raise ValueError("its first line has no end")
+                raise ValueError("its first line does not end")
             return
         self._header = _Header.read(line)
         self._buffer = after

@@ -191,8 +191,8 @@ class Hold:
             return f"{self.host} has put itself back; {self._watch_log()}"
         if self.ask(["find", f"{self.directory}/restore", *_JOURNALS]).stdout.strip():
             return (
-                f"{self.host} is not put back; it will try by itself in {self.after_s:.0f} s, or "
-                "run: fstune testbed restore FILE"
+                f"{self.host} has not been put back; it will try on its own in {self.after_s:.0f} "
+                "s, or run: fstune testbed restore FILE"
             )
         check_change(self, ["rm", "--recursive", "--force", f"{self.directory}/lease"])
         return None
@@ -250,13 +250,13 @@ class Hold:
     def _check_hold(self) -> None:
         if self._restarted.is_set() and not self._settling:
             raise TestbedError(
-                f"{self.host} was restarted while it was in use: what was in effect there need not "
-                "be so any more; see 'fstune resume'"
+                f"{self.host} was restarted while it was in use: the settings in effect there may "
+                "have changed; see 'fstune resume'"
             )
         if self._lost.is_set():
             raise TestbedError(
-                f"{self.host} has put itself back: it had not heard from fstune for "
-                f"{self.after_s:.0f} s, or somebody restored it; see 'fstune resume'"
+                f"{self.host} has put itself back: fstune was silent for {self.after_s:.0f} s, or "
+                "somebody restored it; see 'fstune resume'"
             )
 
     def _make_lease(self) -> bool:
@@ -275,7 +275,7 @@ class Hold:
             [*argv, f"{self.directory}/lease"], timeout_s=60.0 + _EXPIRED_S
         )
         if moved.status == _BUSY:
-            raise ConflictError(f"{self.host} is just being put back; try again in a few minutes")
+            raise ConflictError(f"{self.host} is being put back now; try again in a few minutes")
         if moved.status == 0 and self.connector.ask(["test", "-e", fresh]).status != 0:
             return True
         check_change(self.connector, ["rm", "--recursive", "--force", fresh])
@@ -291,8 +291,8 @@ class Hold:
             age_s = self._silence_s()
             if age_s is not None and age_s < self.after_s:
                 raise ConflictError(
-                    f"{self.host} is in use by campaign {' on '.join(present)}, heard from "
-                    f"{age_s:.0f} s ago; wait for its end, or stop it there"
+                    f"{self.host} is in use by campaign {' on '.join(present)}, last seen "
+                    f"{age_s:.0f} s ago; wait until it ends, or stop it there"
                 )
             restore_all(self.connector, self.directory, mark)
         else:
@@ -321,7 +321,7 @@ class Hold:
                 restore_all(self.connector, self.directory)
                 check_change(self.connector, ["rm", "--recursive", "--force", expired])
             elif time.monotonic() > deadline:
-                message = f"{self.host} is just putting itself back; try again in a few minutes"
+                message = f"{self.host} is putting itself back now; try again in a few minutes"
                 raise ConflictError(f"{message}; {self._watch_log()}")
             else:
                 time.sleep(_AGAIN_S)
@@ -343,7 +343,7 @@ class Hold:
 
     def _watch_log(self) -> str:
         log = self.connector.ask(["tail", "--lines=3", f"{self.directory}/watch.log"])
-        return f"its watch says: {log.tail}"
+        return f"its watch reports: {log.tail}"
 
 
 def _awake_s() -> float:

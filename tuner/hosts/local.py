@@ -33,7 +33,9 @@ class LocalConnector(ChildConnector):
         try:
             return run_to_end(argv, input, timeout_s, _environment())
         except TimeoutError as problem:
-            raise CommandTimeout(self.host, argv, f"no end after {timeout_s:g} s") from problem
+            raise CommandTimeout(
+                self.host, argv, f"not finished after {timeout_s:g} s"
+            ) from problem
         except FileNotFoundError:
             return Completed(127, b"", f"{argv[0]}: not found\n".encode())
         except OSError as problem:

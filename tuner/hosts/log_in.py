@@ -80,7 +80,9 @@ def translated(host: SshHost) -> Iterator[None]:
         raise AccessError(f"{who}: {_ENCRYPTED}") from problem
     except paramiko.AuthenticationException as problem:
         if _cut_off(problem):
-            raise TransportError(f"{who}: cut off while logging in: {problem}") from problem
+            raise TransportError(
+                f"{who}: the connection was lost while logging in: {problem}"
+            ) from problem
         raise AccessError(f"{who}: {_no_key(host)}") from problem
     except paramiko.ChannelException as problem:
         raise TransportError(f"{who}: no channel: {problem.text}") from problem
@@ -106,7 +108,7 @@ def _reason(problem: EOFError | OSError) -> str:
 
 
 def _no_key(host: SshHost) -> str:
-    keys = f"the key {host.key_file}" if host.key_file else "no key of ~/.ssh"
+    keys = f"the key {host.key_file}" if host.key_file else "the keys in ~/.ssh"
     keys += " and those of the agent" if host.agent else ""
     return f"it accepts no key (tried {keys}); add the public half to the account's authorized_keys"
 
@@ -154,7 +156,7 @@ def _load_key(host: SshHost) -> paramiko.PKey | None:
     except OSError as problem:
         raise AccessError(f"{what}: {problem.strerror}") from problem
     except (ValueError, UnknownKeyType, paramiko.SSHException):
-        raise AccessError(f"{what} holds no private key that can be read") from None
+        raise AccessError(f"{what} contains no readable private key") from None
 
 
 def _load_known_hosts(client: paramiko.SSHClient, host: SshHost) -> None:

@@ -36,6 +36,8 @@ class NodeConnector(ChildConnector):
         try:
             return self.node.run(argv, input=input, timeout_s=timeout_s)
         except TimeoutError as problem:
-            raise CommandTimeout(self.host, argv, f"no end after {timeout_s:g} s") from problem
+            raise CommandTimeout(
+                self.host, argv, f"not finished after {timeout_s:g} s"
+            ) from problem
         except CellError as problem:
             raise TransportError(str(problem)) from problem

@@ -21,15 +21,15 @@ _LOOK = r"""
 own=$(id -u)
 at=$1
 real=$(readlink -m -- "$at")
-[ "$real" = "$at" ] || { echo "a link is on the way to it; name $real instead"; exit 0; }
+[ "$real" = "$at" ] || { echo "its path contains a symbolic link; name $real instead"; exit 0; }
 while :; do
     if found=$(stat -c '%u 0%a %F' -- "$at" 2> /dev/null); then
         user=${found%% *} mode=${found#* } kind=${found#* * } mode=${mode%% *}
-        [ "$kind" = directory ] || { echo "$at is no directory"; exit 0; }
+        [ "$kind" = directory ] || { echo "$at is not a directory"; exit 0; }
         if [ "$user" != 0 ] && [ "$user" != "$own" ]; then
-            echo "$at is of user $user"; exit 0
+            echo "$at belongs to user $user"; exit 0
         elif [ "$at" = "$1" ] && [ "$user" != "$own" ]; then
-            echo "$at is of user $user"; exit 0
+            echo "$at belongs to user $user"; exit 0
         elif [ $((mode & 022)) != 0 ] && { [ "$at" = "$1" ] || [ $((mode & 01000)) = 0 ]; }; then
             echo "others can write $at"; exit 0
         fi
@@ -51,8 +51,8 @@ def check_own(connector: Connector, directory: str) -> None:
         raise CommandFailed(connector.host, result)
     if why := result.stdout.strip():
         raise TestbedError(
-            f"{connector.host}: {directory} must be the own directory of the account that changes "
-            f"this host, as its scripts are run from there: {why}"
+            f"{connector.host}: {directory} must be a private directory of the account that "
+            f"changes this host, since scripts are run from there: {why}"
         )
 
 

@@ -21,4 +21,4 @@ def refuse_null(argv: Sequence[str]) -> None:
         raise ValueError("a command without a program")
     for number, word in enumerate(argv):
         if "\0" in word:
-            raise ValueError(f"argument {number} of {argv[0]!r} holds a null character")
+            raise ValueError(f"argument {number} of {argv[0]!r} contains a null character")

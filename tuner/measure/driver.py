@@ -144,7 +144,7 @@ class Engine:
                 command, run_id=f"{run_id}-stage{number}", timeout_s=limit_s
             )
         except CommandTimeout as problem:
-            raise WorkloadError(f"stage {stage}: no end within {limit_s:g} s") from problem
+            raise WorkloadError(f"stage {stage}: not finished within {limit_s:g} s") from problem
         return read_report(result, stage)
 
     def command(self, stage: str, run_id: str, seed: int) -> list[str]:

@@ -106,7 +106,7 @@ def _check_path(client: Connector, tuned: str, plan: ReferencePlan) -> None:
         raise SpecError(f"{where}: {result.tail}; make the directory, or name another")
     device, _, kind = result.stdout.strip().partition(" ")
     if kind != "directory":
-        raise SpecError(f"{where} is no directory but a {kind}")
+        raise SpecError(f"{where} is not a directory but a {kind}")
     # Compares devices, since a path can lead elsewhere through a link or bind mount.
     own = check(client, ["stat", "--dereference", "--format=%d", "--", tuned]).strip()
     if device == own:

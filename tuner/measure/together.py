@@ -183,7 +183,7 @@ class _Stage:
         except queue.Empty:
             who = self._hosts(set(range(len(self._talks))) - reported)
             raise WorkloadError(
-                f"{who}: stage {self._name}: no end within {self._limit_s:g} s"
+                f"{who}: stage {self._name}: not finished within {self._limit_s:g} s"
             ) from None
 
     @contextmanager

@@ -36,7 +36,7 @@ def load_workload(name_or_path: str, scale: float = 1.0) -> Workload:
     SpecError.
     """
     if not name_or_path.isprintable():
-        raise SpecError(f"workload {name_or_path!r}: no name and no path has such characters")
+        raise SpecError(f"workload {name_or_path!r}: not a valid name or path")
     try:
         mapping = workloads.resolve(_read(name_or_path), _read, scale)
         return Workload(workloads.parse(mapping), json.dumps(mapping).encode())

@@ -251,7 +251,7 @@ class Way(ABC, Generic[S]):
 
         ``dry_run``: also determine what a campaign would change. Raises SpecError or TestbedError.
         """
-        raise SpecError(f"{file}: hosts of this kind cannot be looked at without a campaign")
+        raise SpecError(f"{file}: hosts of this kind cannot be inspected without a campaign")
 
     def put_back(self, file: Path, state_directory: Path) -> Iterator[str]:
         """Restore the hosts of a testbed file from their journals.

@@ -65,20 +65,22 @@ def kinds() -> tuple[Kind, ...]:
 def _check(kind: object, others: Collection[Kind]) -> Kind:
     """Return the kind if it is valid. Raises TypeError or ValueError otherwise."""
     if not isinstance(kind, Kind):
-        raise TypeError(f"its entry point names no Kind, but {type(kind).__name__}")
+        raise TypeError(f"its entry point names {type(kind).__name__}, not a Kind")
     keys = {*_PROPERTIES, *(way.key for one in others for way in one.ways)}
     for way in kind.ways:
         if not _KEY.fullmatch(way.key) or way.key in keys:
-            raise ValueError(f"its key {way.key!r} is no word, or used already")
+            raise ValueError(f"its key {way.key!r} is not a word, or is already used")
         keys.add(way.key)
     names = {start.name for one in others for start in one.starts}
     for start in kind.starts:
         if not _WORD.fullmatch(start.name) or start.name in names:
-            raise ValueError(f"its start {start.name!r} is no word, or used already")
+            raise ValueError(f"its start {start.name!r} is not a word, or is already used")
         names.add(start.name)
         for question in start.questions:
             if not _WORD.fullmatch(question.name) or question.name in _OPTIONS:
-                raise ValueError(f"its question {question.name!r} is no word, or used already")
+                raise ValueError(
+                    f"its question {question.name!r} is not a word, or is already used"
+                )
     return kind
 
 

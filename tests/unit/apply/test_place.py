@@ -23,7 +23,7 @@ def test_a_testbed_file_that_names_another_testbed_is_refused(desk: Desk, use: o
     assert callable(use)
     campaign = desk.campaign(name="here")
     planned = desk.plan(campaign)
-    with pytest.raises(ConflictError, match="is for elsewhere, but its testbed file names"):
+    with pytest.raises(ConflictError, match="is for elsewhere, but its testbed file now names"):
         use(desk.hand, replace(planned, testbed="elsewhere"))
     assert desk.hand.applications.get(planned.id).state is ApplicationState.PLANNED
     assert desk.in_force(campaign) == ORIGINAL

@@ -72,6 +72,6 @@ def test_notes_report_differences_from_the_measured_state() -> None:
         OLD, NEW, "afsd 2", "afsd 1", True, ["c1: little memory"], ["costs durability"]
     )
     assert "another testbed" in sentences[0]
-    assert "measured with afsd 1; here runs afsd 2" in sentences[1]
+    assert "measured with afsd 1; this testbed runs afsd 2" in sentences[1]
     assert "cache_manager.daemons" in sentences[2]
     assert sentences[3:] == ("c1: little memory", "costs durability")

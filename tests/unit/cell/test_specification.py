@@ -131,7 +131,7 @@ def test_a_command_that_takes_too_long_ends_with_all_its_children() -> None:
         "import subprocess, sys; "
         "subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
     )
-    with pytest.raises(TimeoutError, match=r"no end after 0\.5 s"):
+    with pytest.raises(TimeoutError, match=r"not finished after 0\.5 s"):
         run_to_end([sys.executable, "-c", script], None, 0.5, {})
 
 
@@ -145,7 +145,7 @@ class _Here(Node):
 @pytest.mark.slow
 def test_a_node_that_is_too_slow_is_a_failure_of_the_cell(tmp_path: Path) -> None:
     own = ProcessId.of(os.getpid())
-    with pytest.raises(CellError, match=r"^n: sleep 60: no end after 0\.2 s$") as failed:
+    with pytest.raises(CellError, match=r"^n: sleep 60: not finished after 0\.2 s$") as failed:
         _Here("n", tmp_path, own, own).check(["sleep", "60"], timeout_s=0.2)
     assert isinstance(failed.value, TimeoutError)
 
@@ -165,5 +165,5 @@ def test_commands_run_where_pidfds_are_not_available(
 
     monkeypatch.setattr(os, "pidfd_open", forbidden)
     assert run_to_end(["sh", "-c", "exit 3"], None, 30.0, os.environ).status == 3
-    with pytest.raises(TimeoutError, match=r"no end after 0\.2 s"):
+    with pytest.raises(TimeoutError, match=r"not finished after 0\.2 s"):
         run_to_end(["sleep", "60"], None, 0.2, os.environ)

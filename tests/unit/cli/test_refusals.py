@@ -121,7 +121,7 @@ ENDLESS = "/dev/zero"
         (("import", "missing"), "missing: cannot be read: No such file"),
         (("compare", "a\0b", "c"), "not a valid path"),
         (("workload", "show", "/"), "cannot read /: Is a directory"),
-        (("workload", "engine", "/"), "it exists and is no plain file"),
+        (("workload", "engine", "/"), "it exists and is not a regular file"),
         (("export", "last", ""), "exists; name a new file"),
         (("show", "f\udcfcnf"), "there is no campaign"),
     ],

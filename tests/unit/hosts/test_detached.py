@@ -68,7 +68,7 @@ def test_a_request_that_may_have_been_lost_is_repeated_in_full() -> None:
 
 def test_a_host_that_stays_unreachable_is_given_up_but_its_run_is_not_ended() -> None:
     host = Host("greeted", "running", *[TransportError("no route")] * 1000)
-    with pytest.raises(TransportError, match=r"h: job -x \(run r1\): out of reach .* no route"):
+    with pytest.raises(TransportError, match=r"h: job -x \(run r1\): unreachable .* no route"):
         host.run(reconnect_s=0.05)
     assert "forget" not in host.kinds()
 
@@ -78,7 +78,7 @@ def test_a_host_that_stays_unreachable_is_given_up_but_its_run_is_not_ended() ->
     [
         ("rebooted", "restarted while it ran", True),
         ("lost", "no result is left", True),
-        ("unknown", "knows it no longer", False),
+        ("unknown", "no longer knows it", False),
         ("other", "belongs to another command", False),
     ],
 )

@@ -36,7 +36,7 @@ def test_a_file_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_limits_of_time_and_size() -> None:
     started = time.monotonic()
-    with pytest.raises(CommandTimeout, match=r"localhost: sleep 60: no end after 0\.2 s"):
+    with pytest.raises(CommandTimeout, match=r"localhost: sleep 60: not finished after 0\.2 s"):
         HERE.run(["sleep", "60"], timeout_s=0.2)
     assert time.monotonic() - started < 50
     with pytest.raises(OutputTooLarge, match="head -c: it wrote more than 16 MiB"):

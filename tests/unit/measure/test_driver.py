@@ -147,7 +147,7 @@ def test_a_run_that_hangs_is_void_but_an_unreachable_client_is_a_testbed_error()
         raise TransportError("client1: node client1 is not running")
 
     _, engine = install(hangs)
-    with pytest.raises(WorkloadError, match=r"stage write: no end within \d+ s"):
+    with pytest.raises(WorkloadError, match=r"stage write: not finished within \d+ s"):
         engine.run("r-1", 7, nothing, nothing)
     _, engine = install(unreachable)
     with pytest.raises(TestbedError, match="not running"):

@@ -107,7 +107,7 @@ def test_invalid_reference_paths(tmp_path: Path, disk: Path, memory: Path) -> No
     client = LocalClient("client1")
     with pytest.raises(SpecError, match=r"^references: here: /no/such on client1: .*No such file"):
         install(client, tmp_path, Path("/no/such"))
-    with pytest.raises(SpecError, match="is no directory but a regular file"):
+    with pytest.raises(SpecError, match="is not a directory but a regular file"):
         install(client, tmp_path, Path(sys.executable))
     with pytest.raises(SpecError, match="cannot be written to"):
         install(client, tmp_path, Path("/proc/self"))

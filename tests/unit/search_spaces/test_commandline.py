@@ -59,7 +59,7 @@ def test_a_command_line_of_the_server(
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ("-L -S", "-S and -L exclude each other"),
+        ("-L -S", "-S and -L are mutually exclusive"),
         ("-p 4 5", "too many values after -p: '5'"),
         ("-p 4 -p 5", "too many values after -p: '5'"),
         ("-p -L", "-p lacks its value"),
@@ -121,7 +121,7 @@ def test_a_command_line_of_the_1_6_server(
         ("23", "'23' is no option"),
         ("-p", "-p lacks its value"),
         ("-p many", "'many' is not a number"),
-        ("-L -S", "exclude each other"),
+        ("-L -S", "are mutually exclusive"),
         ("-config /etc", "'-config' is no option"),
     ],
 )

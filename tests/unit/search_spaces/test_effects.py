@@ -47,7 +47,7 @@ def test_clamped_values_have_a_reason() -> None:
     small = expected["small_vnodes"]
     assert (small.key, small.reading, small.requested) == ("xstat_fs.vcache_S_Entries", 257, 200)
     assert small.clamped
-    assert "two for each thread" in small.why
+    assert "two per thread plus one" in small.why
     buffer = expected["udp_buffer"]
     assert (buffer.key, buffer.reading, buffer.value) == ("ss.rb", 2 * 212992, 212992)
     assert "net.core.rmem_max" in buffer.why

@@ -78,7 +78,7 @@ def test_narrowing_does_not_modify_the_original_space() -> None:
         ({"ranges": {"threads": [10]}}, "[10] is not [low, high]"),
         ({"ranges": {"threads": "10"}}, "'10' is not a list"),
         ({"ranges": {"threads": ["a", "b"]}}, "'a' is not a whole number"),
-        ({"ranges": {"udp_buffer": [65536, 100000]}}, "100000 is no power of two"),
+        ({"ranges": {"udp_buffer": [65536, 100000]}}, "100000 is not a power of two"),
         ({"ranges": {"send_buffer": [16384, 20000]}}, "send_buffer is not searched"),
         ({"ranges": {"preset": ["M"]}}, "'M' is not one of S, L"),
         ({"ranges": {"preset": []}}, "the list is empty"),

@@ -138,17 +138,17 @@ def test_what_comes_with_fstune() -> None:
 @pytest.mark.parametrize(
     ("loaded", "why"),
     [
-        (SIMULATED, "its key 'simulated' is no word, or used already"),
-        (replace(TOY, ways=TOY.ways * 2), "its key 'toy' is no word, or used already"),
+        (SIMULATED, "its key 'simulated' is not a word, or is already used"),
+        (replace(TOY, ways=TOY.ways * 2), "its key 'toy' is not a word, or is already used"),
         (
             replace(TOY, starts=OPENAFS.starts[:1]),
-            f"its start {OPENAFS.starts[0].name!r} is no word, or used already",
+            f"its start {OPENAFS.starts[0].name!r} is not a word, or is already used",
         ),
         (
             replace(TOY, starts=(ToyStart(),) * 2),
-            "its start 'toy' is no word, or used already",
+            "its start 'toy' is not a word, or is already used",
         ),
-        (7, "its entry point names no Kind, but int"),
+        (7, "its entry point names int, not a Kind"),
         (ImportError("no module named elsewhere"), "no module named elsewhere"),
     ],
 )

@@ -76,7 +76,7 @@ def test_the_password_of_a_proxy_is_not_in_the_error_message(
 ) -> None:
     monkeypatch.setenv("http_proxy", PASSWORD)
     monkeypatch.setattr(image, "_MOST_S", 0.1)
-    assert bootstrap(make_builder(_Slow, tmp_path)) == "mmdebstrap does not end within 0 s"
+    assert bootstrap(make_builder(_Slow, tmp_path)) == "mmdebstrap did not finish within 0 s"
 
 
 def test_a_build_that_fails_does_not_wait_for_the_compiler(

@@ -109,7 +109,7 @@ def test_only_official_debian_sources_are_used(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.slow
 def test_an_apt_that_is_too_slow_is_a_failure_of_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "_MOST_S", 0.2)
-    with pytest.raises(CellError, match=r"^sleep 60: no end after 0\.2 s$"):
+    with pytest.raises(CellError, match=r"^sleep 60: not finished after 0\.2 s$"):
         sources._output(["sleep", "60"])
 
 

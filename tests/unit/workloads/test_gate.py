@@ -98,7 +98,7 @@ def test_a_start_time_is_observed(engine: Callable[..., Engine]) -> None:
 def test_a_moment_that_has_passed_voids_the_run(engine: Callable[..., Engine]) -> None:
     error = engine().run("write", "--start-at", "1000").document["error"]
     assert error["kind"] == "start-gate"
-    assert "after the moment to start" in error["message"]
+    assert "after the time to start" in error["message"]
 
 
 def test_a_moment_beyond_the_deadline_is_not_waited_for() -> None:

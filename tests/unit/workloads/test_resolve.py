@@ -108,7 +108,7 @@ def test_combined_workloads_keep_their_properties(shelf: dict[str, Any]) -> None
         (
             {"workloads": [{"workload": "one", "weight": 0.5}] * 2},
             "workloads[1].workload",
-            "there twice",
+            "listed twice",
         ),
         ({"workloads": [{"workload": "one"}]}, "workloads[0].weight", "is missing"),
         (
@@ -119,7 +119,7 @@ def test_combined_workloads_keep_their_properties(shelf: dict[str, Any]) -> None
         (
             {"workloads": [{"workload": "mix", "weight": 1}]},
             "workloads[0].workload",
-            "itself put together",
+            "itself composed",
         ),
         (
             {

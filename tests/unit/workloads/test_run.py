@@ -201,7 +201,7 @@ def test_a_run_without_a_name_removes_its_files_when_it_is_stopped(
     ("words", "message"),
     [
         (("--run-id", "a/b"), "run id 'a/b': 1 to 64 letters"),
-        (("--seed", "-1"), "'-1' is no whole number from 0 to 2^64-1"),
+        (("--seed", "-1"), "'-1' is not a whole number from 0 to 2^64-1"),
         (("--scale", "nan"), "'nan' is not a number from 1e-06 to 1000000"),
         (("--start-at", "nan"), "'nan' is not a number from 0"),
         (("--start-at", "99999999999"), "'99999999999' is not a number from 0"),
@@ -218,7 +218,7 @@ def test_a_wrong_option_says_what_is_right(
 def test_an_ambiguous_or_too_deep_spec_is_refused(engine: Callable[..., Engine]) -> None:
     own = engine()
     for text, message in (
-        ('{"name": "a", "name": "b"}', "'name' is there twice"),
+        ('{"name": "a", "name": "b"}', "'name' is given twice"),
         ("[" * 99999, "deep"),
     ):
         own.spec.write_text(text)

@@ -17,7 +17,7 @@ ERRORS: list[tuple[tuple[str | int, ...], object, str, str]] = [
     (("name",), MISSING, "name", "is missing"),
     (("name",), "Mixed Use", "name", "lower-case"),
     (("name",), "a" * 41, "name", "at most 40"),
-    (("name",), 5, "name", "must be a text, not a int"),
+    (("name",), 5, "name", "must be a string, not a int"),
     (("description",), " ", "description", "must not be empty"),
     (("processes",), 0, "processes", "between 1 and"),
     (("processes",), True, "processes", "whole number"),

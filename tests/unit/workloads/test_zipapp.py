@@ -53,7 +53,7 @@ def test_it_replaces_nothing_but_a_file(tmp_path: Path, kind: str) -> None:
     if kind == "link to a pipe":
         path.symlink_to(pipe)
     before = os.lstat(path)
-    with pytest.raises(OSError, match=r"no plain file"):
+    with pytest.raises(OSError, match=r"not a regular file"):
         zipapp.build(path)
     assert os.lstat(path) == before
 

@@ -11,7 +11,7 @@ wait_s=900
 strange=$(find . -maxdepth 3 \( -type l -o \( -type d -o -name '*.sh' -o -name sums \) \
     \( ! -user "$(id -u)" -o -perm /022 \) \) -print -quit) || exit 1
 if [ -n "$strange" ]; then
-    echo "$1/${strange#./} is not ours alone: nothing was done; look at who has changed it" >&2
+    echo "$1/${strange#./} is not ours alone: nothing was done; find out who has changed it" >&2
     exit 1
 fi
 

@@ -36,7 +36,7 @@ while [ -d lease ] && [ "$(cat watch.pid)" = $$ ]; do
     owner=
     { IFS= read -r owner < lease/owner; } 2> /dev/null
     mv lease lease.expired 2> /dev/null || [ -d lease ] || exit 0
-    say "not heard from for $after_s s: putting this host back"
+    say "no heartbeat for $after_s s: putting this host back"
     # Only while it still belongs to that owner: if somebody else has restored it meanwhile, a later campaign may hold it.
     until said=$(sh put-back.sh "$(pwd)" ${owner:+"$owner"} 2>&1); do
         say "$said"

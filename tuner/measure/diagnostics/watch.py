@@ -212,7 +212,7 @@ class ArmWatch:
         if proof is Proof.REFUTED:
             self.remarks["stored"] = (
                 f"times of writing may be too short: the workload wrote {written_bytes:.0f} bytes, "
-                f"{stored_bytes:.0f} had reached the server when it went on"
+                f"{stored_bytes:.0f} had reached the server when it continued"
             )
         return {"stored": proof.value, "written_bytes": float(written_bytes)}
 

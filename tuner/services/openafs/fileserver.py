@@ -335,14 +335,14 @@ class Fileserver:
             if log.started and status.running:
                 if log.command != command:
                     raise ConfigurationError(
-                        f"FileLog shows another command line than asked for: {log.command}"
+                        f"FileLog shows a command line that was not asked for: {log.command}"
                     )
                 return
             late = time.monotonic() > deadline
             if status.given_up or late:
                 when = f"within {_START_TIMEOUT_S:g} s" if late else "with these options"
                 error = f": {status.last_error}" if status.last_error else ""
-                why = _last(log) or "it says nothing" if late else self._reason(command, log)
+                why = _last(log) or "it printed nothing" if late else self._reason(command, log)
                 if late:
                     self._end_hanging()
                 details = {"host": self.host.host, "command": command, "output": why}
@@ -361,8 +361,10 @@ class Fileserver:
             argv = ["sh", "-c", 'exec "$@" 9<&-', "sh", *command.split()]
             result = self.host.change(argv, timeout_s=_ASK_TIMEOUT_S)
         except TransportError:
-            return "it says nothing"
-        return f"it says: {result.tail}" if result.stderr or result.stdout else "it says nothing"
+            return "it printed nothing"
+        return (
+            f"it printed: {result.tail}" if result.stderr or result.stdout else "it printed nothing"
+        )
 
     def _log_since(self, size: int) -> parse.StartLog:
         """Parse the part of FileLog after ``size`` bytes; all of it if the file is a new one."""
@@ -372,7 +374,7 @@ class Fileserver:
 
 
 def _last(log: parse.StartLog) -> str:
-    return f"FileLog says: {log.last_line}" if log.last_line else ""
+    return f"FileLog: {log.last_line}" if log.last_line else ""
 
 
 def _journal(host: Connector, place: FileserverPlace) -> Journal:

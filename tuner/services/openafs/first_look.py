@@ -114,7 +114,7 @@ def look_at_client(host: Connector) -> ClientLook:
     if not mounts:
         raise TestbedError(
             f"{host.host}: neither {fuse.PROGRAM} nor the kernel's client of OpenAFS runs there; "
-            "start it the way you want it to be found and left"
+            "start it as you want fstune to find and leave it"
         )
     for control, file in _UNIT_FILES.items():
         if host.ask(["test", "-f", file]).status == 0:

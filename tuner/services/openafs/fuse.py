@@ -138,7 +138,7 @@ class FuseClient:
         pids = frozenset(one.pid for one in _look(self.host, self.place).daemons)
         port = parse.udp_port_of(check(self.host, ["ss", "-uanpH"]), pids)
         if port is None:
-            raise ConfigurationError(f"{self.host.host}: {PROGRAM} does not run any more")
+            raise ConfigurationError(f"{self.host.host}: {PROGRAM} is no longer running")
         return port
 
     def reopen(self, name: str) -> None:
@@ -214,8 +214,8 @@ def _running_daemon(host: Connector, place: FusePlace) -> tuple[tuple[str, ...],
         numbers = ", ".join(str(one.pid) for one in sight.daemons)
         message = f"{host.host}: more than one {PROGRAM} serves {place.mount} (processes {numbers})"
     if sight.others:
-        message += f"; not believed: {'; '.join(sight.others)}"
-    raise TestbedError(f"{message}: mount it the way you want it to be found and left")
+        message += f"; not trusted: {'; '.join(sight.others)}"
+    raise TestbedError(f"{message}: mount it as you want fstune to find and leave it")
 
 
 def _look(host: Connector, place: FusePlace) -> _Sight:
@@ -227,7 +227,7 @@ def _look(host: Connector, place: FusePlace) -> _Sight:
     try:
         return _sight(result.stdout)
     except ValueError as problem:
-        raise TestbedError(f"{host.host}: {_FIND}: not understood: {problem}") from problem
+        raise TestbedError(f"{host.host}: {_FIND}: cannot be parsed: {problem}") from problem
 
 
 def _sight(text: str) -> _Sight:

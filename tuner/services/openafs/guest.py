@@ -18,7 +18,7 @@ from tuner.services.openafs.file import TestbedFile
 
 _HEADING = """\
 # The guest of a private cell: a client host with the Linux kernel's OpenAFS client, and its
-# server. Written anew by each 'fstune vm up'; in a copy elsewhere, key and known_hosts need their
+# server. Rewritten by each 'fstune vm up'; in a copy elsewhere, key and known_hosts need their
 # whole paths.
 """
 _OTHER_VOLUMES = ["root.afs", "root.cell"]

@@ -142,9 +142,9 @@ def _initial(hosts: Sequence[KernelLimits], name: str, *, alike: bool) -> int | 
     for limits in others:
         if alike and limits.initial[name] != first.initial[name]:
             raise TestbedError(
-                f"{limits.host.host} and {first.host.host} differ in what was applied ({name} is "
-                f"{limits.initial[name]} and {first.initial[name]}): set it alike, or undo it with "
-                "'fstune rollback'"
+                f"{limits.host.host} and {first.host.host} have different applied settings ({name} "
+                f"is {limits.initial[name]} and {first.initial[name]}): set them to the same "
+                "value, or undo it with 'fstune rollback'"
             )
     return max(limits.initial[name] for limits in hosts)
 

@@ -150,7 +150,7 @@ class HostsTestbed:
         say(f"connecting to {1 + len(file.clients)} hosts")
         hosts = Hosts(file, self._base, self._state)
         self._stack.callback(hosts.close)
-        say("looking at the hosts")
+        say("inspecting the hosts")
         survey = look(file, hosts, self._requirements)
         self.remarks = tuple(f"{f.host}: {f.message}" for f in survey.findings)
         if survey.refusal is not None and not self._putting_back:

@@ -72,8 +72,8 @@ class KernelLimits:
         for name, value in target.items():
             if value < self.usual[name]:
                 raise ConfigurationError(
-                    f"{self.host.host}: {name} = {value} is below the {self.usual[name]} that were "
-                    "found; it is only ever raised"
+                    f"{self.host.host}: {name} = {value} is below the {self.usual[name]} that was "
+                    "found; fstune only raises it"
                 )
         now = limits_now(self.host)
         for name, value in now.items():
@@ -123,7 +123,7 @@ class KernelLimits:
         command = _command(name, value)
         result = self.host.change(command, timeout_s=_TIMEOUT_S)
         if result.status != 0:
-            message = f"{self.host.host}: the kernel does not take {name} = {value}: {result.tail}"
+            message = f"{self.host.host}: the kernel does not accept {name} = {value}: {result.tail}"
             raise ConfigurationError(message, failure_data(result, self.host.host))
 
     def _record(self) -> None:

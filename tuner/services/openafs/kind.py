@@ -70,8 +70,8 @@ class CellWay(Way[CellSection]):
     title = "a private cell"
     threat = (
         "It was measured on a private cell: servers and clients share one machine, and volumes "
-        "and caches lie in its memory. What wins there need not win on disks and over a "
-        "network of yours."
+        "and caches lie in its memory. What is faster there may not be faster on your disks and "
+        "your network."
     )
     several = "private cells are on one machine: what runs in one disturbs the others"
 
@@ -89,7 +89,7 @@ class CellWay(Way[CellSection]):
         """See Way.describe."""
         return (
             f"private cell {section.name} on this machine: brought up for the campaign unless it "
-            "is up, with the servers and clients inside restarted for each configuration"
+            "is up already, with the servers and clients inside restarted for each configuration"
         )
 
     def place(self, section: CellSection, state_directory: Path) -> Place:
@@ -127,7 +127,7 @@ class CellWay(Way[CellSection]):
         _check_programs(wish.spaces, "afsd.fuse")
         if not is_up(state_directory, section.name):
             raise ConflictError(
-                f"private cell {section.name} is not up: one that is made for a campaign is gone "
+                f"private cell {section.name} is not up: a cell made for a campaign is removed "
                 f"after it; for one that stays: fstune cell up --name {section.name} --clients "
                 f"{section.clients}"
             )
@@ -143,8 +143,8 @@ class CellWay(Way[CellSection]):
         if section.clients >= work.least_clients:
             return ()
         return [
-            f"{where}.{self.key}.clients: workload {work.name} is for {work.least_clients} clients "
-            f"at least, this cell has {section.clients}"
+            f"{where}.{self.key}.clients: workload {work.name} needs at least {work.least_clients} "
+            f"clients, this cell has {section.clients}"
         ]
 
     def preview(self, section: CellSection, state_directory: Path) -> Preview | None:
@@ -362,15 +362,15 @@ _PROGRAMS = {
     ),
     "fs": Program(
         "fs commands, as root on every client",
-        "they take effect at once and last until the client is started anew; for encryption also "
-        "'aklog -force' of every user, since connections keep what they were made with",
+        "they take effect at once and last until the client is restarted; for encryption, every "
+        "user also needs 'aklog -force', since existing connections keep their encryption",
     ),
     "sysctl": SYSCTL,
     "afsd.fuse": Program(
         "the command line of afsd.fuse on every client",
         "unmount /afs and start afsd.fuse with them",
-        "The client is afsd.fuse, a program of its own: the client in the kernel has other costs, "
-        "and its settings may matter in another way.",
+        "The client is afsd.fuse, a separate program: the client in the kernel has other costs, "
+        "and its settings may have other effects.",
     ),
 }
 

@@ -142,7 +142,7 @@ class Live:
             )
         if foreign := requested.keys() - _AT_START.keys():
             raise ConfigurationError(
-                f"client_runtime.{min(foreign)} cannot be changed here: cache_manager.blocks says "
+                f"client_runtime.{min(foreign)} cannot be changed here: cache_manager.blocks sets "
                 "the same"
             )
         if self._in_effect == requested:
@@ -211,8 +211,8 @@ class Live:
                 f"levels {', '.join(sorted(levels))}" if levels else "no connection with a token"
             )
             raise NotInEffect(
-                f"{self.host.host}: a call to the fileserver should be carried by connections "
-                f"of one level, it is by {description}"
+                f"{self.host.host}: a call to the fileserver should use connections of one "
+                f"security level, but uses {description}"
             )
         return words.pop()
 

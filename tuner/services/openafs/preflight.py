@@ -102,8 +102,8 @@ def _cache(file: TestbedFile, way: FuseSection | UnitSection, facts: ClientFacts
     messages = []
     if not facts.sees:
         messages.append(
-            f"{file.path} is no directory there; a mount point that was made through afsd.fuse is "
-            "none for other clients: name the volume itself, as /afs/.:mount/CELL:VOLUME"
+            f"{file.path} is not a directory there; a mount point created through afsd.fuse is not "
+            "one for other clients: name the volume itself, as /afs/.:mount/CELL:VOLUME"
         )
     if facts.cache_info not in (None, (way.mount, way.cache)):
         messages.append(
@@ -132,7 +132,7 @@ def _machine(facts: HostFacts, needs_bytes: int) -> list[Finding]:
     if facts.available_bytes < needs_bytes:
         message = (
             f"the largest configuration may take {_size(needs_bytes)} of memory, "
-            f"{_size(facts.available_bytes)} are available; narrow the search space"
+            f"{_size(facts.available_bytes)} is available; narrow the search space"
         )
         findings.append(Finding(facts.host, True, message))
     skew = abs(facts.clock_ahead_s) - facts.asked_s

@@ -52,7 +52,7 @@ def _several(read: Callable[[str], T]) -> Callable[[str], list[T]]:
     def read_words(text: str) -> list[T]:
         words = list(dict.fromkeys(text.replace(",", " ").split()))
         if not words:
-            raise ValueError("name one at least")
+            raise ValueError("name at least one")
         return [read(word) for word in words]
 
     return read_words
@@ -113,8 +113,8 @@ class CellStart(Start):
                 Choice(
                     "testbed",
                     f"private cell with {clients} client{'' if clients == 1 else 's'}",
-                    "nobody else uses it; what wins there need not win on disks and networks of "
-                    "yours",
+                    "nobody else uses it; what is faster there may not be faster on your disks and "
+                    "your network",
                 ),
             ),
         )
@@ -128,7 +128,7 @@ _SERVER = Question(
 )
 _CLIENTS = Question(
     "clients",
-    "Host names of the clients, with commas between?",
+    "Host names of the clients, separated by commas?",
     "They run the workload, all at once, and their AFS client is restarted.",
     needed=True,
 )
@@ -189,7 +189,7 @@ class HostsStart(Start):
         key = interview.ask(_KEY, _key_file)
         with ExitStack() as stack:
             hosts = _connect([server, *clients], user, key, stack)
-            interview.doing(f"looking at {len(hosts)} hosts")
+            interview.doing(f"inspecting {len(hosts)} hosts")
             tasks: list[Callable[[], ServerLook | ClientLook]] = [
                 partial(look_at_server, hosts[0]),
                 *(partial(look_at_client, one) for one in hosts[1:]),
@@ -210,14 +210,14 @@ class HostsStart(Start):
                 _VOLUME,
                 _as(Word),
                 default=server_look.volumes[0] if len(server_look.volumes) == 1 else None,
-                known=f"{server} has {volumes or 'none but those of the root'}.",
+                known=f"{server} has {volumes or 'only the root volumes'}.",
             )
             mount = dict(lookers[0].words).get("mount", "/afs")
             path = interview.ask(_PATH, _as(HostPath), default=f"{mount}/.:mount/{cell}:{volume}")
             for one in hosts[1:]:
                 if one.ask(["timeout", "20", "test", "-d", path]).status != 0:
                     raise TestbedError(
-                        f"{one.host}: {path} is no directory there; name with --path where the "
+                        f"{one.host}: {path} is not a directory there; name with --path where the "
                         "clients see the volume"
                     )
         return draft.draft(address, volume, path, beside)
@@ -345,7 +345,7 @@ class _HostDraft:
         look = self._server_look
         lines = [
             "# The hosts of a campaign; docs/testbeds.md has every key. Nothing here is secret.",
-            "# Look first: fstune testbed check FILE --dry-run",
+            "# Check first: fstune testbed check FILE --dry-run",
             "name: own fileserver",
             f"path: {word_of(path)}    # where all clients see the volume; the workload runs there",
             "server:",
@@ -356,9 +356,8 @@ class _HostDraft:
         ]
         if look.others:
             lines += [
-                "  # Volumes that may stand there too, and suffer every restart. Others are "
-                "refused: name them",
-                "  # here only if that is all right.",
+                "  # Other volumes there, which every restart interrupts. Any that are not named",
+                "  # are refused: name them here only if that is acceptable.",
                 f"  other_volumes: [{', '.join(look.others)}]",
             ]
         lines.append("clients:    # they run the workload, all at once")
@@ -374,7 +373,8 @@ class _HostDraft:
         lines += [
             "# hours: {start: '20:00', end: '06:00'}    # measure at night only",
             "# other_clients: [192.0.2.7]    # addresses that may use the server meanwhile",
-            "restore: {after: 30m}    # after so long a silence of fstune, a host puts itself back",
+            "restore: {after: 30m}    # a host puts itself back after fstune has been silent this "
+            "long",
         ]
         return "".join(f"{line}\n" for line in lines)
 

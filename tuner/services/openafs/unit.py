@@ -256,7 +256,9 @@ def with_options(text: str, variable: str, options: Sequence[str]) -> str:
     """
     wrong = [word for word in options if not _PLAIN.fullmatch(word)]
     if wrong:
-        raise ConfigurationError(f"{wrong[0]!r} cannot stand in the client's configuration file")
+        raise ConfigurationError(
+            f"{wrong[0]!r} cannot be written to the client's configuration file"
+        )
     lines = [
         line
         for line in text.splitlines()

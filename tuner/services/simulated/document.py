@@ -42,7 +42,7 @@ class ConditionSection(Section):
     def _says_something(self) -> ConditionSection:
         bounds = (self.low, self.high)
         if (self.value is None) == (bounds == (None, None)):
-            raise ValueError("give 'low', 'high' or both, or else 'value'")
+            raise ValueError("give 'low', 'high' or both, or 'value'")
         return self
 
 
@@ -77,15 +77,17 @@ class EffectSection(Section):
             if not is_given and key in takes and self.shape is not Shape.STEP:
                 raise ValueError(f"a {self.shape} needs '{key}'")
         if self.falling and self.shape is not Shape.PLATEAU:
-            raise ValueError("only a plateau is falling")
+            raise ValueError("only a plateau can be falling")
         if self.shape is not Shape.STEP and self.fails:
-            raise ValueError("what fails is a step")
+            raise ValueError("only a step can fail")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise ValueError(f"low {self.low:g} is above high {self.high:g}")
         if self.shape is Shape.PLATEAU and self.low == self.high:
             raise ValueError("a plateau needs a ramp: 'low' and 'high' are the same")
         if self.changes and (self.change or self.components):
-            raise ValueError("'changes' stands for 'change' and 'components'; give one of them")
+            raise ValueError(
+                "'changes' replaces 'change' and 'components'; give only one of the two"
+            )
         return self
 
 

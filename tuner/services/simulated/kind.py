@@ -26,7 +26,7 @@ class SimulatedWay(Way[SimulatedSection]):
     title = "no server"
     threat = (
         "Nothing real was measured: the testbed is simulated, so the answer is about its "
-        "arithmetic and about no fileserver."
+        "arithmetic and not about any fileserver."
     )
     real = False
 

@@ -24,7 +24,9 @@ class SimulatedStart(Start):
             wall_time="30m",
             choices=(
                 Choice(
-                    "service", "simulated", "its truth is known, so you see whether it is found"
+                    "service",
+                    "simulated",
+                    "the right answer is known, so you can see whether it is found",
                 ),
             ),
         )

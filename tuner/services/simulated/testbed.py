@@ -151,7 +151,7 @@ class _SimulatedPart:
 
     def _keeper(self) -> Keeping:
         if self.keeper is None:
-            raise TestbedError("this simulated testbed was not opened for what stays")
+            raise TestbedError("this simulated testbed was not opened for lasting changes")
         return self.keeper
 
 

@@ -197,7 +197,7 @@ def test_what_the_client_does_not_take_is_the_configuration_s_fault(machine: Mac
     machine.set("mounted")
     part.apply({"crypt": "on"})  # sets everything again, whatever is in effect
     assert machine.text("storebehind") == "0"
-    with pytest.raises(ConfigurationError, match=r"cache_manager.blocks says the same"):
+    with pytest.raises(ConfigurationError, match=r"cache_manager.blocks sets the same"):
         part.apply({"cache_size": 100000})
 
 

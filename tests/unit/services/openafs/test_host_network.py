@@ -75,7 +75,7 @@ def test_limits_that_the_kernel_does_not_take_are_detected(host: NetworkHost) ->
     network = part(host)
     host.write("refuses", 1)
     with pytest.raises(
-        ConfigurationError, match=r"does not take net.core.rmem_max = 1048576: .*per"
+        ConfigurationError, match=r"does not accept net.core.rmem_max = 1048576: .*per"
     ):
         network.apply({"rmem_max": MIB})
     # Some versions of sysctl report success although they failed.
@@ -285,7 +285,7 @@ def test_hosts_must_agree_on_what_was_applied(tmp_path: Path) -> None:
     apply("a1", first, rmem_max=8 * MIB)
     second = host_in(tmp_path, "c2")
     with pytest.raises(
-        TestbedError, match=r"c2 and c1 differ in what was applied \(net.core.rmem_max"
+        TestbedError, match=r"c2 and c1 have different applied settings \(net.core.rmem_max"
     ):
         part(first, second)
     assert part(first, second, alike=False).initial == {"rmem_max": 8 * MIB}

@@ -40,7 +40,7 @@ def test_nothing_is_started_while_the_old_client_is_there(machine: Machine) -> N
     """Every start on a busy mount adds daemons, and the workload would run with the old options."""
     client = machine.client()
     machine.set("busy")
-    with pytest.raises(TestbedError, match="stays mounted, held by"):
+    with pytest.raises(TestbedError, match="stays mounted, in use by"):
         client.start(["-chunksize", "20"])
     assert machine.calls() == ["stop"]
     assert (machine.here / "afs.conf").read_text() == ORIGINAL
@@ -57,7 +57,7 @@ def test_processes_that_use_the_files_are_named(
     (machine.here / "afs").mkdir()
     monkeypatch.chdir(machine.here / "afs")
     machine.set("busy")
-    with pytest.raises(TestbedError, match=rf"held by: .*\b{os.getpid()} \(.*was stopped"):
+    with pytest.raises(TestbedError, match=rf"in use by: .*\b{os.getpid()} \(.*was stopped"):
         client.start(["-chunksize", "20"])
     assert machine.calls() == []
     assert client.restore().endswith("left as found: -chunksize 18 -afsdb")
@@ -257,5 +257,5 @@ def test_options_that_only_a_shell_could_evaluate_are_refused(value: str) -> Non
 
 @pytest.mark.parametrize("option", ["$(reboot)", "a b", "a;b", "`id`", 'a"', "a\nb", ""])
 def test_options_that_a_shell_could_evaluate_are_never_written(option: str) -> None:
-    with pytest.raises(ConfigurationError, match="cannot stand in"):
+    with pytest.raises(ConfigurationError, match="cannot be written to"):
         with_options("", "OPTIONS", ["-a", option])

@@ -140,12 +140,12 @@ def test_combinations_fail_where_their_last_part_is_brought_up() -> None:
         (callbacks("plateau", low=6, high=5), "low 6 is above high 5"),
         (callbacks("hump", at=5, width=2), "a hump takes no 'width'"),
         (callbacks("step", at=5), "a step takes no 'at'"),
-        (callbacks("linear", at=5, falling=True), "only a plateau is falling"),
-        (callbacks("linear", at=5, fails="start"), "what fails is a step"),
+        (callbacks("linear", at=5, falling=True), "only a plateau can be falling"),
+        (callbacks("linear", at=5, fails="start"), "only a step can fail"),
         (callbacks("bump", at=5), "'step', 'linear', 'plateau', 'hump' or 'peak'"),
-        (callbacks("step", changes={"metadata": -0.1}), "give one of them"),
+        (callbacks("step", changes={"metadata": -0.1}), "give only one"),
         ({"parameter": CALLBACKS, "change": -1.0}, "greater than -1"),
-        ({"parameter": CALLBACKS, "when": [{"parameter": CHUNKSIZE}]}, "or else 'value'"),
+        ({"parameter": CALLBACKS, "when": [{"parameter": CHUNKSIZE}]}, ", or .value."),
     ],
 )
 def test_an_effect_that_is_written_wrongly(effect: dict[str, object], message: str) -> None:

@@ -68,7 +68,7 @@ case $(status) in
     *)
         now=$(commands)
         if [ "$now" != "$(recorded commands)" ] && [ -e wanted ] && [ "$now" != "$(recorded wanted)" ]; then
-            changed="$changed; somebody else had made it: $(printf '%s\n' "$now" | tr '\n' ';')"
+            changed="$changed; somebody else had created it: $(printf '%s\n' "$now" | tr '\n' ';')"
         fi
         # If bosserver crashes meanwhile and is restarted, it runs the instance again, so retry.
         for left in 2 1 0; do

@@ -34,11 +34,11 @@ daemons() {
 only_roots() {
     at=$1
     while :; do
-        found=$(stat -c '%u 0%a' -- "$at" 2> /dev/null) || { echo "$at is not there"; return 1; }
+        found=$(stat -c '%u 0%a' -- "$at" 2> /dev/null) || { echo "$at does not exist"; return 1; }
         mode=${found#* }
         # In a directory with the sticky bit, such as /tmp, users cannot replace files of others.
         if [ "${found% *}" != 0 ] || { [ $((mode & 022)) != 0 ] && [ $((mode & 01000)) = 0 ]; }; then
-            echo "others than root can write $at"
+            echo "users other than root can write $at"
             return 1
         fi
         [ "$at" != / ] || return 0

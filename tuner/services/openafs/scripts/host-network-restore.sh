@@ -25,7 +25,7 @@ for setting in $(tr '\0' '\n' < found); do
     if [ "$(now "$name")" = "$value" ]; then
         done="$done $setting"
     else
-        failed="$failed sysctl -w $setting: ${said:-it said nothing};"
+        failed="$failed sysctl -w $setting: ${said:-it printed nothing};"
     fi
 done
 if [ -n "$failed" ]; then

@@ -54,20 +54,20 @@ if [ -e "$beside/applied" ] && ! cmp -s "$file" "$beside/applied" && ! cmp -s "$
 fi
 limit=$(($(uptime_s) + leave_s))
 while held=$(holders) && [ -n "$held" ]; do
-    [ "$(uptime_s)" -lt "$limit" ] || fail 3 "$mount is held by: $held; end what holds it; nothing was stopped"
+    [ "$(uptime_s)" -lt "$limit" ] || fail 3 "$mount is in use by: $held; end these processes; nothing was stopped"
     sleep 0.2
 done
 # A second mount would keep the module loaded, and then only a reboot would be safe.
 if others=$(findmnt --noheadings --list --types afs --output TARGET | grep -Fxv -- "$mount"); then
     fail 3 "$mount is also mounted at $(echo $others); unmount that; nothing was stopped"
 fi
-[ -e "$beside/stopped" ] || true > "$beside/stopped" || fail 3 "nothing can be written beside $wanted"
+[ -e "$beside/stopped" ] || true > "$beside/stopped" || fail 3 "nothing can be written next to $wanted"
 timeout 90 systemctl stop "$unit" 2> /dev/null
 if mounted; then
     timeout 20 umount "$mount" 2> /dev/null
 fi
 if mounted; then
-    fail 3 "$mount stays mounted, held by: $(holders); end what holds it, or reboot"
+    fail 3 "$mount stays mounted, in use by: $(holders); end these processes, or reboot"
 fi
 if [ -n "$(module)" ]; then
     timeout 30 afsd -shutdown > /dev/null 2>&1

@@ -24,7 +24,7 @@ case $said in
         ;;
 esac
 if [ -z "$gone" ]; then
-    echo "the token cannot be destroyed: unlog; tokens says: $said" >&2
+    echo "the token cannot be destroyed with unlog; output of tokens: $said" >&2
     exit 1
 fi
 echo "ticket and token of $(cat principal) destroyed"
