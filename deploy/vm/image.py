@@ -276,11 +276,11 @@ def _follow(builder: Node, argv: Sequence[str], target: str, say: Say) -> None:
     # In the environment, because they may contain passwords and command lines are public.
     proxies = {name: os.environ[name] for name in _PROXIES if name in os.environ}
     log = builder.shared / f"{target}.log"
-    with log.open("wb") as output:
+    with log.open("wb") as output_file:
         process = subprocess.Popen(
             builder.enter(argv),
             stdin=subprocess.DEVNULL,
-            stdout=output,
+            stdout=output_file,
             stderr=subprocess.STDOUT,
             # Otherwise DKMS builds OpenAFS with a single job.
             env={**ENVIRONMENT, **proxies, "MAKEFLAGS": f"-j{os.cpu_count() or 1}"},
@@ -300,8 +300,8 @@ def _follow(builder: Node, argv: Sequence[str], target: str, say: Say) -> None:
         process.kill()  # its children end with the builder
         process.wait()
     if process.returncode != 0:
-        lines = log.read_text(errors="replace").splitlines()
-        wrong = [line for line in lines if line.startswith(("E:", "Err:", "W:"))] or lines
+        output = log.read_text(errors="replace").splitlines()
+        wrong = [line for line in output if line.startswith(("E:", "Err:", "W:"))] or output
         raise CellError(f"the image cannot be built: {'; '.join(wrong[-3:])}")
 
 

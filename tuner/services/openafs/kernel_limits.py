@@ -123,8 +123,9 @@ class KernelLimits:
         command = _command(name, value)
         result = self.host.change(command, timeout_s=_TIMEOUT_S)
         if result.status != 0:
-            message = f"{self.host.host}: the kernel does not accept {name} = {value}: {result.tail}"
-            raise ConfigurationError(message, failure_data(result, self.host.host))
+            where = self.host.host
+            message = f"{where}: the kernel does not accept {name} = {value}: {result.tail}"
+            raise ConfigurationError(message, failure_data(result, where))
 
     def _record(self) -> None:
         """Before the first change, record the original values on the host itself."""
