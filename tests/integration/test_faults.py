@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -122,12 +123,24 @@ def small_quota(cell: Cell) -> Iterator[None]:
         cell.server.check([*quota, "0"])
 
 
+def used_kb(cell: Cell) -> int:
+    """Return what the partition holds, once it stays the same: files just removed may be freed
+    later, and would leave room for all of the data.
+    """
+    readings: list[str] = []
+    for _ in range(100):
+        readings.append(cell.server.check(["df", "-k", "--output=used", PARTITION]).split()[-1])
+        if len(readings) >= 4 and len(set(readings[-4:])) == 1:
+            return int(readings[-1])
+        time.sleep(0.3)
+    raise AssertionError(f"what {PARTITION} holds does not stay the same: {readings}")
+
+
 @contextmanager
 def full_partition(cell: Cell) -> Iterator[None]:
     resize = ["mount", "--options"]
-    used = cell.server.check(["df", "--block-size=1k", "--output=used", PARTITION]).split()[-1]
     # Room for some of the data.
-    size_kb = int(used) + SIZE // 2048
+    size_kb = used_kb(cell) + SIZE // 2048
     cell.server.check([*resize, f"remount,size={size_kb}k", PARTITION])
     try:
         yield

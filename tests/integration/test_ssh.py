@@ -230,7 +230,7 @@ def test_keys_that_are_not_accepted(hosts: Hosts, tmp_path: Path) -> None:
     for path, message in (
         (wrong, f"accepts no key .tried the key {wrong}"),
         (locked, "private key is encrypted"),
-        (rubbish, "holds no private key"),
+        (rubbish, "contains no readable private key"),
         (tmp_path / "missing", "No such file"),
     ):
         with hosts.open(key_file=path) as connector, pytest.raises(AccessError, match=message):

@@ -188,9 +188,9 @@ def test_tables_are_not_changed_under_a_running_campaign(earlier: Any) -> None:
         connection.commit()
         leases = connection.exec_driver_sql("SELECT count(*) FROM lease").scalar()
     assert leases
-    with pytest.raises(ConflictError, match=r"runs .process .* pause it"):
+    with pytest.raises(ConflictError, match=r"is running .process .* pause it"):
         upgrade(earlier.state_directory, earlier.address, is_gone)
-    with pytest.raises(ConflictError, match=r"runs .process"):
+    with pytest.raises(ConflictError, match=r"is running .process"):
         upgrade(earlier.state_directory, earlier.address)  # nothing is known about its end
     done = upgrade(earlier.state_directory, earlier.address, lambda holder: True)
     assert done.before != done.after

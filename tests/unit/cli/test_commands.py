@@ -163,7 +163,7 @@ def test_references_and_campaigns_without_an_answer(
             for day in (1, 2)
         ]
     assert exit_status(monkeypatch, state, "show", "2026") == 2
-    assert "2 campaigns begin with 2026" in capsys.readouterr().err
+    assert "2 identifiers begin with 2026" in capsys.readouterr().err
     assert exit_status(monkeypatch, state, "show", "20260301") == 0
     assert identifiers[0] in capsys.readouterr().out
     assert exit_status(monkeypatch, state, "recommend", "20260302") == 2

@@ -62,7 +62,7 @@ def test_without_a_surface_they_are_listed(fstune: Fstune) -> None:
         (("sparse-fve",), "no surface 'sparse-fve'; did you mean 'sparse-five'?"),
         (("needle", "--seeds", "5-1"), "--seeds '5-1': 5 is above 1"),
         (("needle", "--seeds", "all"), "--seeds 'all': write numbers and ranges"),
-        (("needle", "--seeds", "1-99999999"), "at most 10000 of them"),
+        (("needle", "--seeds", "1-99999999"), "at most 10000 seeds"),
         (("needle", "--budget", "soon"), "--budget 'soon': write a duration"),
         (("needle", "--budget", "0s"), "--budget '0s': input should be greater than 0"),
         (("needle", "--sampler", "guess"), "search.sampler: "),
