@@ -262,7 +262,7 @@ async def stream_events(
 
     A client that was disconnected reconnects with `Last-Event-ID` and misses nothing. An event of
     type `over` means that the campaign has ended and no events follow. An event of type `presence`
-    has no ID: it reports that the process running the campaign has stopped giving signs of life, or
+    has no ID: it reports that the process running the campaign has stopped sending heartbeats, or
     is alive again. The stream ends within seconds after its token is revoked or expires.
     """
     async for event in serving.feeds.watch(campaign.id, after, lambda: serving.holds(who)):

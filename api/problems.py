@@ -122,7 +122,7 @@ def install(app: FastAPI, page: Page) -> None:
     async def defect(request: Request, error: Exception) -> Response:
         # Log the details but do not return them: they may contain confidential data.
         _log.error("a defect while answering %s", request.scope.get("path", ""), exc_info=error)
-        detail = "a defect of fstune; see the log of the service"
+        detail = "a bug in fstune; see the log of the service"
         return answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, "defect", detail)
 
     app.add_exception_handler(RequestError, request_error)

@@ -16,7 +16,7 @@ router = APIRouter(
 
 @router.get("/status", operation_id="get_status")
 def get_status(serving: Serving) -> Status:
-    """List the running campaigns with their processes, testbeds and last signs of life, the
+    """List the running campaigns with their processes, testbeds and last heartbeats, the
     campaigns waiting for workers, and the workers.
     """
     return status(serving.store)

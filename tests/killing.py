@@ -44,7 +44,7 @@ from tuner.store import Store
 from tuner.store.database import Database
 
 #: The actions of a campaign by name, in the order in which it first does them. Those of a store are
-#: named like its method; signs of life are left out, as their timing is arbitrary.
+#: named like its method; heartbeats are left out, as their timing is arbitrary.
 DEEDS: Mapping[str, tuple[Any, str]] = {
     "create_campaign": (Store, "create_campaign"),
     "take_testbeds": (Store, "take_testbeds"),

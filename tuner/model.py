@@ -267,7 +267,7 @@ class Holder:
 class Lease:
     """The right of one process to use a testbed for one campaign.
 
-    ``beat_age_s``: the time since its last sign of life, by the clock of the database; after
+    ``beat_age_s``: the time since its last heartbeat, by the clock of the database; after
     ``limit_s`` the process counts as dead. ``token``: distinguishes it from every other lease.
     """
 

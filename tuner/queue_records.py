@@ -30,7 +30,7 @@ class WorkerProcess:
     """A worker. ``queues``: the ones it takes campaigns from, running up to ``concurrency`` at
     once.
 
-    ``beat_age_s``: the time since its last sign of life, by the clock of the database; after
+    ``beat_age_s``: the time since its last heartbeat, by the clock of the database; after
     ``limit_s`` it counts as dead.
     """
 

@@ -50,7 +50,7 @@ class Settings(_Settings):
 
     ``state_dir``: the directory of campaigns, cells and packages. ``database_url``: a PostgreSQL
     database to store the campaigns in instead; secret, as it may contain a password.
-    ``takeover_after_s``: after this time without a sign of life of the process that runs a
+    ``takeover_after_s``: after this time without a heartbeat of the process that runs a
     campaign, another machine may take over.
     """
 

@@ -55,7 +55,7 @@ LONG = CAMPAIGN | {
 }
 
 
-#: The time since the last sign of life, which differs from call to call.
+#: The time since the last heartbeat, which differs from call to call.
 AGE = re.compile(r"[\d.]+ (s|min \d\d s) ago")
 
 

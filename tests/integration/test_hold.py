@@ -108,7 +108,7 @@ def test_heartbeats_keep_it_from_doing_so(cell: Cell, directory: str) -> None:
     beats = Heartbeats([hold])
     for _ in range(2):
         before = heartbeat()
-        wait_for(lambda before=before: heartbeat() != before, "a sign of life")  # type: ignore[misc]
+        wait_for(lambda before=before: heartbeat() != before, "a heartbeat")  # type: ignore[misc]
     beats.close()
     hold.beat()
     assert record.read("commands") == ("a", "b")

@@ -417,7 +417,7 @@ class Striking:
 @pytest.mark.parametrize(
     ("keeps", "least"),
     [
-        (True, 3),  # a sign of life is requested, then a command
+        (True, 3),  # a heartbeat is requested, then a command
         (False, 5),  # a session is opened, a command is requested, sent and released
     ],
 )

@@ -41,7 +41,7 @@ def test_changed_options_stay_in_effect_and_in_the_journal_while_the_mount_is_bu
     client.unit.start([*client.unit.options, "-chunksize", "16", "-daemons", "3"])
     assert client.effective()["cmdebug.chunk_size_bytes"] == 1 << 16
     assert client.output("findmnt", "--noheadings", "--output", "FSTYPE", MOUNT_POINT) == "afs"
-    with client.holder(), pytest.raises(TestbedError, match="is held by"):
+    with client.holder(), pytest.raises(TestbedError, match="is in use by"):
         client.unit.restore()
     assert "cache_manager" in client.journals()
     assert "started again as found" in client.unit.restore()

@@ -67,7 +67,7 @@ class LeaseKeeper:
         """Raise ConflictError if another process has taken over a testbed."""
         if self._lost_testbed is not None:
             raise ConflictError(
-                f"another process took over testbed {self._lost_testbed}, after no sign of life "
+                f"another process took over testbed {self._lost_testbed}, after no heartbeat "
                 f"from this one for {self._limit_s:.0f} s"
             )
 

@@ -129,7 +129,7 @@ class Runner:
         except TunerError as problem:
             state, reason, error = CampaignState.FAILED, str(problem), problem
         except BaseException as problem:
-            self._end(CampaignState.FAILED, f"a defect of fstune: {problem!r}")
+            self._end(CampaignState.FAILED, f"a bug in fstune: {problem!r}")
             raise
         restored = self._end(state, reason, error)
         return Outcome(self._store.campaign(self._id), restored, error)

@@ -34,7 +34,7 @@ Exchange = Callable[[Request, str, float], Answer]
 class Waiting:
     """Time limits of a run. ``timeout_s``: the command is killed after this time. ``reconnect_s``:
     a host that is unreachable for this long is given up. ``look_s``: how long one request waits for
-    the end of the run before it is repeated; also the interval of signs of life.
+    the end of the run before it is repeated; also the interval of heartbeats.
     """
 
     timeout_s: float

@@ -62,7 +62,7 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request. ``do``: ``run``, ``greet``, ``attend`` or ``forget``. ``fields``: as read by the
-    supervisor. ``input``: the command's standard input. ``beat_s``: interval of signs of life.
+    supervisor. ``input``: the command's standard input. ``beat_s``: interval of heartbeats.
     """
 
     do: str
@@ -110,7 +110,7 @@ class _Header(BaseModel):
 
 class AnswerReader:
     """Extracts the answer from the bytes that a host sends. Anything may precede its mark, such as
-    output of login scripts, and signs of life.
+    output of login scripts, and heartbeats.
     """
 
     def __init__(self) -> None:

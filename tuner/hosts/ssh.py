@@ -180,7 +180,7 @@ class SshConnector(Direct):
     def _listen(
         self, channel: paramiko.Channel, reader: AnswerReader, what: str, deadline: float
     ) -> Answer:
-        """Wait for the answer as long as the host sends signs of life, until ``deadline``."""
+        """Wait for the answer as long as the host sends heartbeats, until ``deadline``."""
         noise = b""
         awake = select.poll()
         with uninterrupted():

@@ -7,7 +7,7 @@ ended. It is self-contained: standard library only, Python 3.9 or newer, no impo
 A request is one line of JSON on standard input, followed by the command's input; an answer is the
 request's mark, one line of JSON, and the bytes of standard output and standard error. End of file
 on standard input means that nobody is waiting any more: the command of a plain request is then
-killed. As signs of life, a newline is written periodically while a command runs, and in reply to an
+killed. As heartbeats, a newline is written periodically while a command runs, and in reply to an
 empty line between two requests. Each request is served by a process of its own.
 
 A detached command has a directory named after its run. The request that creates the directory
@@ -61,7 +61,7 @@ class Client:
         self._silent_since = time.monotonic()
 
     def check(self) -> None:
-        """Raise Disconnected when the other side is gone; send it a sign of life when due."""
+        """Raise Disconnected when the other side is gone; send it a heartbeat when due."""
         hung_up = select.poll()
         hung_up.register(0, select.POLLIN)
         if hung_up.poll(0) and not os.read(0, 1):

@@ -12,7 +12,7 @@ from tuner.text import duration
 
 
 class Presence(StrEnum):
-    """What is known about a process: it gives signs of life, no longer gives any, or has ended."""
+    """What is known about a process: it sends heartbeats, no longer sends any, or has ended."""
 
     ALIVE = "alive"
     SILENT = "silent"
@@ -25,7 +25,7 @@ class RunningCampaign:
     testbed.
 
     ``host``, ``pid``, ``since``: the process, and when it took the testbed; empty if no process
-    holds one. ``heard_s``: seconds since its last sign of life, or since the campaign's last event
+    holds one. ``heard_s``: seconds since its last heartbeat, or since the campaign's last event
     without a process; after ``limit_s`` another process may take over. ``queued``: a worker will
     resume it. ``wish``: a pending request to it, from ``asked_by``.
     """

@@ -152,7 +152,7 @@ class Queue:
     def register(
         self, worker: int, holder: Holder, queues: Collection[str], concurrency: int, limit_s: float
     ) -> None:
-        """Store the identity of a worker. After ``limit_s`` without a sign of life it counts as
+        """Store the identity of a worker. After ``limit_s`` without a heartbeat it counts as
         dead.
         """
         row: Mapping[str, object] = {

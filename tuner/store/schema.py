@@ -65,7 +65,7 @@ def upgrade(
     Returns the previous revision (None: the database was empty) and the file with a copy of the
     database, if one was made: an SQLite database is copied first. Nobody else may use the database
     meanwhile. Raises ConflictError, and changes nothing, when a process that runs a campaign gave a
-    sign of life recently, unless ``is_gone`` reports that it has ended.
+    heartbeat recently, unless ``is_gone`` reports that it has ended.
     """
     with database.changing_tables() as connection:
         revision = _revision(database, connection)

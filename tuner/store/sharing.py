@@ -46,7 +46,7 @@ class SharingStore(OpenStore):
     ) -> list[Lease]:
         """Lease testbeds to one process for one campaign, all or none, in the order of their names.
 
-        A process that ``has_ended``, or gave no sign of life for its promised ``limit_s``, loses
+        A process that ``has_ended``, or sent no heartbeat for its promised ``limit_s``, loses
         testbed and campaign: its running block is voided, with ``event`` as the record of that.
         Raises ConflictError when a live process uses a testbed or runs the campaign.
         """
@@ -79,7 +79,7 @@ class SharingStore(OpenStore):
         return self._change(campaign, take)
 
     def beat(self, lease: Lease) -> bool:
-        """Record a sign of life; return whether the lease is still valid."""
+        """Record a heartbeat; return whether the lease is still valid."""
         table = tables.lease
         this = (table.c.testbed == lease.testbed) & (table.c.token == lease.token)
 

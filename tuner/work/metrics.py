@@ -66,7 +66,7 @@ class WorkerMetrics:
         ).set_function(lambda: time.monotonic() - self._last_beat)
 
     def note_beat(self) -> None:
-        """Record a sign of life."""
+        """Record a heartbeat."""
         self._last_beat = time.monotonic()
 
     def count_end(self, fate: Fate) -> None:

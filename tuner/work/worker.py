@@ -1,7 +1,7 @@
 """A worker: takes campaigns from the queue and runs each in a process of its own.
 
 It may die at any moment. Its processes then pause their campaigns; other workers notice that it
-gives no signs of life and take over. Only the lease in the database decides which process may use a
+sends no heartbeats and take over. Only the lease in the database decides which process may use a
 testbed.
 """
 
@@ -34,7 +34,7 @@ from tuner.work.metrics import WorkerMetrics
 from tuner.work.runs import Run, run_of
 
 _STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: The number of signs of life within the time after which a worker counts as dead.
+#: The number of heartbeats within the time after which a worker counts as dead.
 _BEATS = 6
 #: There is no notification for a job that was put back or whose testbed became free, so the queue
 #: is polled.
@@ -55,7 +55,7 @@ class Orders:
     """The settings of a worker. ``queues``: where it takes campaigns from, up to ``concurrency`` at
     once.
 
-    ``limit_s``: how long without a sign of life before it counts as dead. ``log``: the log format
+    ``limit_s``: how long without a heartbeat before it counts as dead. ``log``: the log format
     of its campaigns.
     """
 
@@ -157,7 +157,7 @@ class Worker:
     # Upkeep
 
     async def _look_after(self, app: Any, pause_s: float) -> None:
-        """Give signs of life until the very end, take over from dead workers, and requeue lost
+        """Give heartbeats until the very end, take over from dead workers, and requeue lost
         jobs.
         """
         while True:
@@ -204,7 +204,7 @@ class Worker:
             raise
         except Exception as problem:
             if not isinstance(problem, (StoreError, OSError)):
-                _log.exception("a defect of fstune")
+                _log.exception("a bug in fstune")
             self._say("error", "worker-failed", campaign=campaign, message=str(problem))
             raise PutBack("the worker failed", _LONGEST_WAIT_S) from problem
 

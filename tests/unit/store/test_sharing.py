@@ -97,7 +97,7 @@ def test_what_a_dead_process_held_is_taken_over(store: Store, same: bool, silent
     event = store.events(dead)[-1]
     assert (event.kind, event.data["block"]) == ("block-void", 1)
     assert [each.token for each in store.leases()] == [new.token]
-    # If the process is alive after all, it can give no sign of life and begin no block any more.
+    # If the process is alive after all, it can send no heartbeat and begin no block any more.
     assert not store.beat(old)
     assert store.beat(new)
     with pytest.raises(ConflictError, match="taken over"):
@@ -235,7 +235,7 @@ def test_time_use_is_stored_with_a_block(store: Store) -> None:
 
 
 def test_the_clock_is_that_of_the_database(store: Store, place: Place) -> None:
-    """Two connections agree on the age of a sign of life, no matter what their own clocks say."""
+    """Two connections agree on the age of a heartbeat, no matter what their own clocks say."""
     campaign = running(store)
     lease = take(store, campaign)
     with place.open() as other:

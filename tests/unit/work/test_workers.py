@@ -143,7 +143,7 @@ def stopped_process(store: Store, campaigns: Sequence[str]) -> Lease | None:
 
 
 def fall_silent(store: Store, worker: int) -> None:
-    """Pretend that a killed worker has given no sign of life for too long."""
+    """Pretend that a killed worker has sent no heartbeat for too long."""
     with store._database.writer.begin() as connection:
         connection.exec_driver_sql(
             f"UPDATE {SCHEMA}.procrastinate_workers SET last_heartbeat = "
@@ -263,7 +263,7 @@ def test_workers_wait_for_a_restart_of_the_database(
         now_s = time.monotonic()
         return queue.workers()[0].beat_age_s < now_s - since_s
 
-    wait_for(gave_sign, "a sign of life", tmp_path)
+    wait_for(gave_sign, "a heartbeat", tmp_path)
     events = kinds(store, campaign)
     assert (events.count("worker-took"), events.count("worker-lost")) == (1, 0)
     worker.send_signal(signal.SIGTERM)
