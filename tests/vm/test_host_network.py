@@ -34,7 +34,7 @@ def test_limits_are_set_verified_and_restored(guest: Guest, state: Path) -> None
             assert limits(client) == before | {RMEM_MAX: raised}
             assert part.read_back({"rmem_max": raised}) == {"rmem_max": raised}
             assert "host_network" in client.journals()
-            with pytest.raises(ConfigurationError, match="only ever raised"):
+            with pytest.raises(ConfigurationError, match="fstune only raises it"):
                 part.apply({"wmem_max": before[WMEM_MAX] - 1})
         finally:
             report = part.restore()
