@@ -214,7 +214,8 @@ def test_a_cache_manager_that_dies_voids_the_run(pair: Cell) -> None:
     attach_cache_manager(pair).make_cold()
     runner.clean()
     kind, operation, path, number = answer.error
-    assert (kind, operation) == ("os-error", "stat")
+    assert kind == "os-error"
+    assert operation in ("create", "stat")  # the last file may still be being closed
     assert str(path).startswith(f"{runner.root}/few.d0000")
     assert number in (errno.ENOTCONN, errno.ECONNABORTED)
     assert runner.left() == []

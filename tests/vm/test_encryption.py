@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from deploy.cell.client import VOLUME_PATH
 from deploy.cell.node import SHARED, Node
 from tests.vm.client_host import ClientHost, wait_for
 from tuner.model import Value
-from tuner.services.openafs import parse
+from tuner.services.openafs import parse, tokens
 from tuner.services.part import NotInEffect
 
 pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(1200)]
@@ -119,3 +120,30 @@ def test_ticket_token_and_settings_are_removed_after_the_campaign(client: Client
     assert parse.bypass_threshold(client.output("fs", "bypassthreshold")) == -1
     assert client.journals() == []
     assert client.run("sh", "-c", "ls /tmp/krb5cc_*").status != 0
+
+
+def test_a_token_is_renewed_after_half_of_its_life_and_when_it_is_gone(
+    client: ClientHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.unit.start(client.unit.options)
+    assert client.unit.tokens is not None
+    ticket = f"{client.unit.tokens.journal.directory}/ticket"
+    cell = parse.own_cell(client.output("fs", "wscell"))
+    first = client.output("klist", "-c", ticket)
+    client.unit.refresh()
+    assert client.output("klist", "-c", ticket) == first
+    life_s = parse.ticket_life_s(first)
+    assert life_s is not None
+    now = tokens._now
+    monkeypatch.setattr(tokens, "_now", lambda: now() + 0.5 * life_s)
+    time.sleep(1.1)  # klist shows seconds
+    client.unit.refresh()
+    second = client.output("klist", "-c", ticket)
+    assert second != first
+    monkeypatch.undo()
+    time.sleep(1.1)
+    client.output("unlog")
+    assert not parse.has_valid_tokens(client.output("tokens"), cell)
+    client.unit.refresh()
+    assert client.output("klist", "-c", ticket) != second
+    assert parse.has_valid_tokens(client.output("tokens"), cell)

@@ -372,7 +372,7 @@ def test_a_defect_is_raised_after_the_testbed_is_restored(
     with pytest.raises(ZeroDivisionError):
         campaign.run()
     assert campaign.store.campaign(campaign.id).state is CampaignState.FAILED
-    assert "defect" in campaign.store.campaign(campaign.id).reason
+    assert "bug in fstune" in campaign.store.campaign(campaign.id).reason
     assert "restored" in campaign.kinds()
     assert not any(b.state is BlockState.RUNNING for b in campaign.blocks)
     monkeypatch.undo()
