@@ -67,11 +67,13 @@ def main() -> None:
     with (_HERE / "commands.csv").open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([("user", "kept", "seconds"), *rows])
     for user in ("root", ssh.OPERATOR):
-        new_ms, old_ms = (
+        new_ms, reused_ms = (
             1000 * median(float(s) for u, k, s in rows if (u, k) == (user, which))
             for which in (False, True)
         )
-        print(f"{user}: {new_ms:.1f} ms anew, {old_ms:.1f} ms kept, ratio {new_ms / old_ms:.1f}")
+        print(
+            f"{user}: {new_ms:.1f} ms anew, {reused_ms:.1f} ms kept, ratio {new_ms / reused_ms:.1f}"
+        )
 
 
 if __name__ == "__main__":

@@ -98,10 +98,8 @@ def _expected(cost: Cost, rules: Rules) -> tuple[int | None, bool]:
     most = rules.most_measurements
     if most is not None and most == rules.budget_measurements:
         return most, False
-    if cost.measurements == 0 or cost.seconds <= 0.0:
-        return most, True
-    by_time = max(cost.measurements, round(cost.measurements * rules.budget_s / cost.seconds))
-    return by_time if most is None else min(by_time, most), True
+    total = min(cost.total_arms(rules), math.inf if most is None else most)
+    return None if math.isinf(total) else round(total), True
 
 
 def _visible_trials(trials: Sequence[Trial], plan: Plan) -> list[Trial]:

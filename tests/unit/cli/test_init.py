@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from tests.toy.kind import TOY
+from tests.toy.start import ToyStart
 from tests.unit.cli.conftest import Fstune
 from tests.unit.cli.test_terminal import terminal
 from tuner.campaign.spec import read_spec
-from tuner.errors import SpecError
 from tuner.services.kinds import _check
 from tuner.services.openafs.kind import OPENAFS
-from tuner.services.start import Draft, Interview, Question, Start
+from tuner.services.start import Question
 from tuner.store import Store
 
 pytestmark = pytest.mark.slow
@@ -140,15 +140,6 @@ def test_ctrl_c_leaves_no_file(environment: dict[str, str], tmp_path: Path) -> N
         screen.process.send_signal(signal.SIGINT)
         assert screen.to_the_end() == 130, screen.output
     assert list(tmp_path.iterdir()) == []
-
-
-class ToyStart(Start):
-    name = "toy"
-    title = "toyd"
-    questions = (Question("place", "Where?", "It is kept there."),)
-
-    def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Draft:
-        raise SpecError("not in this test")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 import search_spaces
 from search_spaces.sampling import Chance, draw
 from tests.toy.kind import TOY, Toyd
+from tests.toy.start import ToyStart
 from tuner.errors import ConfigurationError, SpecError
 from tuner.measure.workload import load_workload
 from tuner.model import Configuration
@@ -25,7 +26,6 @@ from tuner.services import kinds as module
 from tuner.services.kind import Kind, Way, Wish
 from tuner.services.kinds import kinds, offer, offers, part_order, programs, ways
 from tuner.services.openafs.kind import OPENAFS
-from tuner.services.openafs.start import CellStart
 from tuner.services.simulated.kind import SIMULATED
 from tuner.services.testbed import Bench
 from tuner.services.testbed import Testbed as AnyTestbed
@@ -43,12 +43,6 @@ SPACES = {
     "toyd": str(TOYD),
 }
 WORKLOAD = load_workload("mixed-use", 0.01)
-
-
-class ToyStart(CellStart):
-    """A start with a name of its own."""
-
-    name = "toy"
 
 
 def section_of(way: Way[Any], directory: Path) -> Any:
