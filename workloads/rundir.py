@@ -2,6 +2,10 @@
 
 It is ``fstune-<run id>`` in the given directory, created by the first stage. A marker file in it
 identifies its owner; without that marker nothing in it is ever touched.
+
+It never exists without its marker: it is created, and at the end removed, under the hidden name
+``.fstune-<run id>``, and renamed in between. So a run that is killed at any moment can be cleaned
+up. A directory of that hidden name holds nothing but the marker.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Callable
+from contextlib import suppress
 
 from workloads.failure import Failure, WorkloadFailure, os_failure
 
@@ -46,15 +52,18 @@ def create(root: str, identity: dict[str, str], files: int, total_bytes: int) ->
 
     ``identity`` (run id, seed, spec hash) goes into the marker. Raises WorkloadFailure.
     """
+    hidden = _hidden(root)
     try:
         _check_room(os.path.dirname(root), files, total_bytes)
-        os.mkdir(root, 0o755)
+        if os.path.lexists(root):  # a rename would replace an empty directory
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), root)
+        os.mkdir(hidden, 0o755)
         try:
-            with open(os.path.join(root, MARKER), "x", encoding="utf-8") as marker:
+            with open(os.path.join(hidden, MARKER), "x", encoding="utf-8") as marker:
                 json.dump({"made_by": _OWNER, **identity}, marker)
+            os.rename(hidden, root)
         except BaseException:
-            # Without its marker it could not be removed later.
-            shutil.rmtree(root, ignore_errors=True)
+            shutil.rmtree(hidden, ignore_errors=True)
             raise
     except OSError as error:
         raise WorkloadFailure(os_failure(error, "mkdir", root, "run-directory")) from None
@@ -74,16 +83,51 @@ def remove(root: str, run_id: str) -> bool:
     The contents are removed first and the marker last, so that an interrupted removal can be
     repeated. Raises WorkloadFailure if the directory lacks our marker or cannot be removed.
     """
+    hidden = _hidden(root)
+    existed = _remove_hidden(hidden)
     if not os.path.lexists(root):
-        return False
+        return existed
     marker = _marker(root)
     if marker.get("run_id") != run_id:
         raise _not_ours(root, f"belongs to another run: run_id is {marker.get('run_id')!r}")
+    _patiently(_empty, root)
+    try:
+        os.rename(root, hidden)
+    except OSError as error:
+        raise WorkloadFailure(os_failure(error, "clean", root)) from None
+    _remove_hidden(hidden)
+    return True
+
+
+def _hidden(root: str) -> str:
+    """The name of the run directory while it is created or removed."""
+    directory, name = os.path.split(root)
+    return os.path.join(directory, f".{name}")
+
+
+def _remove_hidden(hidden: str) -> bool:
+    """Remove a hidden run directory; return False when there was none."""
+    if not os.path.lexists(hidden):
+        return False
+    if os.path.islink(hidden):
+        raise _not_ours(hidden, "is not a directory")
+    _patiently(_remove_marker, hidden)
+    return True
+
+
+def _remove_marker(hidden: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(hidden, MARKER))
+    os.rmdir(hidden)
+
+
+def _patiently(step: Callable[[str], None], root: str) -> None:
+    """Repeat ``step`` while files of the directory are in use. Raises WorkloadFailure."""
     patience_ends = time.monotonic() + _CLEAN_PATIENCE_S
     while True:
         try:
-            _empty(root)
-            break
+            step(root)
+            return
         except OSError as error:
             # A file whose last close is still in progress leaves a hidden name behind for a moment.
             if error.errno not in (errno.ENOTEMPTY, errno.EBUSY, errno.ENOENT) or (
@@ -92,12 +136,6 @@ def remove(root: str, run_id: str) -> bool:
                 path = str(error.filename or root)
                 raise WorkloadFailure(os_failure(error, "clean", path)) from None
             time.sleep(0.05)
-    try:
-        os.unlink(os.path.join(root, MARKER))
-        os.rmdir(root)
-    except OSError as error:
-        raise WorkloadFailure(os_failure(error, "clean", root)) from None
-    return True
 
 
 def _empty(root: str) -> None:

@@ -236,7 +236,7 @@ class Lab:
             remaining += [
                 f"{name} in the volume"
                 for name in listed.stdout.decode().split()
-                if files and name.startswith("fstune-")
+                if files and name.removeprefix(".").startswith("fstune-")
             ]
         return remaining
 

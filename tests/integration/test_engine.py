@@ -35,7 +35,7 @@ def install(cell: Cell, directory: Path, **changes: Any) -> Engine:
 
 
 def runs(cell: Cell) -> list[str]:
-    return cell.clients[0].check(["ls", VOLUME_PATH]).split()
+    return cell.clients[0].check(["ls", "-A", VOLUME_PATH]).split()
 
 
 def silent(text: str = "") -> None:

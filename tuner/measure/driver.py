@@ -127,8 +127,10 @@ class Engine:
     def clean_leftovers(self, prefix: str) -> None:
         """Kill runs whose identifier begins with ``prefix``, and remove their files."""
         self.end_runs(prefix)
-        listing = self.client.ask(["ls", "-1", self.target])
-        for name in listing.stdout.split():
+        listing = self.client.ask(["ls", "-1A", self.target])
+        # The hidden ones were being created or removed when their run was killed.
+        names = [name.removeprefix(".") for name in listing.stdout.split()]
+        for name in sorted(set(names)):
             run_id = name.removeprefix("fstune-")
             if run_id != name and run_id.startswith(prefix):
                 with suppress(TestbedError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,3 +129,53 @@ def test_a_directory_without_its_marker_is_not_left(
             rundir.create(root, {"run_id": "one"}, 1, 1)
     assert list(tmp_path.iterdir()) == []
     rundir.create(root, {"run_id": "one"}, 1, 1)
+
+
+@pytest.mark.parametrize("moment", ["mkdir", "open", "rename", "unlink", "rmdir"])
+def test_a_run_directory_can_be_removed_whenever_its_run_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The process is really killed: just after the step, so nothing of it cleans up."""
+    root = rundir.path_of(str(tmp_path), "one")
+    pid = os.fork()
+    if pid == 0:
+        step: Any = open if moment == "open" else getattr(os, moment)
+
+        def fatal(*arguments: object, **options: object) -> None:
+            step(*arguments, **options)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        monkeypatch.setattr("builtins.open" if moment == "open" else f"os.{moment}", fatal)
+        rundir.create(root, {"run_id": "one"}, 1, 1)
+        rundir.remove(root, "one")
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+    names = [path.name for path in tmp_path.iterdir()]
+    assert names == ([] if moment == "rmdir" else names[:1])
+    assert rundir.remove(root, "one") is bool(names)
+    assert list(tmp_path.iterdir()) == []
+    rundir.create(root, {"run_id": "one"}, 1, 1)
+
+
+def test_an_empty_directory_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
+    root = rundir.path_of(str(tmp_path), "one")
+    os.mkdir(root)
+    with pytest.raises(WorkloadFailure, match="File exists"):
+        rundir.create(root, {"run_id": "one"}, 1, 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["fstune-one"]
+
+
+@pytest.mark.parametrize("plant", [_foreign, _link], ids=lambda f: f.__name__)
+def test_a_hidden_directory_with_foreign_files_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Callable[[Path], None]
+) -> None:
+    monkeypatch.setattr(rundir, "_CLEAN_PATIENCE_S", 0.0)
+    directory = tmp_path / "volume"
+    directory.mkdir()
+    root = rundir.path_of(str(directory), "one")
+    plant(directory / ".fstune-one")
+    with pytest.raises(WorkloadFailure):
+        rundir.remove(root, "one")
+    assert (directory / ".fstune-one" / "thesis.tex").exists()
+    if plant is _link:
+        assert (tmp_path / "elsewhere" / rundir.MARKER).exists()
