@@ -8,7 +8,7 @@ from math import ceil, floor
 
 from search_spaces.catalogue import Catalogue
 from search_spaces.commandline import line_length
-from search_spaces.expressions import Value
+from search_spaces.expressions import Expression, Value
 from search_spaces.model import Constraint, Expected, Kind, Outside, Parameter, SpaceError
 
 #: Names available only in whole-configuration constraints: bytes, and characters of the options.
@@ -25,13 +25,15 @@ _BEYOND = 1 << 63
 
 def default(space: Catalogue, parameter: Parameter, env: Mapping[str, Value]) -> Value | None:
     """Default of an unset parameter, given the values determined so far; None if not fixed."""
-    preset = env.get(space.preset_parameter, NO_PRESET) if space.preset_parameter else NO_PRESET
     defaults = parameter.defaults
+    if not defaults:
+        return None
+    preset = env.get(space.preset_parameter, NO_PRESET) if space.preset_parameter else NO_PRESET
     entry = defaults.get(str(preset), defaults.get(NO_PRESET))
-    if entry is None or isinstance(entry, int | str):
+    if not isinstance(entry, Expression):
         return entry
     result = entry(env)
-    return result if isinstance(result, bool | str) else int(result)
+    return result if isinstance(result, (bool, str)) else int(result)
 
 
 def limits(parameter: Parameter, env: Mapping[str, Value]) -> tuple[int | None, int | None]:

@@ -147,13 +147,13 @@ class Expression:
         """Evaluate the expression. Raises ExpressionError if it has no value (division by 0)."""
         try:
             value = self._compute(values)
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ExpressionError(f"{self.text!r}: the result is too large")
-            return value
         except KeyError as error:
             raise ExpressionError(f"{self.text!r}: {error.args[0]!r} has no value") from None
         except (ArithmeticError, TypeError) as error:
             raise ExpressionError(f"{self.text!r}: {error}") from None
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ExpressionError(f"{self.text!r}: the result is too large")
+        return value
 
     def number(self, values: Mapping[str, Value]) -> float:
         """Evaluate an expression whose value must be a number."""
