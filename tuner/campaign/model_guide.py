@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tuner.campaign.guide import Noise, Pick
 from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
+from tuner.judge.adjustment import scaled
 from tuner.judge.score import margin
 from tuner.model import BASELINE, Configuration, Prior, Trial
 from tuner.propose.aims import Aims
@@ -48,10 +49,10 @@ class ModelGuide:
         key = (len(trials), len(table.scored), frozenset(out), _states(trials), floor)
         if self._view is None or key != self._view_key:
             for place, one in enumerate(table.scored[self._blocks_read :], start=self._blocks_read):
-                times = one.block.times_s
+                load = one.block.covariates
                 self._arms += [
-                    Arm(number, place, tuple(map(math.log, seconds)))
-                    for number, seconds in times.items()
+                    Arm(number, place, tuple(map(math.log, seconds)), scaled(load.get(number, ())))
+                    for number, seconds in one.block.times_s.items()
                 ]
             self._blocks_read = len(table.scored)
             self._view_key = key

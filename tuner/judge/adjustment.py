@@ -64,6 +64,11 @@ PRIORS: Final[Mapping[str, Prior]] = {
     "iowait": Prior(0.0, 0.5, 2.0),
 }
 
+_UNITS: Final = tuple(
+    max(prior.mean, prior.deviation)
+    for prior in (PRIORS[name.partition("_")[0]] for name in COVARIATES)
+)
+
 WORDS: Final[Mapping[str, str]] = {
     "others_server": "processor time used by others on the server's machine",
     "others_clients": "processor time used by others on the clients' machines",
@@ -181,6 +186,16 @@ def is_shown(
     most = max_n if max_n is None or n <= max_n else None
     levels = (threshold(alpha, most), threshold(raw_alpha(alpha), most))
     return all(float(e_values(x)[-1]) >= level for x, level in zip(samples, levels, strict=True))
+
+
+def scaled(covariates: Sequence[float | None]) -> tuple[float | None, ...]:
+    """Return covariates, in the order of ``COVARIATES``, in units whose expected effect on log time
+    is about 1: times the standard deviation of the prior, or its mean if that is larger.
+    """
+    return tuple(
+        None if value is None else value * unit
+        for value, unit in zip(covariates, _UNITS, strict=False)
+    )
 
 
 def no_adjustment(components: int, reason: str) -> Adjustment:

@@ -2,13 +2,15 @@
 
 The log time of component c in an arm is
 
-    y_c = block + sum over parameters f_p(x_p) + sum over pairs f_pq(x_p, x_q) + own + noise
+    y_c = block + sum over parameters f_p(x_p) + sum over pairs f_pq(x_p, x_q) + own
+          + sum over covariates b_c z + noise
 
 where each f = common + special_c: a parameter's effect on all components, and its additional effect
 on this one. Most settings affect only some components, where the effect shows much sooner than in
 the score, which averages it with the noise of all the others. Both parts are linear in the features
 of ``encoding``, with normal weights of mean 0 and one variance per parameter and per pair; ``own``
-is the configuration's remaining effect. The common part is fitted to the score, the special parts
+is the configuration's remaining effect; z is load by others during the arm, as far as the
+configuration does not explain it. The common part is fitted to the score, the special parts
 to the residuals of the components, in turns (backfitting). Block effects are removed by centring,
 so that drift costs nothing. The variances are estimated from the data by restricted maximum
 likelihood: MacKay's fixed point (Bayesian interpolation, 1992)
@@ -42,6 +44,10 @@ Ints = NDArray[np.int64]
 _EFFECT = 0.02**2
 #: Likewise, for the effect of a pair or of a single configuration beyond its settings.
 _BEYOND = 0.01**2
+#: Likewise, for the effect of a scaled covariate.
+_LOAD = 0.25
+#: Prior variance of a parameter's influence on a covariate, relative to the covariate's own.
+_INFLUENCE = 0.05**2
 #: Factor on the prior variance at the start of the iteration. Starting from above lets the model
 #: recognise a large effect after a few blocks instead of treating it as noise.
 _START = 9.0
@@ -64,12 +70,15 @@ _NOISE_TRUST = 4.0
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """The arms measured so far. ``configuration``: (arms,), the index of each arm's configuration,
-    -1 for the baseline; ``block``: (arms,); ``values``: (arms, outputs), log times.
+    -1 for the baseline; ``block``: (arms,); ``values``: (arms, outputs), log times;
+    ``covariates``: (arms, covariates), load by others during each arm, scaled to effects of about
+    1, or None if it is not known.
     """
 
     configuration: Ints
     block: Ints
     values: Floats
+    covariates: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +153,16 @@ class EffectsModel:
         groups = [*encoding.groups]
         width = encoding.width
         main = np.hstack([self._main, self._own])
-        groups.append(slice(width, width + len(self.repeated)))
-        first = [_EFFECT] * len(encoding.axes) + [_BEYOND]
         free = float(len(arms) - len(np.unique(evidence.block)))
+        groups.append(slice(width, main.shape[1]))
+        first = [_EFFECT] * len(encoding.axes) + [_BEYOND]
+        self._covariates = 0
+        if evidence.covariates is not None:
+            load = _unexplained(centre(evidence.covariates), main, groups, free)
+            self._covariates = load.shape[1]
+            groups.append(slice(main.shape[1], main.shape[1] + self._covariates))
+            first.append(_LOAD)
+            main = np.hstack([main, load])
         fits = _fit(main, values, groups, first, noise, free, weights)
         #: Indices of the pairs whose interaction is in the model.
         self.pairs: tuple[int, ...] = ()
@@ -181,7 +197,9 @@ class EffectsModel:
             if number in self._place:
                 own[row, self._place[int(number)]] = 1.0
         interactions = [self.encoding.interaction(features, pair) for pair in self.pairs]
-        return np.hstack([features, own, *interactions])
+        # The effects of a configuration are those without load by others.
+        load = np.zeros((len(features), self._covariates))
+        return np.hstack([features, own, load, *interactions])
 
     def _suspects(
         self, padded: Floats, arms: Ints, centre: _Centring, residuals: Floats
@@ -222,6 +240,21 @@ class _Centring:
         np.add.at(sums, self._block, columns * self._weight[:, None])
         centred: Floats = self._root * (columns - (sums / self._total[:, None])[self._block])
         return centred
+
+
+def _unexplained(load: Floats, design: Floats, groups: Sequence[slice], free: float) -> Floats:
+    """Return the part of each covariate (arms, covariates) that the configurations do not explain.
+
+    Otherwise, a parameter that makes others use less of the machine would not be credited with what
+    that gains.
+    """
+    scale = np.sqrt(np.maximum((load**2).mean(axis=0), 1e-12))
+    unit = np.ones(load.shape[1]).tolist()
+    prior = [_INFLUENCE] * len(groups)
+    with threadpool_limits(1, user_api="blas"):
+        fits = _fit_of(design, load / scale, groups, prior, unit, free, ())
+    unexplained: Floats = load - scale * (design @ np.stack([mean for mean, _, _ in fits], axis=1))
+    return unexplained
 
 
 def _indicators(numbers: Ints, count: int) -> Floats:

@@ -17,11 +17,18 @@ from tuner.model import Configuration, Value
 from tuner.propose.aims import Aims
 from tuner.propose.ascent import Ascent
 from tuner.propose.candidates import Candidates, unique
-from tuner.propose.effects import EffectsModel, Evidence, Ints
+from tuner.propose.effects import EffectsModel, Ints
 from tuner.propose.encoding import Encoding, Floats, Tunable
 from tuner.propose.feasibility import Feasibility
 from tuner.propose.outlook import Contribution, Outlook
-from tuner.propose.search_trials import Arm, SearchTrial, best_at_first, differences_by_row, failing
+from tuner.propose.search_trials import (
+    Arm,
+    SearchTrial,
+    best_at_first,
+    differences_by_row,
+    evidence_of,
+    failing,
+)
 
 #: Numbers of candidates for one decision: drawn at random, and varied from good ones.
 _RANDOM_CANDIDATES = 150
@@ -62,16 +69,11 @@ class Search:
         self._features = self._encoding.features(configurations)
         self._number = {each.number: row for row, each in enumerate(self._trials)}
         self._row = {each.configuration: row for row, each in enumerate(self._trials)}
-        logs = np.array([arm.logs for arm in arms]).reshape(len(arms), len(aims.weights))
-        weights = np.asarray(aims.weights)
-        evidence = Evidence(
-            np.array([self._number.get(arm.trial, -1) for arm in arms], np.int64),
-            np.array([arm.block for arm in arms], np.int64),
-            np.column_stack([logs @ weights, logs]),
-        )
+        evidence = evidence_of(arms, self._number, aims.weights)
         self._rounds = len({arm.block for arm in arms}) if rounds is None else rounds
         self._differences = differences_by_row(arms, self._number)
-        noise = [aims.noise * float((weights**2).sum()), *[aims.noise] * len(weights)]
+        noise = [aims.noise * math.fsum(w * w for w in aims.weights)]
+        noise += [aims.noise] * len(aims.weights)
         self.model = EffectsModel(self._encoding, self._features, evidence, noise, aims.weights)
         self._pool: list[Configuration] = []
         self._best: Outlook | None = None

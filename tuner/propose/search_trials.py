@@ -9,7 +9,11 @@ import numpy as np
 
 from tuner.model import Configuration
 from tuner.propose.aims import Aims
+from tuner.propose.effects import Evidence
 from tuner.propose.encoding import Floats
+
+#: Standard deviation within blocks below which a scaled covariate explains nothing.
+_STILL = 0.003
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +30,48 @@ class SearchTrial:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A measured arm. ``trial`` 0 is the baseline. ``logs``: log times, one per component."""
+    """A measured arm. ``trial`` 0 is the baseline. ``logs``: log times, one per component;
+    ``load``: its covariates, scaled to effects of about 1, None for unknown ones; () without any.
+    """
 
     trial: int
     block: int
     logs: tuple[float, ...]
+    load: tuple[float | None, ...] = ()
+
+
+def evidence_of(arms: Sequence[Arm], rows: Mapping[int, int], weights: Sequence[float]) -> Evidence:
+    """Return the arms as the model takes them: the score, then the components. ``rows``: the index
+    of each trial's configuration.
+    """
+    logs = np.array([arm.logs for arm in arms]).reshape(len(arms), len(weights))
+    return Evidence(
+        np.array([rows.get(arm.trial, -1) for arm in arms], np.int64),
+        np.array([arm.block for arm in arms], np.int64),
+        np.column_stack([logs @ np.asarray(weights), logs]),
+        loads(arms),
+    )
+
+
+def loads(arms: Sequence[Arm]) -> Floats | None:
+    """Return the covariates that differ between arms, (arms, covariates); an unknown value is that
+    of its block's mean. None if there are none.
+    """
+    width = max((len(arm.load) for arm in arms), default=0)
+    if not width:
+        return None
+    unknown = (None,) * width
+    values = np.array([arm.load or unknown for arm in arms], np.float64)
+    _, block = np.unique([arm.block for arm in arms], return_inverse=True)
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    sums, counts = np.zeros((2, int(block.max()) + 1, width))
+    np.add.at(sums, block, filled)
+    np.add.at(counts, block, known)
+    means = (sums / np.maximum(counts, 1.0))[block]
+    deviations = np.where(known, values - means, 0.0)
+    moving = np.sqrt((deviations**2).mean(axis=0)) > _STILL
+    return deviations[:, moving] if moving.any() else None
 
 
 def differences_by_row(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int, list[Floats]]:

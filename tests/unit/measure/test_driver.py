@@ -155,7 +155,8 @@ def test_a_run_that_hangs_is_void_but_an_unreachable_client_is_a_testbed_error()
 
 
 def test_leftovers_are_found_by_prefix_only() -> None:
-    listing = ".fstune-abc-3\n.fstune-abd\nfstune-abc-1-0\nfstune-abc-2-1\nfstune-xabc-1\nabc-3\nfstune-ab\nother\n"
+    hidden = ".fstune-abc-3\n.fstune-abd\n"
+    listing = f"{hidden}fstune-abc-1-0\nfstune-abc-2-1\nfstune-xabc-1\nabc-3\nfstune-ab\nother\n"
     client, engine = install(lambda argv: result(0, listing if argv[0] == "ls" else "{}"))
     engine.clean_leftovers("abc")
     assert client.commands[0] == ["python3", "/srv/x/end_runs.py", "/srv/x/workloads.pyz", "abc"]
