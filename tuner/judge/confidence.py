@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, log_e_from_moments, running_moments
-from tuner.judge.special import brentq
 
 # Search range for log of the critical T; beyond the upper end E has reached its bound.
 _LOG_T_RANGE = (-40.0, 40.0)
+# Points per round of the search, and rounds: enough for every digit of log T.
+_GRID = 129
+_ROUNDS = 8
 
 
 class Side(StrEnum):
@@ -58,16 +60,17 @@ def critical_t(n: int, threshold: float) -> float:
     if n < MIN_PAIRS:
         return math.inf
     goal = math.log(threshold)
-    pairs = np.asarray(n)
-
-    def excess(log_t: float) -> float:
-        mean = np.asarray(math.exp(log_t) / math.sqrt(n))
-        return float(log_e_from_moments(pairs, mean, np.asarray(1.0))) - goal
-
     low, high = _LOG_T_RANGE
-    if excess(high) < 0.0:
-        return math.inf
-    return math.exp(float(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)))
+    # E increases with T. Each round keeps one of the intervals of a grid.
+    for _ in range(_ROUNDS):
+        grid = np.linspace(low, high, _GRID)
+        mean = np.exp(grid) / math.sqrt(n)
+        log_e = log_e_from_moments(np.asarray(n), mean, np.asarray(1.0))
+        above = int(np.searchsorted(log_e, goal))
+        if above == _GRID:
+            return math.inf
+        low, high = float(grid[max(above - 1, 0)]), float(grid[above])
+    return math.exp(high)
 
 
 def bounds(m: Moments, threshold: float) -> tuple[Floats, Floats]:

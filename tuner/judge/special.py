@@ -5,7 +5,6 @@ Importing scipy takes as long as everything else that most commands do, and most
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,20 +53,3 @@ def chdtri(freedom: _Real, p: _Real) -> Any:
     from scipy import special
 
     return special.chdtri(freedom, p)
-
-
-def brentq(
-    function: Callable[[float], float],
-    low: float,
-    high: float,
-    *,
-    xtol: float,
-    rtol: float = 8.9e-16,
-) -> float:
-    """Find a root between ``low`` and ``high``, where the signs must differ; Brent's method.
-
-    The tolerance is ``xtol`` + ``rtol`` times the root. Raises ValueError for equal signs.
-    """
-    from scipy import optimize
-
-    return float(optimize.brentq(function, low, high, xtol=xtol, rtol=rtol))
