@@ -31,8 +31,11 @@ from tuner.campaign.expiry import with_expiry
 from tuner.campaign.stored_comparison import stored_comparison
 from tuner.errors import NotFoundError, SpecError
 from tuner.model import Campaign
+from tuner.page.conditions import noise
+from tuner.page.document import Noise
 from tuner.page.forms import ReportForm, file_name, report_text
 from tuner.page.html import policy
+from tuner.page.snapshot import rules_if_known
 from tuner.page.why import why
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.recommend import RecommendationDocument, recommendation_document
@@ -143,6 +146,15 @@ def get_why(campaign: PathCampaign, serving: Serving) -> WhyDocument:
     answer = campaign.recommendation
     trial = serving.sight.of(campaign.id).leader if answer is None else answer.trial
     return WhyDocument(trial=trial, sentences=why(serving.store, campaign.id, trial))
+
+
+@router.get("/{campaign}/noise", operation_id="get_noise")
+def get_noise(campaign: PathCampaign, serving: Serving) -> Noise:
+    """Noise of a difference of two runs, with one measure against it after the other."""
+    report = noise(serving.store, campaign.id, rules_if_known(campaign))
+    if report is None:
+        raise NotFoundError(f"campaign {campaign.id} repeated too little to tell its noise")
+    return report
 
 
 @router.get("/{campaign}/recommendation", operation_id="get_recommendation")
