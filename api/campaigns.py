@@ -74,7 +74,7 @@ def list_trials(
 ) -> Page[TrialDocument]:
     """List a campaign's trials, by number."""
     trials = serving.pages.trials(campaign.id, after_number(token, -1), limit + 1)
-    return page(trials, limit, lambda trial: (trial.number,), TrialDocument.of)
+    return page(trials, limit, lambda trial: (trial.number,), TrialDocument.model_validate)
 
 
 @router.get("/{campaign}/blocks", operation_id="list_blocks")
@@ -119,7 +119,7 @@ def list_verdicts(campaign: PathCampaign, serving: Serving) -> list[VerdictDocum
 @router.get("/{campaign}/drift", operation_id="get_drift")
 def get_drift(campaign: PathCampaign, serving: Serving) -> list[DriftDocument]:
     """Drift of the baseline from block to block, in the order measured."""
-    return [DriftDocument.of(point) for point in serving.sight.of(campaign.id).drift]
+    return [DriftDocument.model_validate(point) for point in serving.sight.of(campaign.id).drift]
 
 
 @router.get("/{campaign}/effects", operation_id="get_effects")
@@ -237,7 +237,7 @@ def list_events(
 ) -> Page[EventDocument]:
     """List a campaign's events, in order."""
     events = serving.store.events(campaign.id, after_number(token, 0), limit + 1)
-    return page(events, limit, lambda event: (event.number,), EventDocument.of)
+    return page(events, limit, lambda event: (event.number,), EventDocument.model_validate)
 
 
 def stream_place(
@@ -284,7 +284,9 @@ async def stream_events(
         if isinstance(event, Presence):
             yield ServerSentEvent(event="presence", data=PresenceDocument.of(event.absence))
             continue
-        yield ServerSentEvent(id=str(event.number), event="campaign", data=EventDocument.of(event))
+        yield ServerSentEvent(
+            id=str(event.number), event="campaign", data=EventDocument.model_validate(event)
+        )
 
 
 def older_than(key: Sequence[str | int] | None) -> tuple[datetime, str] | None:
