@@ -209,9 +209,10 @@ def recommendation(
         record, answer = _with_answer(campaigns, campaigns.campaign(campaign))
         if answer is None:
             raise no_answer(record, _absence(campaigns, record))
-        # Servers of earlier releases return it only on a separate request.
-        sentences = campaigns.why(record.id) if answer.why is None else answer.why
-    return record, answer, comparisons_of(answer), sentences
+        if answer.why is None:
+            # Servers of earlier releases return it only on a separate request.
+            answer = answer.model_copy(update={"why": campaigns.why(record.id)})
+    return record, answer, comparisons_of(answer), answer.why or ()
 
 
 def recommendations(server: str, filters: Filters, limit: int) -> list[KnownRecommendation]:
