@@ -31,8 +31,11 @@ from tuner.campaign.expiry import with_expiry
 from tuner.campaign.stored_comparison import stored_comparison
 from tuner.errors import NotFoundError, SpecError
 from tuner.model import Campaign
+from tuner.page.conditions import noise
+from tuner.page.document import Noise
 from tuner.page.forms import ReportForm, file_name, report_text
 from tuner.page.html import policy
+from tuner.page.snapshot import rules_if_known
 from tuner.page.why import why
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.recommend import RecommendationDocument, recommendation_document
@@ -71,7 +74,7 @@ def list_trials(
 ) -> Page[TrialDocument]:
     """List a campaign's trials, by number."""
     trials = serving.pages.trials(campaign.id, after_number(token, -1), limit + 1)
-    return page(trials, limit, lambda trial: (trial.number,), TrialDocument.of)
+    return page(trials, limit, lambda trial: (trial.number,), TrialDocument.model_validate)
 
 
 @router.get("/{campaign}/blocks", operation_id="list_blocks")
@@ -116,7 +119,7 @@ def list_verdicts(campaign: PathCampaign, serving: Serving) -> list[VerdictDocum
 @router.get("/{campaign}/drift", operation_id="get_drift")
 def get_drift(campaign: PathCampaign, serving: Serving) -> list[DriftDocument]:
     """Drift of the baseline from block to block, in the order measured."""
-    return [DriftDocument.of(point) for point in serving.sight.of(campaign.id).drift]
+    return [DriftDocument.model_validate(point) for point in serving.sight.of(campaign.id).drift]
 
 
 @router.get("/{campaign}/effects", operation_id="get_effects")
@@ -143,6 +146,15 @@ def get_why(campaign: PathCampaign, serving: Serving) -> WhyDocument:
     answer = campaign.recommendation
     trial = serving.sight.of(campaign.id).leader if answer is None else answer.trial
     return WhyDocument(trial=trial, sentences=why(serving.store, campaign.id, trial))
+
+
+@router.get("/{campaign}/noise", operation_id="get_noise")
+def get_noise(campaign: PathCampaign, serving: Serving) -> Noise:
+    """Noise of a difference of two runs, with one measure against it after the other."""
+    report = noise(serving.store, campaign.id, rules_if_known(campaign))
+    if report is None:
+        raise NotFoundError(f"campaign {campaign.id} repeated too little to tell its noise")
+    return report
 
 
 @router.get("/{campaign}/recommendation", operation_id="get_recommendation")
@@ -225,7 +237,7 @@ def list_events(
 ) -> Page[EventDocument]:
     """List a campaign's events, in order."""
     events = serving.store.events(campaign.id, after_number(token, 0), limit + 1)
-    return page(events, limit, lambda event: (event.number,), EventDocument.of)
+    return page(events, limit, lambda event: (event.number,), EventDocument.model_validate)
 
 
 def stream_place(
@@ -272,7 +284,9 @@ async def stream_events(
         if isinstance(event, Presence):
             yield ServerSentEvent(event="presence", data=PresenceDocument.of(event.absence))
             continue
-        yield ServerSentEvent(id=str(event.number), event="campaign", data=EventDocument.of(event))
+        yield ServerSentEvent(
+            id=str(event.number), event="campaign", data=EventDocument.model_validate(event)
+        )
 
 
 def older_than(key: Sequence[str | int] | None) -> tuple[datetime, str] | None:

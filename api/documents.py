@@ -10,14 +10,13 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from tuner.campaign.drift import DriftPoint
 from tuner.campaign.expiry import expired
 from tuner.judge.verdict import Outcome, Verdict
-from tuner.model import Block, BlockKind, Campaign, Configuration, Event, Measurement, Trial, Value
+from tuner.model import Block, BlockKind, Campaign, Configuration, Measurement, Value
 from tuner.page.names import names
 from tuner.records.named_comparison import NamedComparison, ShownEffect, Word
 from tuner.records.status import Absence
@@ -27,15 +26,17 @@ from tuner.text import unbounded
 
 
 class Document(BaseModel):
-    """Base class of returned documents."""
+    """Base class of returned documents. ``model_validate`` converts records with equal fields."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
+
+
+#: A configuration as a mapping.
+Settings = Annotated[dict[str, Value], BeforeValidator(Configuration.as_dict)]
 
 
 class TimeUseDocument(Document):
     """How the wall time of a campaign's runs was spent."""
-
-    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     wall_s: float
     testbed_s: float
@@ -102,21 +103,8 @@ class TrialDocument(Document):
     origin: str
     state: TrialState
     reason: str
-    configuration: dict[str, Value]
+    configuration: Settings
     flags: dict[str, list[str]]
-
-    @classmethod
-    def of(cls, trial: Trial) -> TrialDocument:
-        """Convert a trial."""
-        return cls(
-            number=trial.number,
-            race=trial.race,
-            origin=trial.origin,
-            state=trial.state,
-            reason=trial.reason,
-            configuration=trial.configuration.as_dict(),
-            flags={name: list(words) for name, words in trial.flags.items()},
-        )
 
 
 class BlockDocument(Document):
@@ -148,8 +136,6 @@ class BlockDocument(Document):
 
 class ComponentDocument(Document):
     """A timed workload component. Latencies are quantiles over its operations."""
-
-    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     elapsed_s: float
     operations: int
@@ -259,6 +245,9 @@ def _scalar(value: object) -> str | int | float | bool | None:
     return json.dumps(value)[:_LONGEST_NESTED]
 
 
+Scalar = Annotated[str | int | float | bool | None, BeforeValidator(_scalar)]
+
+
 class EventDocument(Document):
     """An event. ``number`` is its ID in the event stream."""
 
@@ -266,18 +255,7 @@ class EventDocument(Document):
     at: datetime
     kind: str
     message: str
-    data: dict[str, str | int | float | bool | None]
-
-    @classmethod
-    def of(cls, event: Event) -> EventDocument:
-        """Convert an event."""
-        return cls(
-            number=event.number,
-            at=event.at,
-            kind=event.kind,
-            message=event.message,
-            data={name: _scalar(value) for name, value in event.data.items()},
-        )
+    data: dict[str, Scalar]
 
 
 class PresenceDocument(Document):
@@ -305,11 +283,6 @@ class DriftDocument(Document):
     kind: BlockKind
     started: datetime
     ratio: float
-
-    @classmethod
-    def of(cls, point: DriftPoint) -> DriftDocument:
-        """Convert the drift of one block."""
-        return cls(block=point.block, kind=point.kind, started=point.started, ratio=point.ratio)
 
 
 class WhyDocument(Document):
@@ -390,8 +363,3 @@ class ComparisonDocument(Document):
                 for row in comparison.rows
             ],
         )
-
-
-def values(configuration: Configuration | None) -> dict[str, Value]:
-    """A configuration as a mapping."""
-    return {} if configuration is None else configuration.as_dict()

@@ -33,7 +33,7 @@ from tuner.records.parameter_effects import ParameterEffects
 from tuner.records.status import Absence
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.parameter_effects import EffectsDocument, effects_document
-from tuner.states import OVER, CampaignState, TrialState
+from tuner.states import OVER, CampaignState, TrialState, state_now
 from tuner.text import (
     counted,
     faster,
@@ -230,7 +230,7 @@ def _trial(
 ) -> TrialRow:
     e, count = latest.get(trial.number, (None, 0))
     baseline = snapshot.trials[BASELINE].configuration
-    state = str(trial.state)
+    state = state_now(trial.state, snapshot.campaign.state)
     if trial.number == BASELINE:
         state = "baseline"
     elif trial.number == snapshot.leader:

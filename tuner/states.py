@@ -118,6 +118,16 @@ def move(what: str, old: State, new: State) -> State:
     return new
 
 
+def state_now(trial: TrialState, campaign: CampaignState) -> str:
+    """Return what to show as the state of a trial.
+
+    A trial that stays in its race when the campaign pauses or fails is not measured until the
+    campaign is resumed.
+    """
+    stopped = campaign in (CampaignState.PAUSED, CampaignState.FAILED)
+    return str(CampaignState.PAUSED) if stopped and trial is TrialState.RUNNING else str(trial)
+
+
 class EventKind(StrEnum):
     """The kinds of events that decisions depend on; all other kinds are only displayed."""
 

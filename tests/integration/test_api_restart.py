@@ -234,6 +234,8 @@ def test_remote_reads_equal_local_ones(remote: Remote) -> None:
     for words in (
         ("list",),
         ("show",),
+        ("show", "--all"),
+        ("show", "--json"),
         ("watch",),
         ("recommend",),
         ("recommend", "--format", "json"),
@@ -243,6 +245,7 @@ def test_remote_reads_equal_local_ones(remote: Remote) -> None:
         ("recommend", "--all", "--workload", "another"),
     ):
         assert remote.fstune(*words) == remote.fstune(*words, *there), words
+    assert "Noise of the score" in remote.fstune("show", "--all")
     file = remote.away / "campaign.jsonl.gz"
     output = remote.fstune("export", "last", str(file))
     assert output.endswith(f" {file.stat().st_size} bytes written to {file}\n")

@@ -130,7 +130,7 @@ def test_excessive_numbers_are_refused(
 def test_nested_event_data_in_the_database_is_shown() -> None:
     """As in a database to which an earlier release has admitted it."""
     data: Any = {"a": {"b": [1, {"c": None}]}, "n": 1}
-    document = EventDocument.of(Event(1, NOW, "news", "news", data))
+    document = EventDocument.model_validate(Event(1, NOW, "news", "news", data))
     assert document.data == {"a": '{"b": [1, {"c": null}]}', "n": 1}
     assert moment(NOW)
 

@@ -100,12 +100,15 @@ def best_certified(
 
 
 def _replaces(later: Outlook, earlier: Outlook, delta: float) -> bool:
-    """Whether ``later`` is the better answer. With more settings it must be better by delta; with
-    fewer it may be worse by delta.
+    """Whether ``later`` is the better answer. With more settings it must be better by delta, with
+    as many by half of it; with fewer it may be worse by delta.
+
+    None of these limits is at equal gains: every block changes the estimates a little, and two
+    configurations that gain about the same would take turns as the answer.
     """
     more, worth = later.gain - earlier.gain, margin(delta)
     if later.changes == earlier.changes:
-        return more >= 0.0
+        return more >= worth / 2.0
     return more >= (worth if later.changes > earlier.changes else -worth)
 
 

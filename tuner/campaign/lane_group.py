@@ -59,12 +59,12 @@ class LaneGroup:
         """The testbeds that were opened and are not lost."""
         return [lane for lane in self._lanes if lane.lost is None and lane.bench is not None]
 
-    def benches(self) -> list[Bench]:
-        """The benches of the usable testbeds. If none is left, raises the last one's error."""
-        benches = [lane.bench for lane in self.in_use() if lane.bench is not None]
-        if not benches:
+    def bench(self) -> Bench:
+        """The first usable testbed's bench. If none is left, raises the last one's error."""
+        bench = next((lane.bench for lane in self.in_use()), None)
+        if bench is None:
             raise self._last_loss()
-        return benches
+        return bench
 
     def _last_loss(self) -> TunerError:
         return next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)

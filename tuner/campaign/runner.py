@@ -119,7 +119,7 @@ class Runner:
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
             self._testbeds.open(self._id, self._workload)
-            self._target = self._testbeds.benches()[0].target
+            self._target = self._testbeds.bench().target
             self._prepare()
             self._conduct()
         except KeyboardInterrupt as stop:

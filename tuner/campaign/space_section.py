@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -18,6 +19,10 @@ from tuner.documents import ParameterValue, Section, wrong_key
 from tuner.errors import SpecError
 from tuner.services.kind import Kind
 from tuner.services.kinds import part_order
+
+#: A part that only the file of a testbed names. Its name precedes those of its parameters, with a
+#: period in between.
+_PART = re.compile("[a-z][a-z0-9_]*")
 
 
 class SpaceSection(Section):
@@ -64,14 +69,17 @@ def by_part(spaces: Mapping[str, SpaceSection], kind: Kind) -> dict[str, SpaceSe
     service does not have, and for a missing one.
     """
     parts = part_order() if kind.parts is None else kind.parts
+    if kind.any_part:
+        parts += tuple(part for part in spaces if part not in parts and _PART.fullmatch(part))
     for part in [part for part in spaces if part not in parts]:
         nearest = difflib.get_close_matches(part, parts, n=1)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(parts)}"
+        hint = "use lower-case letters, digits and _" if kind.any_part else hint
         raise wrong_key(part, f"{_not_for_campaigns(spaces[part].name)}unknown key; {hint}")
     for part in sorted(kind.required - spaces.keys()):
         raise wrong_key(part, "missing")
     if not spaces:
-        raise ValueError(f"name the search space of a part: {', '.join(parts)}")
+        raise ValueError(f"name the search space of a part{': ' * bool(parts)}{', '.join(parts)}")
     return {part: spaces[part] for part in parts if part in spaces}
 
 

@@ -32,6 +32,7 @@ from tuner.remote.records import comparisons_of, recommendation_of
 from tuner.remote.stream import follow
 from tuner.report.json_documents import campaign_json
 from tuner.report.log import LogForm
+from tuner.report.noise import noise_document
 from tuner.report.recommend import RecommendationDocument
 from tuner.report.tables import campaign_page, show
 from tuner.states import CampaignState
@@ -165,8 +166,11 @@ def show_campaign(
         pairs = campaigns.estimates(record.id, BlockKind.SEARCH)
         estimates = {number: estimate for number, (estimate, _) in pairs.items()}
         comparison = campaigns.comparison(record.id, trials)
+        noise = campaigns.noise(record.id) if everything or as_json else None
         if as_json:
-            say(campaign_json(record, trials, estimates, _absence(campaigns, record), comparison))
+            stalled = _absence(campaigns, record)
+            document = None if noise is None else noise_document(*noise)
+            say(campaign_json(record, trials, estimates, stalled, comparison, document))
             return
         events = campaigns.events(record.id)
         page = campaign_page(
@@ -182,6 +186,7 @@ def show_campaign(
             why=campaigns.why(record.id) if answer is not None else (),
             everything=everything,
             floor=floor_sentence(events),
+            noise=None if noise is None else noise[0],
         )
     show(Console(), page)
 
@@ -204,9 +209,10 @@ def recommendation(
         record, answer = _with_answer(campaigns, campaigns.campaign(campaign))
         if answer is None:
             raise no_answer(record, _absence(campaigns, record))
-        # Servers of earlier releases return it only on a separate request.
-        sentences = campaigns.why(record.id) if answer.why is None else answer.why
-    return record, answer, comparisons_of(answer), sentences
+        if answer.why is None:
+            # Servers of earlier releases return it only on a separate request.
+            answer = answer.model_copy(update={"why": campaigns.why(record.id)})
+    return record, answer, comparisons_of(answer), answer.why or ()
 
 
 def recommendations(server: str, filters: Filters, limit: int) -> list[KnownRecommendation]:

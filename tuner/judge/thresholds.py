@@ -30,8 +30,8 @@ CALIBRATED: Final[dict[int, tuple[float, ...]]] = {
 
 The columns for .00625, .0125 and .2 come from `simulate_threshold` with 10^6 paths, and agree with
 10^6 null paths. The column for .001 is based on few crossings: its true error is up to .0011. There
-is no column above .2: at .3 and 10 pairs the threshold would fall below 1, where the variance floor
-of a clock no longer delays a crossing."""
+is no column above .2: at .3 and 10 pairs the threshold would fall below 1, and an e-value below 1
+is evidence for the null."""
 
 # h = alpha * threshold(alpha) has one shallow maximum between .01 and .2. Between columns, the
 # larger neighbour's h times this factor is used, which covers that maximum and the Monte Carlo

@@ -83,15 +83,11 @@ def _templates() -> Environment:
 def report_html(document: ReportDocument) -> str:
     """Return the HTML file. All external text is escaped."""
     d = document
-    floors, level = {}, "95% interval"
+    level = "95% interval"
     if d.recommendation is not None:
         level = confidence_text(d.recommendation.improvement.confidence)
-        floors = {
-            name: _floor(of.floor_held, of.lower_ratio)
-            for name, of in d.recommendation.components.items()
-        }
     estimates = {name: own for name, e in d.components.items() if (own := estimate(e))}
-    components_axis, components = effect_rows(estimates, floors)
+    components_axis, components = effect_rows(estimates, floors(d))
     mattering = _mattering(d)
     intervals = [own for one in mattering if (own := estimate(one))]
     axis = svg.Axis.around(intervals)
@@ -142,6 +138,14 @@ def estimate(effect: Effect) -> Estimate | None:
     return Estimate(
         effect.ratio, lower, math.inf if effect.upper_ratio is None else effect.upper_ratio
     )
+
+
+def floors(document: ReportDocument) -> dict[str, str]:
+    """Describe the state of each component's floor; empty as long as there is no answer."""
+    if document.recommendation is None:
+        return {}
+    of = document.recommendation.components
+    return {name: _floor(one.floor_held, one.lower_ratio) for name, one in of.items()}
 
 
 def _floor(holds: bool, lower: float | None) -> str:

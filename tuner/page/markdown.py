@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from tuner.page.document import ReportDocument
 from tuner.page.effect_plots import basis
-from tuner.page.html import OUTCOMES, estimate, subject
+from tuner.page.html import OUTCOMES, estimate, floors, subject
 from tuner.page.names import KINDS
 from tuner.report.noise import HEADINGS, adjusted
 from tuner.text import clean, moment, signed, signed_interval
@@ -51,14 +51,14 @@ def report_markdown(document: ReportDocument) -> str:
     lines += _section("Settings that differ from the baseline", settings or same)
     lines += ["", *_list(d.meanings)] if d.meanings else []
     lines += _section("To apply, and to undo", _applying(d))
+    floor = floors(d)
     components = [
-        (name, signed(e.ratio), signed_interval(e.lower, e.upper))
+        (name, signed(e.ratio), signed_interval(e.lower, e.upper), floor.get(name, ""))
         for name, of in d.components.items()
         if (e := estimate(of)) is not None
     ]
-    lines += _section(
-        f"Components, {subject(d)}", _table(("Component", "Faster by", "Interval"), components)
-    )
+    headings = ("Component", "Faster by", "Interval", "Floor")
+    lines += _section(f"Components, {subject(d)}", _table(headings, components))
     counters = [(c.what, c.baseline or "not known", c.trial or "not known") for c in d.counters]
     lines += _section("Why: what changed with the settings", _list(d.why))
     lines += _section("Diagnostics", _table(("Counted", "Baseline", subject(d)), counters))

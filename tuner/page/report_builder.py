@@ -45,7 +45,7 @@ from tuner.report.parameter_effects import effects_document
 from tuner.report.recommend import Effect, effect, recommendation_document
 from tuner.report.summary import Effort, effort_text, time_rows
 from tuner.report.why import reasons
-from tuner.states import BlockState, CampaignState
+from tuner.states import BlockState, CampaignState, state_now
 from tuner.text import (
     clean,
     confidence_text,
@@ -345,7 +345,7 @@ def _verdict(look: _Look, comparison: TrialComparison, baseline: Configuration) 
         outcome=verdict.outcome,
         blocks=verdict.n,
         changes=changes(baseline, trial.configuration) or "as found",
-        state=str(trial.state),
+        state=state_now(trial.state, look.campaign.state),
         ended=trial.reason,
     )
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from tuner.campaign.named_comparison import ORIGIN
 from tuner.campaign.spec import CampaignSpec
 from tuner.errors import NotFoundError
+from tuner.judge.noise_records import NoiseReport
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.page.forms import ReportForm
 from tuner.page.recommendations import Filters, KnownRecommendation
@@ -25,6 +26,7 @@ from tuner.remote.records import (
     read_comparison,
     read_estimates,
     read_event,
+    read_noise,
     read_ratios,
     read_recommendation,
     read_sentences,
@@ -103,6 +105,15 @@ class Campaigns:
             return read_sentences(self.client.get(campaign_path(campaign, "why")))
         except NotFoundError:
             return []
+
+    def noise(self, campaign: str) -> tuple[NoiseReport, tuple[str, ...]] | None:
+        """Return how much each noise-reduction measure helped, and the components; None when too
+        little was repeated to tell, or when the server does not know.
+        """
+        try:
+            return read_noise(self.client.get(campaign_path(campaign, "noise")))
+        except NotFoundError:
+            return None
 
     def comparison(self, campaign: str, trials: Sequence[Trial]) -> NamedComparison | None:
         """Return the comparison, if the campaign compares given configurations; None when the

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import search_spaces
 from tuner.errors import ServerError
+from tuner.judge.noise_records import NoiseLevel, NoiseReport
 from tuner.model import (
     BASELINE,
     Answer,
@@ -31,6 +32,7 @@ from tuner.model import (
     Trial,
     Value,
 )
+from tuner.page.document import Noise
 from tuner.page.names import Names
 from tuner.page.recommendations import KnownRecommendation
 from tuner.records.comparison import Comparison
@@ -51,6 +53,7 @@ _EVENT = TypeAdapter(Event)
 _STATUS = TypeAdapter(Status)
 _PRESENCE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 _ANSWER = TypeAdapter(RecommendationDocument)
+_NOISE = TypeAdapter(Noise)
 _ROW = TypeAdapter(ComparedConfiguration)
 _VALUES: TypeAdapter[dict[str, Value]] = TypeAdapter(dict[str, Value])
 _VERDICTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
@@ -215,6 +218,17 @@ def read_sentences(document: Any) -> list[str]:
     """Read the sentences of a document."""
     sentences = checked(TypeAdapter(list[str]), mapping(document).get("sentences"))
     return list(map(clean, sentences))
+
+
+def read_noise(document: Any) -> tuple[NoiseReport, tuple[str, ...]]:
+    """Read how much each noise-reduction measure helped, and the components."""
+    noise = checked(_NOISE, document)
+    levels = tuple(
+        NoiseLevel(one.measure, one.variance, tuple(one.components.values()), one.share)
+        for one in noise.levels
+    )
+    report = NoiseReport(levels, noise.arms, noise.freedom, noise.again, clean(noise.adjustment))
+    return report, tuple(noise.levels[0].components) if noise.levels else ()
 
 
 def read_answer(document: Any) -> RecommendationDocument:

@@ -42,7 +42,7 @@ from tuner.report.noise import noise_sections
 from tuner.report.references import clients_text, references_section
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
 from tuner.report.why import why_sections
-from tuner.states import BlockState, CampaignState, TrialState
+from tuner.states import BlockState, CampaignState, TrialState, state_now
 from tuner.text import clean, counted, duration, interval, moment, signed, signed_interval
 
 EVENTS_SHOWN = 10
@@ -225,7 +225,7 @@ def _facts(
     grid.add_row("Seed", str(campaign.seed))
     if floor:
         grid.add_row("Floor", literal(floor))
-    grid.add_row("Trials", _trial_counts(trials))
+    grid.add_row("Trials", _trial_counts(trials, campaign.state))
     grid.add_row("Blocks", _blocks(counts))
     if len(drift) > 1:
         spread = interval(min(drift), max(drift))
@@ -238,10 +238,10 @@ def _facts(
     return grid
 
 
-def _trial_counts(trials: Sequence[Trial]) -> str:
+def _trial_counts(trials: Sequence[Trial], campaign: CampaignState) -> str:
     counts = Counter(t.state for t in trials if t.number != BASELINE)
-    states = ", ".join(f"{counts[state]} {state}" for state in TrialState if counts[state])
-    return states or "none yet"
+    states = (f"{counts[of]} {state_now(of, campaign)}" for of in TrialState if counts[of])
+    return ", ".join(states) or "none yet"
 
 
 def block_counts(blocks: Iterable[Block]) -> list[BlockCount]:
@@ -293,17 +293,19 @@ def trials_table(
     base = campaign.baseline or Configuration()
     r = campaign.recommendation
     best = r.trial if r is not None and r.answer is Answer.RECOMMENDED else None
-    return Listing(columns, tuple(_trial(t, base, estimates, best) for t in trials))
+    rows = (_trial(t, campaign.state, base, estimates, best) for t in trials)
+    return Listing(columns, tuple(rows))
 
 
 def _trial(
     trial: Trial,
+    campaign: CampaignState,
     baseline: Configuration,
     estimates: Mapping[int, Estimate],
     recommended: int | None = None,
 ) -> tuple[Text, ...]:
     is_baseline = trial.number == BASELINE
-    cells = [Text(str(trial.number), style=NAME), state_text(trial.state)]
+    cells = [Text(str(trial.number), style=NAME), state_text(state_now(trial.state, campaign))]
     if estimates:
         estimate = estimates.get(trial.number)
         if estimate is None:
@@ -334,6 +336,6 @@ def _events(events: Sequence[Event]) -> RenderableType:
     return Listing(columns, rows)
 
 
-def state_text(state: CampaignState | TrialState) -> Text:
-    """Return a state in its style."""
-    return Text(str(state), style=_STATE_STYLES.get(state, ""))
+def state_text(state: str) -> Text:
+    """Return the state of a campaign or a trial in its style."""
+    return Text(state, style=_STATE_STYLES.get(state, ""))

@@ -266,7 +266,9 @@ class Kind:
     """A kind of service.
 
     ``parts``: its parts in start-up order, servers before clients; None for a kind that accepts the
-    parts of all other kinds. ``required``: the parts for which a campaign must give a search space.
+    parts of all other kinds. ``any_part``: whether the files of its testbeds name further parts,
+    which a campaign then lists in start-up order; its ways report those that a testbed does not
+    have (``Way.mistakes``). ``required``: the parts for which a campaign must give a search space.
     ``counted``: the diagnostics of its programs that deserve a row in reports. ``starts``: the ways
     to set up a first campaign, the most common first. ``programs``: by the name that search spaces
     use.
@@ -279,3 +281,4 @@ class Kind:
     counted: tuple[Counted, ...] = ()
     starts: tuple[Start, ...] = ()
     programs: Mapping[str, Program] = field(default_factory=dict)
+    any_part: bool = False

@@ -37,6 +37,7 @@ NEEDS: dict[tuple[str, str], Scope | None] = {
     ("GET", "/v1/campaigns/{campaign}/recommendation"): READ,
     ("GET", "/v1/campaigns/{campaign}/report"): READ,
     ("GET", "/v1/campaigns/{campaign}/why"): READ,
+    ("GET", "/v1/campaigns/{campaign}/noise"): READ,
     ("GET", "/v1/campaigns/{campaign}/comparison"): READ,
     ("GET", "/v1/campaigns/{campaign}/events"): READ,
     ("GET", "/v1/campaigns/{campaign}/events/stream"): READ,

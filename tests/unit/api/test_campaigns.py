@@ -16,6 +16,8 @@ from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL
 from tests.unit.campaign.campaigns import spec
 from tuner.model import Aspect
+from tuner.remote.records import read_noise
+from tuner.report.noise import noise_document
 from tuner.store import NewEvent, Store
 from tuner.tokens import Scope
 
@@ -43,6 +45,21 @@ def test_the_recommendation_has_settings_options_and_evidence(client: TestClient
     explanation = client.get("/v1/campaigns/last/why").json()
     assert (explanation["trial"], explanation["sentences"]) == (document["trial"], document["why"])
     assert isinstance(document["why"], list)
+
+
+def test_the_noise_is_that_of_fstune_show(client: TestClient, measured: Path) -> None:
+    document = client.get("/v1/campaigns/last/noise").json()
+    assert document == json.loads(fstune(measured, "show", "--json"))["noise"]
+    report, components = read_noise(document)
+    assert noise_document(report, components) == document
+
+
+def test_a_campaign_that_has_measured_nothing_has_no_noise(guarded: Guarded) -> None:
+    with Store.open(guarded.directory) as store:
+        store.create_campaign("new", spec().to_json(), 1, datetime.now(UTC))
+    answer = guarded.client.get("/v1/campaigns/last/noise", headers=guarded.headers(Scope.READ))
+    assert answer.status_code == 404
+    assert "too little" in answer.json()["detail"]
 
 
 def test_an_expired_certificate_is_marked_wherever_it_is_shown(guarded: Guarded) -> None:

@@ -135,10 +135,10 @@ def test_a_later_certificate_is_the_answer_unless_an_earlier_one_gains_more_for_
 @pytest.mark.parametrize(
     ("gain", "changes", "finalist"),
     [
-        # With as many settings it must be at least as good, with more better by delta, with fewer
+        # With as many settings it must be better by half of delta, with more by delta, with fewer
         # not worse by delta.
-        (0.201, 2, 2),
-        (0.199, 2, 1),
+        (0.211, 2, 2),
+        (0.209, 2, 1),
         (0.215, 3, 1),
         (0.225, 3, 2),
         (0.185, 1, 2),
@@ -150,6 +150,15 @@ def test_a_later_certificate_is_the_answer_when_all_measurements_still_say_so(
 ) -> None:
     attempts = [attempt(0.2, 1), attempt(0.2, 2)]
     assert answer(attempts, {1: (0.2, 2), 2: (gain, changes)}) == finalist
+
+
+@pytest.mark.parametrize("changes", [1, 2, 3])
+def test_certificates_that_gain_about_the_same_do_not_take_turns(changes: int) -> None:
+    """Every block changes the estimates a little, in either direction."""
+    attempts = [attempt(0.2, 1), attempt(0.2, 2)]
+    gains = (0.197, 0.204, 0.199, 0.206, 0.194)
+    answers = {answer(attempts, {1: (0.2, 2), 2: (gain, changes)}) for gain in gains}
+    assert answers == ({2} if changes < 2 else {1})
 
 
 def test_it_stops_at_the_first_certificate_if_asked_to() -> None:

@@ -29,7 +29,9 @@ def test_the_horizon_is_rounded_up_and_ville_applies_beyond_the_last() -> None:
     assert threshold(0.05, 31) == threshold(0.05, 50)
     assert threshold(0.05, 51) == 20.0
     assert threshold(0.05) == 20.0
+    # Above .2 the threshold would fall below 1, where an e-value is evidence for the null.
     assert threshold(0.3, 10) == 1.441
+    assert simulate_threshold(0.3, 10, paths=15_000, seed=7).value < 1.0
     assert threshold(0.8, 10) == 1.25
 
 

@@ -132,6 +132,25 @@ def test_every_form_has_the_same_content(document: ReportDocument) -> None:
     assert ReportDocument.model_validate_json(document.json_text()) == document
 
 
+def test_every_form_shows_the_floors(document: ReportDocument) -> None:
+    answer = document.recommendation
+    assert answer is not None
+    name, first = next(iter(answer.components.items()))
+    for holds, lower, word in (
+        (True, 0.9, "met"),
+        (False, 0.9, "not settled"),
+        (False, 1.1, "slower"),
+    ):
+        state = first.model_copy(update={"floor_held": holds, "lower_ratio": lower})
+        changed = answer.model_copy(update={"components": answer.components | {name: state}})
+        other = document.model_copy(update={"recommendation": changed})
+        assert f'data-label="Floor">{word}<' in report_html(other)
+        lines = report_markdown(other).splitlines()
+        head = lines.index("| Component | Faster by | Interval | Floor |")
+        row = next(line for line in lines[head:] if line.startswith(f"| {text(name)} |"))
+        assert row.endswith(f"| {word} |")
+
+
 def test_the_campaign_file_in_a_report_is_the_campaign(
     document: ReportDocument, store: Store, tmp_path: Path
 ) -> None:

@@ -92,6 +92,24 @@ def test_a_campaign_whose_process_is_gone_is_not_called_running() -> None:
     assert "fstune resume b" in text
 
 
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [
+        (CampaignState.RUNNING, "running"),
+        (CampaignState.PAUSED, "paused"),
+        (CampaignState.FAILED, "paused"),
+    ],
+)
+def test_no_trial_runs_while_its_campaign_does_not(state: CampaignState, word: str) -> None:
+    trials = (*TRIALS, Trial(5, BETTER, 1, "tpe", TrialState.RUNNING))
+    page = campaign_page(campaign(None, state=state), trials, BLOCKS, [])
+    rows = [line.split() for line in screen_of(page, 120).lines]
+    states = {row[0]: row[1] for row in rows if row and row[0].isdigit()}
+    assert states == {"0": word, "3": "pruned", "4": "complete", "5": word}
+    (counts,) = [row for row in rows if row[:1] == ["Trials"] and len(row) > 1]
+    assert " ".join(counts[1:]) == f"1 {word}, 1 complete, 1 pruned"
+
+
 def test_a_summary_has_the_best_trials_and_no_diagnostics() -> None:
     trials = [
         Trial(n, BASELINE if n == 0 else BETTER, 1, "x", TrialState.RUNNING) for n in range(99)

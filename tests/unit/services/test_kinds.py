@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 import yaml
 from pydantic import TypeAdapter
+from pydantic_core import PydanticCustomError
 
 import search_spaces
 from search_spaces.sampling import Chance, draw
 from tests.toy.kind import TOY, Toyd
 from tests.toy.start import ToyStart
+from tuner.campaign.space_section import SpaceSection, by_part
 from tuner.errors import ConfigurationError, SpecError
 from tuner.measure.workload import load_workload
 from tuner.model import Configuration
@@ -121,6 +123,18 @@ def test_a_testbed_file_is_offered_by_the_kind_that_can_read_it(
     with pytest.raises(SpecError):
         way.offer(tmp_path / "none.yaml")
     assert offer(tmp_path / "none.yaml") is None
+
+
+def test_a_kind_may_leave_the_names_of_parts_to_its_testbeds() -> None:
+    kind = replace(TOY, parts=("toyd",), required=frozenset(), any_part=True)
+    spaces = {name: SpaceSection(name="x.yaml") for name in ("smbd", "toyd", "nmbd")}
+    assert list(by_part(spaces, kind)) == ["toyd", "smbd", "nmbd"]
+    with pytest.raises(PydanticCustomError, match="lower-case letters"):
+        by_part({"smb.conf": SpaceSection(name="x.yaml")}, kind)
+    with pytest.raises(PydanticCustomError, match="did you mean 'toyd'"):
+        by_part({"toydd": SpaceSection(name="x.yaml")}, TOY)
+    with pytest.raises(ValueError, match=r"name the search space of a part$"):
+        by_part({}, replace(kind, parts=()))
 
 
 def test_what_comes_with_fstune() -> None:

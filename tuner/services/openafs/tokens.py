@@ -78,7 +78,7 @@ class Tokens:
         """
         place, journal = self.place, self.journal
         if not self._recorded:
-            journal.begin({}, {"principal": place.principal})
+            journal.begin({}, {"principal": place.principal, "cell": self._cell_name()})
             self._recorded = True
         began = _now()
         argv = ["sh", f"{journal.directory}/{_MAKE}", f"{journal.directory}/{_TICKET}"]
@@ -102,10 +102,14 @@ class Tokens:
         self.make()
 
     def _cell_name(self) -> str:
-        """Return the cell of the token."""
+        """Return the cell of the token. Raises TokenError."""
+        self._cell = self._cell or self.place.cell or ""
         if not self._cell:
             result = self.host.ask(["fs", "wscell"], timeout_s=_ASK_TIMEOUT_S)
-            self._cell = self.place.cell or parse.own_cell(result.stdout)
+            self._cell = parse.own_cell(result.stdout)
+            if not self._cell:
+                message = f"{self.host.host}: fs wscell does not name its cell: {result.tail}"
+                raise TokenError(message, failure_data(result, self.host.host))
         return self._cell
 
     def restore(self) -> str | None:

@@ -157,7 +157,11 @@ class _SimulatedPart:
 
 @dataclass(slots=True)
 class _SimulatedEngine:
-    """Runs a workload by drawing its times, which are reproducible for the same seed."""
+    """Runs a workload by drawing its times.
+
+    The seed of a run is that of its files, and there are none here: the noise follows from the seed
+    of the world, the block and the trial.
+    """
 
     parts: Mapping[str, _SimulatedPart]
     world: World

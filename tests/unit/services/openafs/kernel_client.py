@@ -26,7 +26,7 @@ STAND_INS = {
 case $1 in
 stop)
     echo stop >> "$HERE/calls"
-    [ -e "$HERE/busy" ] || rm -f "$HERE/mounted" "$HERE/loaded" "$HERE/token" "$HERE/connection" ;;
+    [ -e "$HERE/busy" ] || rm -f "$HERE/mounted" "$HERE/loaded" "$HERE/connection" "$HERE"/*token ;;
 start)
     echo start >> "$HERE/calls"
     grep -q -e -nosuch "$HERE/afs.conf" && exit 1
@@ -101,13 +101,21 @@ rm -f "$HERE/connection\"""",
     "tokens": """
 printf '\\nTokens held by the Cache Manager:\\n\\n'
 [ ! -e "$HERE/token" ] || echo "User's (AFS ID 1) rxkad tokens for example.org [Expires Nov 22]"
+[ ! -e "$HERE/second-token" ] || echo "User's rxkad tokens for second.example.org [Expires Nov 22]"
 echo "   --End of list--\"""",
     "klist": """
 echo "Ticket cache: $KRB5CCNAME"
 printf 'Valid starting     Expires            Service principal\\n'
 echo "11/22/26 12:46:23  11/22/26 12:56:23  krbtgt/EXAMPLE.ORG@EXAMPLE.ORG\"""",
     "kdestroy": 'echo kdestroy >> "$HERE/calls"; rm -f "${3#FILE:}"',
-    "unlog": 'echo unlog >> "$HERE/calls"; [ -e "$HERE/stays" ] || rm -f "$HERE/token"',
+    "unlog": """
+echo "unlog $*" >> "$HERE/calls"
+[ ! -e "$HERE/stays" ] || exit 1
+case $* in
+"-cell example.org") rm -f "$HERE/token" ;;
+"") rm -f "$HERE"/*token ;;
+*) exit 1 ;;
+esac""",
 }
 
 

@@ -48,7 +48,7 @@ def test_a_token_follows_every_start_and_goes_with_the_campaign(machine: Machine
     assert token_calls(machine) == ["kinit", "aklog"] * 2
     message = client.restore()
     assert message.endswith("-chunksize 18 -afsdb; ticket and token of bench destroyed")
-    assert machine.calls()[-2:] == ["kdestroy", "unlog"]
+    assert machine.calls()[-2:] == ["kdestroy", "unlog -cell example.org"]
     assert not (machine.here / "token").exists()
     assert not journal.exists()
 
@@ -131,6 +131,35 @@ def test_a_token_that_stays_keeps_its_journal(machine: Machine) -> None:
     assert (machine.here / "restore" / "token").exists()
     (machine.here / "stays").unlink()
     assert "destroyed" in machine.client(token=True).restore()
+
+
+def test_tokens_of_other_cells_stay(machine: Machine) -> None:
+    machine.set("second-token")
+    client = machine.client(token=True)
+    client.refresh()
+    assert "destroyed" in client.restore()
+    assert not (machine.here / "token").exists()
+    assert (machine.here / "second-token").exists()
+    assert machine.journals() == []
+
+
+def test_a_token_beside_one_of_another_cell_is_seen_to_stay(machine: Machine) -> None:
+    machine.set("second-token")
+    client = machine.client(token=True)
+    client.refresh()
+    machine.set("stays")
+    with pytest.raises(TestbedError, match="the token cannot be destroyed"):
+        client.restore()
+    assert machine.journals() == ["token"]
+
+
+def test_a_token_of_an_unknown_cell_is_not_obtained(machine: Machine) -> None:
+    """It could not be destroyed alone."""
+    machine.replace("fs", "echo \"This workstation belongs to cell 'example.org'\"", "exit 1")
+    with pytest.raises(TokenError, match="fs wscell does not name its cell"):
+        machine.client(token=True).refresh()
+    assert token_calls(machine) == []
+    assert machine.journals() == []
 
 
 def test_a_keytab_is_tried_without_leaving_anything(machine: Machine) -> None:

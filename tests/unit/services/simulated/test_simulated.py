@@ -30,8 +30,10 @@ def open_testbed(
     return testbed, testbed.open(WORKLOAD, lambda message: None)
 
 
-def log_time(bench: Bench, block: int, trial: int, component: str = "metadata") -> float:
-    report = bench.engine.run(f"campaign-{block}-{trial}", 1, lambda: None, lambda stage: None)
+def log_time(
+    bench: Bench, block: int, trial: int, component: str = "metadata", *, seed: int = 1
+) -> float:
+    report = bench.engine.run(f"campaign-{block}-{trial}", seed, lambda: None, lambda stage: None)
     return math.log(report.components[component].elapsed_s)
 
 
@@ -80,6 +82,11 @@ def test_the_same_run_is_drawn_again() -> None:
     log_time(again, 9, 9)
     assert log_time(once, 3, 2) == log_time(again, 3, 2)
     assert log_time(once, 3, 2) != log_time(open_testbed(noise=0.05, seed=2)[1], 3, 2)
+
+
+def test_the_noise_does_not_depend_on_the_seed_of_the_files() -> None:
+    once, again = open_testbed(noise=0.05)[1], open_testbed(noise=0.05)[1]
+    assert log_time(once, 3, 2, seed=5) == log_time(again, 3, 2, seed=6)
 
 
 def test_time_passes_in_restarts_and_runs_only() -> None:

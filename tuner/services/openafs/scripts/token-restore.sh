@@ -1,22 +1,23 @@
 #!/bin/sh
-# Destroys the ticket and the token that were obtained with the keytab. Requires nothing of fstune but the files in
-# this directory. Prints what was done.
+# Destroys the ticket and the token that were obtained with the keytab; tokens of other cells stay. Requires nothing of
+# fstune but the files in this directory. Prints what was done.
 { # The shell must read all of it before running anything, so that a truncated script does nothing.
 set -u
 cd "$(dirname "$0")" || exit 1
-files='principal token-make.sh'
+files='cell principal token-make.sh'
 # Names have no spaces.
 if [ "$(sha256sum $files 2>&1)" != "$(cat sums)" ]; then
     echo "the restore journal $(pwd) is damaged; nothing was done" >&2
     exit 1
 fi
 [ ! -e ticket ] || timeout 20 kdestroy -q -c "FILE:$(pwd)/ticket" > /dev/null 2>&1 || rm -f ticket || exit 1
-timeout 20 unlog > /dev/null 2>&1
-# Only a complete list without tokens proves that there are none, not a command that hangs or fails. Without a cache
+cell=$(cat cell)
+timeout 20 unlog -cell "$cell" > /dev/null 2>&1
+# Only a complete list without the token proves that it is gone, not a command that hangs or fails. Without a cache
 # manager, there are no tokens.
 said=$(LC_ALL=C timeout 20 tokens 2>&1 < /dev/null)
 case $said in
-    *'okens for '* | *'token info for '*) gone= ;;
+    *"okens for $cell "* | *"okens for afs@$cell "* | *"token info for cell $cell "*) gone= ;;
     *'Tokens held by the Cache Manager'*'--End of list--'*) gone=1 ;;
     *)
         findmnt --noheadings --types afs > /dev/null 2>&1
