@@ -149,8 +149,8 @@ def test_a_first_configuration_that_the_hosts_refuse_ends_the_campaign_restored(
 def test_a_store_that_fails_still_leaves_the_testbed_restored(
     begin: Begin, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    found = {"fileserver.dir_buffers": 100}
-    campaign = begin(spec(faster(), found=found, **SHORT))
+    original = Configuration.of({"fileserver.dir_buffers": 100})
+    campaign = begin(spec(faster(), found=original.as_dict(), **SHORT))
     real = Store._change
     count = 0
 
@@ -165,7 +165,7 @@ def test_a_store_that_fails_still_leaves_the_testbed_restored(
     with pytest.raises(StoreError, match="disk is full"):
         campaign.run()
     assert campaign.testbed is not None
-    assert campaign.testbed.settings == Configuration.of({"fileserver.dir_buffers": 100})
+    assert campaign.testbed.settings == original
     monkeypatch.undo()
     assert campaign.run().campaign.state is CampaignState.FINISHED
 
