@@ -55,9 +55,8 @@ def prospect(effect: float, max_n: int, alpha: float) -> Prospect:
     """
     if max_n < MIN_PAIRS:
         raise ValueError(f"max_n must be at least {MIN_PAIRS}, got {max_n}")
-    rejected = _smallest_effects(max_n, alpha) <= effect
-    still_open = 1.0 - rejected[:, :-1].mean(axis=0)
-    return Prospect(float(rejected[:, -1].mean()), MIN_PAIRS + float(still_open.sum()))
+    by_look = power_by(np.array([effect]), max_n, max_n, alpha)[0]
+    return Prospect(float(by_look[-1]), MIN_PAIRS + float((1.0 - by_look[:-1]).sum()))
 
 
 def power_by(effects: Floats, most: int, max_n: int, alpha: float) -> Floats:

@@ -27,7 +27,7 @@ from tuner.model import (
     ReferenceRun,
 )
 from tuner.states import BlockState, State, TrialState
-from tuner.store import tables
+from tuner.store import statements, tables
 from tuner.store.rows import NewEvent, record, values
 from tuner.time_use import TimeUse
 
@@ -47,8 +47,8 @@ def campaign_row(connection: Connection, campaign: str, *, lock: bool = False) -
     """Return the row of a campaign; NotFoundError. ``lock`` locks it until the end of the
     transaction.
     """
-    query = select(tables.campaign).where(tables.campaign.c.id == campaign)
-    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    query = statements.LOCKED_CAMPAIGN if lock else statements.CAMPAIGN
+    row = connection.execute(query, {"of": campaign}).one_or_none()
     if row is None:
         raise NotFoundError(f"there is no campaign {campaign}")
     return row
@@ -134,10 +134,8 @@ def block_name(campaign: str, number: int) -> str:
 
 def block_row(connection: Connection, campaign: str, number: int) -> Row[Any]:
     """Return the row of a block; NotFoundError."""
-    table = tables.block
-    row = connection.execute(
-        select(table).where(table.c.campaign == campaign, table.c.number == number)
-    ).one_or_none()
+    this = {"of": campaign, "at": number}
+    row = connection.execute(statements.BLOCK, this).one_or_none()
     if row is None:
         raise NotFoundError(f"there is no {block_name(campaign, number)}")
     return row
@@ -386,11 +384,8 @@ def _references(
 
 def add_event(connection: Connection, campaign: str, new: NewEvent) -> Event:
     """Store an event with the next number of its campaign, whose row the caller has locked."""
-    table = tables.event
-    last = connection.scalar(select(func.max(table.c.number)).where(table.c.campaign == campaign))
+    last = connection.scalar(statements.LAST_EVENT, {"of": campaign})
     event = Event((last or 0) + 1, new.at, new.kind, new.message, new.data)
-    connection.execute(insert(table).values(values(table, event, campaign=campaign)))
-    connection.execute(
-        update(tables.campaign).where(tables.campaign.c.id == campaign).values(updated=new.at)
-    )
+    connection.execute(insert(tables.event), values(tables.event, event, campaign=campaign))
+    connection.execute(statements.UPDATED, {"of": campaign, "updated": new.at})
     return event

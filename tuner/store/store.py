@@ -15,7 +15,7 @@ from tuner.errors import ConflictError
 from tuner.measure.covariates import covariates
 from tuner.model import Block, BlockTimes, Event, Lease, Measurement, ReferenceRun, Trial
 from tuner.states import BlockState, TrialState
-from tuner.store import queries, tables
+from tuner.store import queries, statements, tables
 from tuner.store.campaigns import CampaignStore
 from tuner.store.rows import NewEvent, record, values
 from tuner.time_use import TimeUse
@@ -45,7 +45,7 @@ class Store(CampaignStore):
         def add(connection: Connection, _: Row[Any]) -> list[Event]:
             events = []
             for trial, event in trials:
-                connection.execute(insert(table).values(values(table, trial, campaign=campaign)))
+                connection.execute(insert(table), values(table, trial, campaign=campaign))
                 events.append(queries.add_event(connection, campaign, event))
             return events
 
@@ -67,11 +67,12 @@ class Store(CampaignStore):
 
     def trials(self, campaign: str) -> list[Trial]:
         """Return the trials of a campaign by number."""
-        table = tables.trial
-        query = select(table).where(table.c.campaign == campaign).order_by(table.c.number)
-        return self._read(
-            campaign, lambda connection: [record(Trial, row) for row in connection.execute(query)]
-        )
+
+        def read(connection: Connection) -> list[Trial]:
+            rows = connection.execute(statements.TRIALS, {"of": campaign})
+            return [record(Trial, row) for row in rows]
+
+        return self._read(campaign, read)
 
     # Blocks
 
@@ -104,7 +105,7 @@ class Store(CampaignStore):
             events = []
             for block, event in blocks:
                 row = values(tables.block, block, campaign=campaign)
-                connection.execute(insert(tables.block).values(row))
+                connection.execute(insert(tables.block), row)
                 events.append(queries.add_event(connection, campaign, event))
             return events
 
@@ -152,11 +153,11 @@ class Store(CampaignStore):
                 for old in (tables.covariate, tables.component, table):
                     of = (old.c[name] == value for name, value in arm.items())
                     connection.execute(delete(old).where(*of))
-            connection.execute(insert(table).values(values(table, measurement, **arm)))
+            connection.execute(insert(table), values(table, measurement, **arm))
             if components:
                 connection.execute(insert(tables.component), components)
             if beside:
-                connection.execute(insert(tables.covariate).values(beside | arm))
+                connection.execute(insert(tables.covariate), beside | arm)
             return queries.add_event(connection, campaign, event)
 
         return self._change(campaign, add)
@@ -173,7 +174,7 @@ class Store(CampaignStore):
 
         def add(connection: Connection, _: Row[Any]) -> Event:
             queries.running_block(connection, campaign, block_number)
-            connection.execute(insert(tables.reference).values(values(tables.reference, run, **of)))
+            connection.execute(insert(tables.reference), values(tables.reference, run, **of))
             if components:
                 connection.execute(insert(tables.reference_component), components)
             return queries.add_event(connection, campaign, event)

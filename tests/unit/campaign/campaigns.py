@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from tuner.campaign.holding import LeaseKeeper
 from tuner.campaign.lanes import Site
@@ -24,7 +25,9 @@ THREADS = "fileserver.threads"
 #: Two first configurations, distinguished by their threads.
 FAST, OTHER = {THREADS: 200}, {THREADS: 20}
 #: Keeps a campaign short: with one more trial some go on for 100 more measurements.
-SHORT_SEARCH = {"arms": 3, "blocks_per_trial": 5, "max_trials": 2}
+SHORT_SEARCH = {"arms": 3, "blocks_per_trial": 3, "max_trials": 2}
+#: Sections of a campaign that ends at its first certificate, for tests that need no more of it.
+SHORT: Mapping[str, Any] = {"search": SHORT_SEARCH, "stop": "certified"}
 
 
 def spec(
@@ -49,7 +52,7 @@ def spec(
         },
         "workload": "mixed-use",
         "pilot": {"blocks": 0},
-        "search": {"arms": 3, "blocks_per_trial": 5, "max_trials": 3},
+        "search": {"arms": 3, "blocks_per_trial": 3, "max_trials": 3},
         "budget": {"wall_time": "15m"},
         "certification": {"blocks": 12},
         "first": list(first),

@@ -15,6 +15,7 @@ from tests.unit.campaign.campaigns import failing, faster, spec
 from tuner.campaign.guide import Noise
 from tuner.campaign.plan import Planner
 from tuner.campaign.rules import stored_rules
+from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.steps import Finish
 from tuner.model import BASELINE, Block, Campaign, Measurement, Trial
 from tuner.propose.outlook import Contribution, Outlook
@@ -73,8 +74,8 @@ class Hopeless:
         return ()
 
 
-def write_campaign(path: Path) -> Path:
-    path.write_text(yaml.safe_dump(SPEC.model_dump(mode="json", exclude_none=True)))
+def write_campaign(path: Path, of: CampaignSpec = SPEC) -> Path:
+    path.write_text(yaml.safe_dump(of.model_dump(mode="json", exclude_none=True)))
     return path
 
 

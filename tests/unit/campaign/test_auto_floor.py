@@ -35,7 +35,8 @@ spaces:
   cache_manager: {{name: openafs-cache-manager-fuse-1.8, only: [daemons]}}
 workload: mixed-use
 budget: {{{budget}}}
-search: {{arms: 2, max_trials: 2}}
+search: {{arms: 2, blocks_per_trial: 3, max_trials: 2}}
+stop: certified
 pilot: {{blocks: 8, override: true}}
 statistics: {{floor: {floor}, delta: 5%}}
 """

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.conftest import ON_BOTH, Begin
-from tests.unit.campaign.test_several import several
+from tests.unit.campaign.several import several
 from tuner.campaign import overview as reading
 from tuner.campaign.comparing import client_ratios, stored_comparisons
 from tuner.campaign.drift import drift

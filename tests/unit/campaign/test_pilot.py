@@ -21,7 +21,8 @@ spaces:
   cache_manager: {{name: openafs-cache-manager-fuse-1.8, only: [daemons]}}
 workload: mixed-use
 budget: {{wall_time: {wall_time}}}
-search: {{arms: 2, max_trials: 2}}
+search: {{arms: 2, blocks_per_trial: 3, max_trials: 2}}
+stop: certified
 pilot: {{blocks: {blocks}}}
 """
 
@@ -115,7 +116,7 @@ def test_a_budget_that_ends_before_the_certificate_is_named_as_the_reason(place:
     place.write(
         noise=0.1,
         effect="{parameter: cache_manager.daemons, low: 1, change: -0.08}",
-        wall_time="5m",
+        wall_time="2m",
         blocks=0,
     )
     assert place.fstune("run", str(place.file)).exit_code == 0

@@ -23,7 +23,8 @@ spaces:
 workload: mixed-use
 pilot: {{blocks: 0}}
 search: {{arms: 4, max_trials: {trials}}}
-budget: {{wall_time: 10m}}
+budget: {{wall_time: 10m, measurements: 20}}
+stop: certified
 """
 
 

@@ -23,7 +23,11 @@ def disturbed(effect: float = 0.5, mean: float = 0.1) -> CampaignSpec:
     """A testbed on which other load is rare but heavy."""
     load = {"mean": mean, "sd": 20.0 * mean, "correlation": 0.0, "effect": effect}
     simulated = {"noise": 0.004, "effects": [faster()], "others": load}
-    return spec(testbed={"simulated": simulated}, search={"arms": 4, "max_trials": 12})
+    return spec(
+        testbed={"simulated": simulated},
+        search={"arms": 4, "max_trials": 6},
+        budget={"wall_time": "15m", "measurements": 60},
+    )
 
 
 def usual(campaign: Campaign, testbed: str | None) -> Usual:
@@ -88,5 +92,7 @@ def test_the_usual_load_is_restored_after_an_interruption(begin: Begin) -> None:
 
 def test_every_testbed_has_its_own_usual_load(begin: Begin) -> None:
     campaign = begin(disturbed())
-    campaign.run()
+    with stop_signals():
+        campaign.run(sends(60, signal.SIGINT))
+    assert usual(campaign, campaign.blocks[0].testbed) != Usual()
     assert usual(campaign, "elsewhere") == Usual()

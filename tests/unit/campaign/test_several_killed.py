@@ -12,7 +12,7 @@ from tests.killing import Forks, Point, forks
 from tests.unit.campaign.campaigns import FAST, OTHER, THREADS, failing, faster
 from tests.unit.campaign.conftest import ON_BOTH
 from tests.unit.campaign.outcomes import Place
-from tests.unit.campaign.test_several import several
+from tests.unit.campaign.several import several
 from tuner.model import Block, Trial
 from tuner.states import BlockState, TrialState
 from tuner.store import problems

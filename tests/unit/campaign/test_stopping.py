@@ -6,18 +6,19 @@ import itertools
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.unit.campaign.campaigns import SHORT_SEARCH, Recorder, faster, sends, spec
+from tests.unit.campaign.campaigns import SHORT, Campaign, Recorder, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
+from tuner.campaign.runner import Outcome
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.stopping import FINISHING, STOPPING, stop_signals, undisturbed
-from tuner.model import Answer, Configuration
+from tuner.model import Answer, Configuration, Measurement
 from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
@@ -28,74 +29,85 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ORIGINAL = Configuration.of({"fileserver.dir_buffers": 100})
 
 
-def small_campaign() -> CampaignSpec:
-    return spec(faster(), found=ORIGINAL.as_dict(), search=SHORT_SEARCH)
+def small_campaign(**sections: Any) -> CampaignSpec:
+    return spec(faster(), found=ORIGINAL.as_dict(), **{**SHORT, **sections})
 
 
-@pytest.mark.parametrize(
-    ("at", "number"),
-    [(at, SIGNALS[n % 3]) for n, at in enumerate([2, 3, 5, 9, 14, 20, 27, 41, 66, 90, 110])],
-)
-def test_a_signal_pauses_restores_and_loses_nothing(
-    begin: Begin, at: int, number: signal.Signals
-) -> None:
-    campaign = begin(small_campaign())
-    with stop_signals():
-        outcome = campaign.run(sends(at, number))
+def measurements(campaign: Campaign) -> list[tuple[int, Measurement]]:
+    """Return the measurements so far, each with its block."""
+    return [(block.number, m) for block in campaign.blocks for m in block.measurements]
+
+
+def check_pause(campaign: Campaign, outcome: Outcome, before: list[Any]) -> None:
+    """Check that a campaign is paused and restored, and has the measurements ``before``."""
     assert outcome.campaign.state is CampaignState.PAUSED
-    assert number.name in outcome.campaign.reason
     assert campaign.testbed is not None
     assert campaign.testbed.settings == ORIGINAL
     assert not any(b.state is BlockState.RUNNING for b in campaign.blocks)
-    before = [(b.number, m) for b in campaign.blocks for m in b.measurements]
+    assert measurements(campaign)[: len(before)] == before
+
+
+@pytest.mark.parametrize(
+    ("number", "points"),
+    [
+        (signal.SIGINT, [2, 9, 27, 60]),
+        (signal.SIGTERM, [3, 14, 41, 45]),
+        (signal.SIGHUP, [5, 20, 86]),
+    ],
+)
+def test_a_signal_pauses_restores_and_loses_nothing(
+    begin: Begin, number: signal.Signals, points: Sequence[int]
+) -> None:
+    campaign = begin(small_campaign(stop="budget"))
+    before: list[Any] = []
+    for at in points:
+        with stop_signals():
+            outcome = campaign.run(sends(at, number))
+        assert number.name in outcome.campaign.reason
+        check_pause(campaign, outcome, before)
+        before = measurements(campaign)
 
     with stop_signals():
         resumed = campaign.run()
     assert resumed.campaign.state is CampaignState.FINISHED
     assert resumed.campaign.recommendation is not None
     assert resumed.campaign.recommendation.answer is Answer.RECOMMENDED
-    after = [(b.number, m) for b in campaign.blocks for m in b.measurements]
+    after = measurements(campaign)
     assert after[: len(before)] == before
     assert len({(n, m.trial) for n, m in after}) == len(after)
 
 
-@pytest.mark.parametrize("at", [4, 30, 77])
-def test_a_signal_that_is_lost_on_its_way_pauses_at_the_next_safe_point(
-    begin: Begin, at: int
-) -> None:
+def test_a_signal_that_is_lost_on_its_way_pauses_at_the_next_safe_point(begin: Begin) -> None:
     """As in a finalizer, or while a compiled module is imported, where Python drops exceptions."""
-    lost: list[int] = []
-
-    def each(count: int) -> None:
-        if count == at:
-            with suppress(KeyboardInterrupt):
-                os.kill(os.getpid(), signal.SIGTERM)
-            lost.append(count)
-
-    recorder = Recorder(each)
     campaign = begin(small_campaign())
+    before: list[Any] = []
+    for at in (4, 30, 40):
+        lost: list[int] = []
+
+        def each(count: int, at: int = at, lost: list[int] = lost) -> None:
+            if count == at:
+                with suppress(KeyboardInterrupt):
+                    os.kill(os.getpid(), signal.SIGTERM)
+                lost.append(count)
+
+        with stop_signals():  # a request to the previous run does not apply to this one
+            outcome = campaign.run(Recorder(each))
+        assert lost
+        assert "SIGTERM" in outcome.campaign.reason
+        check_pause(campaign, outcome, before)
+        before = measurements(campaign)
     with stop_signals():
-        outcome = campaign.run(recorder)
-    assert lost
-    assert outcome.campaign.state is CampaignState.PAUSED
-    assert "SIGTERM" in outcome.campaign.reason
-    assert campaign.testbed is not None
-    assert campaign.testbed.settings == ORIGINAL
-    measured = [m for b in campaign.blocks for m in b.measurements]
-    with stop_signals():  # a request to the previous run does not apply to this one
         assert campaign.run().campaign.state is CampaignState.FINISHED
-    assert measured == [m for b in campaign.blocks for m in b.measurements][: len(measured)]
+    assert before == measurements(campaign)[: len(before)]
 
 
-@pytest.mark.parametrize("at", [4, 30, 77])
-def test_several_signals_at_once_are_one_request(begin: Begin, at: int) -> None:
+def test_several_signals_at_once_are_one_request(begin: Begin) -> None:
     """Closing a terminal sends more than one."""
     campaign = begin(small_campaign())
-    with stop_signals():
-        outcome = campaign.run(sends(at, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP))
-    assert outcome.campaign.state is CampaignState.PAUSED
-    assert campaign.testbed is not None
-    assert campaign.testbed.settings == ORIGINAL
+    for at in (4, 30, 40):
+        with stop_signals():
+            outcome = campaign.run(sends(at, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP))
+        check_pause(campaign, outcome, [])
 
 
 def test_a_signal_while_the_testbed_is_put_back_waits(begin: Begin) -> None:
@@ -116,32 +128,29 @@ def test_a_signal_while_the_testbed_is_put_back_waits(begin: Begin) -> None:
     assert campaign.testbed.settings == ORIGINAL
 
 
-@pytest.mark.parametrize(
-    "method", ["move_campaign", "begin_block", "add_measurement", "add_trials"]
-)
-def test_a_stop_just_after_a_write(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+def test_a_stop_just_after_a_write(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written counts, although no observer has been notified of it."""
     campaign = begin(small_campaign())
-    real = getattr(Store, method)
+    for method in ("move_campaign", "add_trials", "begin_block", "add_measurement"):
+        real = getattr(Store, method)
 
-    def write(*arguments: object) -> None:
-        monkeypatch.undo()
-        real(*arguments)
-        raise KeyboardInterrupt
+        def write(*arguments: object, real: Callable[..., object] = real) -> None:
+            monkeypatch.undo()
+            real(*arguments)
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(Store, method, write)
-    outcome = campaign.run()
-    assert outcome.campaign.state is CampaignState.PAUSED
-    assert not any(b.state is BlockState.RUNNING for b in campaign.blocks)
+        monkeypatch.setattr(Store, method, write)
+        outcome = campaign.run()
+        assert getattr(Store, method) is real, "it did not write"
+        assert outcome.campaign.state is CampaignState.PAUSED
+        assert not any(b.state is BlockState.RUNNING for b in campaign.blocks)
     assert campaign.run().campaign.state is CampaignState.FINISHED
 
 
 def test_a_stop_before_the_campaign_has_begun(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = begin(spec(faster()))
+    campaign = begin(small_campaign())
 
     def stop(*arguments: object) -> None:
         raise KeyboardInterrupt
@@ -153,7 +162,7 @@ def test_a_stop_before_the_campaign_has_begun(
 
 
 def test_pausing_again_and_again_never_ends_a_campaign(begin: Begin) -> None:
-    campaign = begin(spec(faster()))
+    campaign = begin(small_campaign())
     for _ in range(7):
         armed = Recorder()
 

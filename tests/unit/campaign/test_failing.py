@@ -1,0 +1,223 @@
+"""What a campaign survives: configurations, baselines, servers, stores and testbeds that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.campaign.campaigns import (
+    FAST,
+    SHORT,
+    THREADS,
+    failing,
+    faster,
+    spec,
+)
+from tests.unit.campaign.conftest import Begin
+from tuner import compose
+from tuner.errors import (
+    CampaignHalted,
+    ConfigurationError,
+    SpecError,
+    StoreError,
+    TestbedError,
+)
+from tuner.model import BASELINE, Answer, BlockKind, Configuration
+from tuner.services.simulated import testbed as simulated
+from tuner.states import BlockState, CampaignState, TrialState
+from tuner.store import Store
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_configuration_that_does_not_start_fails_with_its_reason(begin: Begin) -> None:
+    campaign = begin(spec(failing("start"), faster(low=15)))
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.FINISHED
+    assert campaign.trials[1].state is TrialState.FAILED
+    assert "does not start" in campaign.trials[1].reason
+    assert THREADS in campaign.trials[1].reason
+    assert campaign.blocks[0].state is BlockState.COMPLETE
+    assert not any(m.trial == 1 for b in campaign.blocks for m in b.measurements)
+    assert all(1 not in b.order for b in campaign.blocks[1:])
+    assert outcome.campaign.recommendation is not None
+    threads = outcome.campaign.recommendation.configuration.as_dict()[THREADS]
+    assert isinstance(threads, int)
+    assert 15 <= threads < 150
+
+
+def test_a_configuration_that_fails_the_workload_twice_fails(begin: Begin) -> None:
+    campaign = begin(spec(failing("workload"), faster(low=15)))
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.FINISHED
+    assert campaign.trials[1].state is TrialState.FAILED
+    assert "the workload failed 2 times" in campaign.trials[1].reason
+    failed = {t.number for t in campaign.trials if t.state is TrialState.FAILED}
+    void = [b for b in campaign.blocks if b.state is BlockState.VOID]
+    assert sum("trial 1:" in b.reason for b in void) == 2
+    assert len(void) == 2 * len(failed)
+    assert all(any(f"trial {n}:" in b.reason for n in failed) for b in void)
+
+
+def test_all_configurations_failing_ends_with_no_improvement(begin: Begin) -> None:
+    outcome = begin(spec(failing("start", low=1), search={"max_trials": 4})).run()
+    answer = outcome.campaign.recommendation
+    assert outcome.campaign.state is CampaignState.FINISHED
+    assert answer is not None
+    assert answer.answer is Answer.NO_IMPROVEMENT
+    assert "did not run" in answer.reason
+
+
+def test_a_baseline_that_fails_ends_the_campaign_after_bounded_tries(begin: Begin) -> None:
+    campaign = begin(spec(failing("workload", low=1), found={THREADS: 9}))
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.FAILED
+    assert isinstance(outcome.error, CampaignHalted)
+    assert "were void" in outcome.campaign.reason or "no block" in outcome.campaign.reason
+    # Two for each trial that is blamed, and a few for which no trial is blamed.
+    failed = sum(trial.state is TrialState.FAILED for trial in campaign.trials)
+    assert 4 <= len(campaign.blocks) <= 2 * failed + 8
+    assert outcome.restored == ("fileserver: as found", "cache_manager: as found")
+    assert campaign.trials[BASELINE].state is TrialState.RUNNING
+    # When resumed it claims nothing either.
+    again = campaign.run()
+    assert again.campaign.state is CampaignState.FAILED
+    assert again.campaign.recommendation is None
+    assert len(campaign.blocks) <= 2 * len(campaign.trials) + 16
+
+
+def test_a_baseline_that_cannot_be_put_back_ends_the_campaign(begin: Begin) -> None:
+    campaign = begin(spec(failing("start", low=1), found={THREADS: 9}))
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.FAILED
+    assert isinstance(outcome.error, CampaignHalted)
+    assert "baseline" in outcome.campaign.reason
+
+
+def test_a_finalist_may_fail_when_it_is_to_be_certified(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = begin(
+        spec(
+            faster(-0.2),
+            noise=0.01,
+            first=(FAST,),
+            search={"arms": 1, "blocks_per_trial": 3, "max_trials": 1},
+        )
+    )
+    real = campaign.store.begin_block
+    kinds: list[BlockKind] = []
+
+    def begin_block(*args: object) -> object:
+        kinds.append(args[1].kind)  # type: ignore[attr-defined]
+        return real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(campaign.store, "begin_block", begin_block)
+    apply = simulated._SimulatedPart.apply
+
+    def failing_apply(part: simulated._SimulatedPart, values: dict[str, int]) -> str | None:
+        if BlockKind.CERTIFY in kinds and values.get("threads", 0) >= 150:
+            raise ConfigurationError("it does not start any more")
+        return apply(part, values)
+
+    monkeypatch.setattr(simulated._SimulatedPart, "apply", failing_apply)
+    outcome = campaign.run()
+    assert BlockKind.CERTIFY in kinds
+    assert outcome.error is None
+    assert outcome.campaign.state is CampaignState.FINISHED
+    first = next(b for b in campaign.blocks if b.kind is BlockKind.CERTIFY)
+    (finalist,) = set(first.order) - {BASELINE}
+    assert campaign.trials[finalist].state is TrialState.FAILED
+    assert outcome.campaign.recommendation is not None
+    assert outcome.campaign.recommendation.answer is Answer.NO_IMPROVEMENT
+
+
+def test_a_first_configuration_that_the_hosts_refuse_ends_the_campaign_restored(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on hosts whose limits are not known from the file.
+    monkeypatch.setattr(compose, "check_plan", lambda *_: None)
+    outcome = begin(spec(first=({THREADS: 1_000_000_000},))).run()
+    assert outcome.campaign.state is CampaignState.FAILED
+    assert isinstance(outcome.error, SpecError)
+    assert "first.0" in str(outcome.error)
+    assert outcome.restored
+
+
+@pytest.mark.parametrize("after", [3, 20, 31])
+def test_a_store_that_fails_still_leaves_the_testbed_restored(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    original = Configuration.of({"fileserver.dir_buffers": 100})
+    campaign = begin(spec(faster(), found=original.as_dict(), **SHORT))
+    real = Store._change
+    count = 0
+
+    def full(store: Store, of: str, work: Callable[..., object]) -> object:
+        nonlocal count
+        count += 1
+        if count > after:
+            raise StoreError("its disk is full")
+        return real(store, of, work)
+
+    monkeypatch.setattr(Store, "_change", full)
+    with pytest.raises(StoreError, match="disk is full"):
+        campaign.run()
+    assert campaign.testbed is not None
+    assert campaign.testbed.settings == original
+    monkeypatch.undo()
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_a_defect_is_raised_after_the_testbed_is_restored(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = begin(spec(faster(), **SHORT))
+
+    def broken(*args: object) -> None:
+        raise ZeroDivisionError("what nobody expected")
+
+    monkeypatch.setattr(Store, "add_measurement", broken)
+    with pytest.raises(ZeroDivisionError):
+        campaign.run()
+    assert campaign.store.campaign(campaign.id).state is CampaignState.FAILED
+    assert "bug in fstune" in campaign.store.campaign(campaign.id).reason
+    assert "restored" in campaign.kinds()
+    assert not any(b.state is BlockState.RUNNING for b in campaign.blocks)
+    monkeypatch.undo()
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_an_answer_is_kept_where_the_testbed_cannot_be_put_back(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = begin(spec(faster(), **SHORT))
+
+    def stuck(testbed: simulated.SimulatedTestbed) -> None:
+        raise TestbedError("the host is gone")
+
+    monkeypatch.setattr(simulated.SimulatedTestbed, "close", stuck)
+    # A campaign that has its answer is never resumed, and the message does not suggest it.
+    with pytest.raises(TestbedError, match="the host is gone; the next campaign there puts back"):
+        campaign.run()
+    row = campaign.store.campaign(campaign.id)
+    assert row.state is CampaignState.FINISHED
+    assert row.recommendation is not None
+    assert "restore-failed" in campaign.kinds()
+
+
+def test_a_server_restarted_in_the_middle_of_a_run_voids_the_block(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lives = iter(["first", "second"])
+    monkeypatch.setattr(
+        "tuner.services.simulated.testbed._SimulatedPart.incarnation",
+        lambda part: next(lives, "second") if part.space.component == "fileserver" else "",
+    )
+    campaign = begin(spec(faster(), **SHORT))
+    campaign.run()
+    first, *others = campaign.blocks
+    assert first.state is BlockState.VOID
+    assert "the fileserver was restarted during the run" in first.reason
+    assert {block.state for block in others} == {BlockState.COMPLETE}
