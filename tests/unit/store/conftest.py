@@ -39,7 +39,7 @@ class Place:
 @pytest.fixture
 def name(postgresql: Server, reused: str) -> str:
     """Return the name of a database that has our tables, all empty."""
-    postgresql.execute("TRUNCATE campaign, mark CASCADE", reused)
+    postgresql.empty(reused)
     return reused
 
 
