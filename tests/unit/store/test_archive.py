@@ -64,7 +64,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def exported(shared: Store, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def content(shared: Store, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """Return a file of a whole campaign."""
     path = tmp_path_factory.mktemp("exported") / "file"
     export_campaign(shared, filled(shared), path)
@@ -233,9 +233,9 @@ REFUSED: dict[str, tuple[Change, str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_an_invalid_file_leaves_no_trace(
-    exported: bytes, empty: Store, file: Path, change: Change, message: str
+    content: bytes, empty: Store, file: Path, change: Change, message: str
 ) -> None:
-    file.write_bytes(exported)
+    file.write_bytes(content)
     wrong = rewritten(file, change)
     with pytest.raises(SpecError, match=message) as caught:
         import_campaign(empty, wrong)
@@ -244,8 +244,8 @@ def test_an_invalid_file_leaves_no_trace(
     assert empty._database.read(lambda c: c.execute(tables.event.select()).all()) == []
 
 
-def test_an_inconsistent_file_leaves_no_trace(exported: bytes, empty: Store, file: Path) -> None:
-    file.write_bytes(exported)
+def test_an_inconsistent_file_leaves_no_trace(content: bytes, empty: Store, file: Path) -> None:
+    file.write_bytes(content)
     wrong = rewritten(file, lambda lines: row_of(lines, "measurement").update(trial=9))
     with pytest.raises(ConflictError):
         import_campaign(empty, wrong)
@@ -253,8 +253,8 @@ def test_an_inconsistent_file_leaves_no_trace(exported: bytes, empty: Store, fil
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "not gzip", "missing"])
-def test_a_damaged_file_is_refused(exported: bytes, empty: Store, file: Path, damage: str) -> None:
-    whole = exported
+def test_a_damaged_file_is_refused(content: bytes, empty: Store, file: Path, damage: str) -> None:
+    whole = content
     file.write_bytes(whole)
     match damage:
         case "cut":

@@ -16,7 +16,7 @@ from tuner.store import Store
 
 
 @pytest.fixture(scope="module")
-def filled(shared: Store, shared_place: Place) -> Place:
+def full_place(shared: Store, shared_place: Place) -> Place:
     """Return the place of a database that has a row in every table."""
     campaign = records.new_campaign(shared)
     shared.begin_block(campaign, records.block(1), records.event())
@@ -27,17 +27,17 @@ def filled(shared: Store, shared_place: Place) -> Place:
 
 
 @pytest.fixture(scope="module")
-def metadata(filled: Place) -> MetaData:
+def metadata(full_place: Place) -> MetaData:
     """Return what is known about the tables of that database: it is not asked twice."""
-    known = MetaData()
-    event.listen(known, "column_reflect", as_they_come)
-    return known
+    tables = MetaData()
+    event.listen(tables, "column_reflect", as_they_come)
+    return tables
 
 
 @pytest.fixture
-def raw(filled: Place) -> Iterator[Connection]:
+def raw(full_place: Place) -> Iterator[Connection]:
     """Return a plain connection to that database; what a test does with it is rolled back."""
-    with filled.raw() as connection:
+    with full_place.raw() as connection:
         yield connection
 
 

@@ -153,8 +153,8 @@ def test_values_keep_their_types(shared: Store, values: dict[str, Value]) -> Non
     campaign = records.new_campaign(shared, trials=0)
     trial = replace(records.trial(1), configuration=Configuration.of(values))
     shared.add_trial(campaign, trial, records.event())
-    (stored,) = shared.trials(campaign)
-    assert typed(stored.configuration.as_dict()) == typed(values)
+    (copy,) = shared.trials(campaign)
+    assert typed(copy.configuration.as_dict()) == typed(values)
 
 
 @pytest.mark.slow

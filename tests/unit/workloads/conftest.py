@@ -152,7 +152,7 @@ def pyz(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def unpacked(pyz: Path) -> Path:
+def program(pyz: Path) -> Path:
     """Return a directory with the contents of the zipapp."""
     directory = pyz.with_suffix("")
     with zipfile.ZipFile(pyz) as archive:
@@ -161,7 +161,7 @@ def unpacked(pyz: Path) -> Path:
 
 
 @pytest.fixture
-def engine(unpacked: Path, tmp_path: Path, mapping: dict[str, Any]) -> Callable[..., Engine]:
+def engine(program: Path, tmp_path: Path, mapping: dict[str, Any]) -> Callable[..., Engine]:
     """Return a function that returns an engine for the spec with changed top-level keys."""
 
-    return lambda **changes: new_engine(unpacked, tmp_path, {**mapping, **changes})
+    return lambda **changes: new_engine(program, tmp_path, {**mapping, **changes})

@@ -19,14 +19,14 @@ CLIENTS, PROCESSES = 4, 8
 
 @pytest.fixture(scope="module")
 def documents(
-    unpacked: Path, tmp_path_factory: pytest.TempPathFactory
+    program: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, Any], ...]:
     """Return the results of four clients with eight processes each."""
     spec = every_operation() | {"processes": PROCESSES}
     spec["filesets"]["small"]["files"] = 80
     results = []
     for number in range(CLIENTS):
-        one = new_engine(unpacked, tmp_path_factory.mktemp("client"), spec)
+        one = new_engine(program, tmp_path_factory.mktemp("client"), spec)
         answer = one.run("write", seed=number)
         assert answer.status == 0
         results.append(answer.document)

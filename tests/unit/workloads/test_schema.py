@@ -66,11 +66,9 @@ def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def documents(
-    unpacked: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[str, Any]]:
+def documents(program: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Return one document of each kind."""
-    own = new_engine(unpacked, tmp_path_factory.mktemp("engine"), every_operation())
+    own = new_engine(program, tmp_path_factory.mktemp("engine"), every_operation())
     return {
         "stage": (stage := own.run("write").document),
         "merged": merge([stage, stage]),
