@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from tests import leftovers
 
@@ -74,6 +75,21 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         return
     for leftover in leftovers.end(run, ROOT / "build" / "test-state"):
         config.get_terminal_writer().line(f"ended: {leftover}")
+
+
+class _Together(LoadFileScheduling):  # type: ignore[misc]
+    """Has the files of one folder run in the same process if they share a cell."""
+
+    folders = ("tests/integration/ssh/",)
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return next((folder for folder in self.folders if file.startswith(folder)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return _Together(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def _longest_first(items: list[pytest.Item]) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 import psycopg
 
 from deploy.cell.packages import ensure_packages
+from tuner.store.tables import metadata
 
 _VERSION = "15"
 _PACKAGES = (f"postgresql-{_VERSION}", f"postgresql-client-{_VERSION}", "libpq5")
@@ -129,8 +130,17 @@ class Server:
     def new(self, template: str = "template1") -> str:
         """Create a database and return its name."""
         name = f"db{next(self._numbers)}"
-        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        # Copying its files costs less than writing them to the log, which is the default.
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
         return name
+
+    def empty(self, database: str) -> None:
+        """Delete everything from our tables. TRUNCATE would create the files of each anew, which
+        takes much longer.
+        """
+        deletions = (f"DELETE FROM {table}" for table in metadata.tables)
+        # Otherwise the order would matter.
+        self.execute("; ".join(["SET session_replication_role = replica", *deletions]), database)
 
     def url(self, database: str, user: str = "postgres") -> str:
         """Return the address of a database."""

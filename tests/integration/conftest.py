@@ -184,6 +184,16 @@ def cache_manager(cell: Cell) -> Iterator[CacheManager]:
     manager.restore()
 
 
+@pytest.fixture
+def unchanged(cell: Cell) -> Iterator[None]:
+    """Check afterwards that the server's configuration file is unchanged and no other is left."""
+    configuration = cell.server.directory / BOS_CONFIG
+    before = configuration.read_bytes()
+    yield
+    assert configuration.read_bytes() == before
+    assert list(cell.server.shared.glob("*.json")) == []
+
+
 def process_in(node: Node, program: str) -> ProcessId | None:
     """The oldest process of a node that runs ``program``, None if there is none."""
     own = os.readlink(f"/proc/{node.init.pid}/ns/pid")

@@ -1,4 +1,4 @@
-"""Detached runs on a fake, flaky host; tests/integration/test_ssh.py has a real one."""
+"""Detached runs on a fake, flaky host; tests/integration/ssh has a real one."""
 
 from __future__ import annotations
 

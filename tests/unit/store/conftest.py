@@ -39,7 +39,7 @@ class Place:
 @pytest.fixture
 def name(postgresql: Server, reused: str) -> str:
     """Return the name of a database that has our tables, all empty."""
-    postgresql.execute("TRUNCATE campaign, mark CASCADE", reused)
+    postgresql.empty(reused)
     return reused
 
 
@@ -67,4 +67,21 @@ def place(request: pytest.FixtureRequest, state_directory: Path) -> Place:
 @pytest.fixture
 def store(place: Place) -> Iterator[Store]:
     with place.open() as store:
+        yield store
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def shared_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Return a place that the tests of a file share; what one of them stores, the next one sees."""
+    directory = tmp_path_factory.mktemp("state")
+    if request.param == "sqlite":
+        return Place(directory)
+    server: Server = request.getfixturevalue("postgresql")
+    return Place(directory, server.url(server.new(request.getfixturevalue("template"))))
+
+
+@pytest.fixture(scope="module")
+def shared(shared_place: Place) -> Iterator[Store]:
+    """Return the store there. An open store prepares each kind of statement only once."""
+    with shared_place.open() as store:
         yield store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,21 @@ def everything(store: Store, campaign: str) -> tuple[object, ...]:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "campaign.jsonl.gz"
+
+
+@pytest.fixture(scope="module")
+def content(shared: Store, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return a file of a whole campaign."""
+    path = tmp_path_factory.mktemp("exported") / "file"
+    export_campaign(shared, filled(shared), path)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Return an empty store, shared by tests of which none may leave a trace."""
+    with Store.open(tmp_path_factory.mktemp("empty")) as store:
+        yield store
 
 
 def rewritten(file: Path, change: Callable[[list[Any]], object]) -> Path:
@@ -218,31 +233,29 @@ REFUSED: dict[str, tuple[Change, str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_an_invalid_file_leaves_no_trace(
-    store: Store, file: Path, tmp_path: Path, change: Change, message: str
+    content: bytes, empty: Store, file: Path, change: Change, message: str
 ) -> None:
-    export_campaign(store, filled(store), file)
+    file.write_bytes(content)
     wrong = rewritten(file, change)
-    with Store.open(tmp_path / "other") as other:
-        with pytest.raises(SpecError, match=message) as caught:
-            import_campaign(other, wrong)
-        assert "\n" not in str(caught.value)
-        assert other.campaigns() == []
-        assert other._database.read(lambda c: c.execute(tables.event.select()).all()) == []
+    with pytest.raises(SpecError, match=message) as caught:
+        import_campaign(empty, wrong)
+    assert "\n" not in str(caught.value)
+    assert empty.campaigns() == []
+    assert empty._database.read(lambda c: c.execute(tables.event.select()).all()) == []
 
 
-def test_an_inconsistent_file_leaves_no_trace(store: Store, file: Path, tmp_path: Path) -> None:
-    export_campaign(store, filled(store), file)
+def test_an_inconsistent_file_leaves_no_trace(content: bytes, empty: Store, file: Path) -> None:
+    file.write_bytes(content)
     wrong = rewritten(file, lambda lines: row_of(lines, "measurement").update(trial=9))
-    with Store.open(tmp_path / "other") as other:
-        with pytest.raises(ConflictError):
-            import_campaign(other, wrong)
-        assert other.campaigns() == []
+    with pytest.raises(ConflictError):
+        import_campaign(empty, wrong)
+    assert empty.campaigns() == []
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "not gzip", "missing"])
-def test_a_damaged_file_is_refused(store: Store, file: Path, tmp_path: Path, damage: str) -> None:
-    export_campaign(store, filled(store), file)
-    whole = file.read_bytes()
+def test_a_damaged_file_is_refused(content: bytes, empty: Store, file: Path, damage: str) -> None:
+    whole = content
+    file.write_bytes(whole)
     match damage:
         case "cut":
             file.write_bytes(whole[: len(whole) // 2])
@@ -253,8 +266,7 @@ def test_a_damaged_file_is_refused(store: Store, file: Path, tmp_path: Path, dam
             file.write_text("{}")
         case "missing":
             file.unlink()
-    with Store.open(tmp_path / "other") as other:
-        message = "cannot be read" if damage == "missing" else "not an exported campaign"
-        with pytest.raises(SpecError, match=message):
-            import_campaign(other, file)
-        assert other.campaigns() == []
+    message = "cannot be read" if damage == "missing" else "not an exported campaign"
+    with pytest.raises(SpecError, match=message):
+        import_campaign(empty, file)
+    assert empty.campaigns() == []

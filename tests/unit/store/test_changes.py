@@ -110,8 +110,7 @@ REFUSED: dict[str, Change] = {
 }
 
 
-@pytest.fixture
-def campaign(store: Store) -> str:
+def campaign_with_blocks(store: Store) -> str:
     """Return a campaign with an ended and a running block, each measured once."""
     new = records.new_campaign(store, trials=3)
     store.set_baseline(new, records.BASELINE_CONFIGURATION, records.event())
@@ -124,12 +123,23 @@ def campaign(store: Store) -> str:
     return new
 
 
+@pytest.fixture
+def campaign(store: Store) -> str:
+    return campaign_with_blocks(store)
+
+
+@pytest.fixture(scope="module")
+def same_campaign(shared: Store) -> str:
+    """Return such a campaign, shared by tests of which none may leave a trace."""
+    return campaign_with_blocks(shared)
+
+
 @pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED.keys())
-def test_refused_change_leaves_no_trace(store: Store, campaign: str, change: Change) -> None:
-    before = everything(store, campaign)
+def test_refused_change_leaves_no_trace(shared: Store, same_campaign: str, change: Change) -> None:
+    before = everything(shared, same_campaign)
     with pytest.raises(ConflictError):
-        change(store, campaign)
-    assert everything(store, campaign) == before
+        change(shared, same_campaign)
+    assert everything(shared, same_campaign) == before
 
 
 def test_a_later_recommendation_takes_the_place_of_an_earlier_one(
@@ -179,11 +189,11 @@ MISTAKES: dict[str, Change] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES.keys())
-def test_mistake_leaves_no_trace(store: Store, campaign: str, mistake: Change) -> None:
-    before = everything(store, campaign)
+def test_mistake_leaves_no_trace(shared: Store, same_campaign: str, mistake: Change) -> None:
+    before = everything(shared, same_campaign)
     with pytest.raises(ValueError):  # noqa: PT011
-        mistake(store, campaign)
-    assert everything(store, campaign) == before
+        mistake(shared, same_campaign)
+    assert everything(shared, same_campaign) == before
 
 
 UNKNOWN: dict[str, Change] = {
@@ -205,11 +215,11 @@ UNKNOWN: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", UNKNOWN.values(), ids=UNKNOWN.keys())
-def test_unknown_campaign_trial_or_block(store: Store, campaign: str, change: Change) -> None:
-    before = everything(store, campaign)
+def test_unknown_campaign_trial_or_block(shared: Store, same_campaign: str, change: Change) -> None:
+    before = everything(shared, same_campaign)
     with pytest.raises(NotFoundError, match=r"there is no (campaign none|trial 9|block 9)"):
-        change(store, campaign)
-    assert everything(store, campaign) == before
+        change(shared, same_campaign)
+    assert everything(shared, same_campaign) == before
 
 
 def test_same_baseline_again_changes_nothing(store: Store, campaign: str) -> None:

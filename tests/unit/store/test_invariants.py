@@ -15,15 +15,29 @@ from tests.unit.store.conftest import Place
 from tuner.store import Store
 
 
+@pytest.fixture(scope="module")
+def full_place(shared: Store, shared_place: Place) -> Place:
+    """Return the place of a database that has a row in every table."""
+    campaign = records.new_campaign(shared)
+    shared.begin_block(campaign, records.block(1), records.event())
+    shared.add_measurement(campaign, 1, records.measurement(0), records.event())
+    shared.add_reference(campaign, 1, records.reference(), records.event())
+    shared.save_recommendation(campaign, records.recommendation(), records.event())
+    return shared_place
+
+
+@pytest.fixture(scope="module")
+def metadata(full_place: Place) -> MetaData:
+    """Return what is known about the tables of that database: it is not asked twice."""
+    tables = MetaData()
+    event.listen(tables, "column_reflect", as_they_come)
+    return tables
+
+
 @pytest.fixture
-def raw(store: Store, place: Place) -> Iterator[Connection]:
-    """Return a plain connection to a database that has a row in every table."""
-    campaign = records.new_campaign(store)
-    store.begin_block(campaign, records.block(1), records.event())
-    store.add_measurement(campaign, 1, records.measurement(0), records.event())
-    store.add_reference(campaign, 1, records.reference(), records.event())
-    store.save_recommendation(campaign, records.recommendation(), records.event())
-    with place.raw() as connection:
+def raw(full_place: Place) -> Iterator[Connection]:
+    """Return a plain connection to that database; what a test does with it is rolled back."""
+    with full_place.raw() as connection:
         yield connection
 
 
@@ -33,10 +47,8 @@ def as_they_come(_inspector: object, _table: Table, column: dict[str, Any]) -> N
         column["type"] = NullType()
 
 
-def copy(raw: Connection, table: str, **changes: object) -> None:
+def copy(raw: Connection, metadata: MetaData, table: str, **changes: object) -> None:
     """Insert a copy of the first row of a table with some columns changed."""
-    metadata = MetaData()
-    event.listen(metadata, "column_reflect", as_they_come)
     target = Table(table, metadata, autoload_with=raw, resolve_fks=False)
     row = dict(raw.execute(select(target).limit(1)).one()._mapping)
     row = {name: null() if value is None else value for name, value in (row | changes).items()}
@@ -56,8 +68,10 @@ def copy(raw: Connection, table: str, **changes: object) -> None:
         ("campaign", {"id": "other"}),
     ],
 )
-def test_a_valid_row_is_accepted(raw: Connection, table: str, changes: dict[str, object]) -> None:
-    copy(raw, table, **changes)
+def test_a_valid_row_is_accepted(
+    raw: Connection, metadata: MetaData, table: str, changes: dict[str, object]
+) -> None:
+    copy(raw, metadata, table, **changes)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +120,11 @@ def test_a_valid_row_is_accepted(raw: Connection, table: str, changes: dict[str,
         ("component", {"client": "one", "trial": 1}),
     ],
 )
-def test_an_invalid_row_is_refused(raw: Connection, table: str, changes: dict[str, object]) -> None:
+def test_an_invalid_row_is_refused(
+    raw: Connection, metadata: MetaData, table: str, changes: dict[str, object]
+) -> None:
     with pytest.raises((IntegrityError, DataError)):
-        copy(raw, table, **changes)
+        copy(raw, metadata, table, **changes)
 
 
 @pytest.mark.parametrize("table", ["campaign", "trial", "block", "measurement", "reference"])

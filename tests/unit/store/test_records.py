@@ -2,48 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from types import MappingProxyType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.postgresql import Server
 from tests.unit.store import records
-from tests.unit.store.conftest import KINDS, Place
 from tuner.campaign.scores import block_times
-from tuner.model import BASELINE, Block, BlockKind, Configuration, Value
+from tuner.model import BASELINE, BlockKind, Configuration, Value
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 from tuner.time_use import TimeUse
 
-NUMBERS = count(1)
-
 finite = st.floats(allow_nan=False, allow_infinity=False)
 times_s = st.floats(min_value=0, max_value=1e8)
 parameter_values = st.one_of(st.integers(), st.booleans(), st.text())
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def shared(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Store]:
-    place = Place(tmp_path_factory.mktemp("state"))
-    if request.param == "postgresql":
-        server: Server = request.getfixturevalue("postgresql")
-        template = request.getfixturevalue("template")
-        place = replace(place, address=server.url(server.new(template)))
-    with place.open() as store:
-        yield store
-
-
-@pytest.fixture(scope="module")
-def measured(shared: Store) -> str:
-    return records.new_campaign(shared)
 
 
 def typed(values: dict[str, Value]) -> dict[str, tuple[type, Value]]:
@@ -173,10 +149,12 @@ def test_any_mapping_is_accepted(store: Store) -> None:
 
 @pytest.mark.slow
 @given(values=st.dictionaries(st.text(), parameter_values))
-def test_values_keep_their_types(shared: Store, measured: str, values: dict[str, Value]) -> None:
-    trial = replace(records.trial(next(NUMBERS) + 10), configuration=Configuration.of(values))
-    shared.add_trial(measured, trial, records.event())
-    assert typed(shared.trials(measured)[-1].configuration.as_dict()) == typed(values)
+def test_values_keep_their_types(shared: Store, values: dict[str, Value]) -> None:
+    campaign = records.new_campaign(shared, trials=0)
+    trial = replace(records.trial(1), configuration=Configuration.of(values))
+    shared.add_trial(campaign, trial, records.event())
+    (copy,) = shared.trials(campaign)
+    assert typed(copy.configuration.as_dict()) == typed(values)
 
 
 @pytest.mark.slow
@@ -190,7 +168,6 @@ def test_values_keep_their_types(shared: Store, measured: str, values: dict[str,
 )
 def test_measurements_are_exact(
     shared: Store,
-    measured: str,
     started: datetime,
     apply_s: float,
     seed: int,
@@ -203,13 +180,14 @@ def test_measurements_are_exact(
         seed=seed,
         diagnostics=diagnostics,
     )
-    block = records.block(next(NUMBERS))
-    shared.begin_block(measured, block, records.event())
-    shared.add_measurement(measured, block.number, measurement, records.event())
-    shared.end_block(measured, block.number, BlockState.COMPLETE, "", apply_s, records.event())
-    last: Block = shared.blocks(measured)[-1]
-    assert last.measurements == (measurement,)
-    assert last.duration_s == apply_s
+    campaign = records.new_campaign(shared, trials=1)
+    shared.begin_block(campaign, records.block(1), records.event())
+    shared.add_measurement(campaign, 1, measurement, records.event())
+    shared.end_block(campaign, 1, BlockState.COMPLETE, "", apply_s, records.event())
+    (block,) = shared.blocks(campaign)
+    # In UTC, because an hour that its zone has twice equals no time of another zone.
+    assert block.measurements == (replace(measurement, started=started.astimezone(UTC)),)
+    assert block.duration_s == apply_s
 
 
 def test_block_times_match_the_stored_blocks(store: Store) -> None:

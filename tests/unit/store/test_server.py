@@ -17,12 +17,14 @@ import psycopg
 import pytest
 import yaml
 from sqlalchemy import Connection, event, select
+from typer.testing import CliRunner
 
 from tests.postgresql import PASSWORD, SECRET_ROLE, Server
 from tests.unit.campaign.campaigns import Campaign, Recorder, faster, spec
 from tests.unit.store import proxy, records
 from tests.unit.store.conftest import Place
 from tests.unit.store.proxy import Moment, Proxy
+from tuner.cli.app import app
 from tuner.errors import ConflictError, SpecError, StoreError
 from tuner.states import CampaignState, TrialState
 from tuner.store import Store, backup, database, problems, queries, tables
@@ -340,22 +342,22 @@ def test_the_command_line_on_a_server(
     monkeypatch.setenv("FSTUNE_DATABASE_URL", str(place.address))
     monkeypatch.setenv("FSTUNE_STATE_DIR", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(root))
+    command = [sys.executable, "-c", "from tuner.cli import main; main()", "run", str(file)]
+    subprocess.run(command, capture_output=True, check=True)
 
-    def fstune(*arguments: str) -> str:
-        command = [sys.executable, "-c", "from tuner.cli import main; main()", *arguments]
-        process = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert process.returncode == 0, process.stderr
-        return process.stdout
+    def answer(*arguments: str) -> str:
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        return result.stdout
 
-    fstune("run", str(file))
     with place.open() as store:
         campaign = store.campaign("last")
         assert campaign.state is CampaignState.FINISHED
         assert problems(store) == []
-    assert campaign.id in fstune("list")
-    assert "sound, 1 campaign" in fstune("db", "check")
-    assert "nothing to do" in fstune("db", "upgrade")
+    assert campaign.id in answer("list")
+    assert "sound, 1 campaign" in answer("db", "check")
+    assert "nothing to do" in answer("db", "upgrade")
     assert not (tmp_path / FILE).exists()
     monkeypatch.delenv("FSTUNE_DATABASE_URL")
-    assert "sound, 0 campaigns" in fstune("db", "check")
-    assert campaign.id in fstune("list", "--database", str(place.address))
+    assert "sound, 0 campaigns" in answer("db", "check")
+    assert campaign.id in answer("list", "--database", str(place.address))

@@ -1,10 +1,15 @@
-"""A small spec that uses every operation, and the engine's command line run from its zipapp."""
+"""A small spec that uses every operation, and the engine's command line.
+
+It is run from what the zipapp contains, unpacked: Python keeps those modules compiled, which would
+otherwise be most of the work of a command.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +33,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Engine:
-    """The zipapp, a spec file and a directory to work in."""
+    """The program, a spec file and a directory to work in."""
 
-    pyz: Path
+    program: Path
     spec: Path
     directory: Path
     python: str = sys.executable
@@ -43,7 +48,7 @@ class Engine:
     def arguments(self, stage: str, seed: int = 7) -> list[str]:
         """Return the command line of one stage; no site packages, no environment."""
         return [
-            *(self.python, "-I", "-S", str(self.pyz), "run", str(self.spec)),
+            *(self.python, "-I", "-S", str(self.program), "run", str(self.spec)),
             *("--dir", str(self.directory), "--run-id", RUN_ID),
             *("--seed", str(seed), "--stage", stage),
         ]
@@ -55,15 +60,14 @@ class Engine:
     def clean(self) -> Answer:
         """Run ``clean``."""
         where = ("--dir", str(self.directory), "--run-id", RUN_ID)
-        return self._call([self.python, "-I", "-S", str(self.pyz), "clean", *where])
+        return self._call([self.python, "-I", "-S", str(self.program), "clean", *where])
 
     def _call(self, command: list[str]) -> Answer:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return Answer(done.returncode, json.loads(done.stdout or "{}"), done.stderr)
 
 
-@pytest.fixture
-def mapping() -> dict[str, Any]:
+def every_operation() -> dict[str, Any]:
     """Return a spec that uses every operation, in three stages."""
     return {
         "name": "every-operation",
@@ -126,21 +130,38 @@ def mapping() -> dict[str, Any]:
     }
 
 
+@pytest.fixture
+def mapping() -> dict[str, Any]:
+    """Return a spec that uses every operation, for a test to change."""
+    return every_operation()
+
+
+def new_engine(program: Path, place: Path, spec: dict[str, Any]) -> Engine:
+    """Return an engine for a spec, which works in a new directory in ``place``."""
+    file = place / "spec.json"
+    file.write_text(json.dumps(spec))
+    directory = place / "under-test"
+    directory.mkdir()
+    return Engine(program, file, directory)
+
+
 @pytest.fixture(scope="session")
 def pyz(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a built zipapp."""
     return zipapp.build(tmp_path_factory.mktemp("pyz") / "workloads.pyz").path
 
 
+@pytest.fixture(scope="session")
+def program(pyz: Path) -> Path:
+    """Return a directory with the contents of the zipapp."""
+    directory = pyz.with_suffix("")
+    with zipfile.ZipFile(pyz) as archive:
+        archive.extractall(directory)
+    return directory
+
+
 @pytest.fixture
-def engine(pyz: Path, tmp_path: Path, mapping: dict[str, Any]) -> Callable[..., Engine]:
+def engine(program: Path, tmp_path: Path, mapping: dict[str, Any]) -> Callable[..., Engine]:
     """Return a function that returns an engine for the spec with changed top-level keys."""
 
-    def make(**changes: object) -> Engine:
-        spec = tmp_path / "spec.json"
-        spec.write_text(json.dumps({**mapping, **changes}))
-        directory = tmp_path / "under-test"
-        directory.mkdir()
-        return Engine(pyz, spec, directory)
-
-    return make
+    return lambda **changes: new_engine(program, tmp_path, {**mapping, **changes})

@@ -48,7 +48,7 @@ def test_phases_of_several_clients_can_be_synchronized(
 ) -> None:
     one = engine()
     (tmp_path / "other").mkdir()
-    other = Engine(one.pyz, one.spec, tmp_path / "other")
+    other = Engine(one.program, one.spec, tmp_path / "other")
     with _started(one, "--gate", "phase") as first, _started(other, "--gate", "phase") as second:
         for phase in range(4):
             for process in (first, second):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.workloads.conftest import Engine
+from tests.unit.workloads.conftest import every_operation, new_engine
 from workloads import merge
 from workloads.merge import histogram
 
@@ -18,25 +17,24 @@ pytestmark = pytest.mark.slow
 CLIENTS, PROCESSES = 4, 8
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def documents(
-    engine: Callable[..., Engine], tmp_path: Path, mapping: dict[str, Any]
-) -> list[dict[str, Any]]:
+    program: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], ...]:
     """Return the results of four clients with eight processes each."""
-    mapping["filesets"]["small"]["files"] = 80
-    one = engine(processes=PROCESSES)
+    spec = every_operation() | {"processes": PROCESSES}
+    spec["filesets"]["small"]["files"] = 80
     results = []
     for number in range(CLIENTS):
-        directory = tmp_path / f"client{number}"
-        directory.mkdir()
-        answer = Engine(one.pyz, one.spec, directory).run("write", seed=number)
+        one = new_engine(program, tmp_path_factory.mktemp("client"), spec)
+        answer = one.run("write", seed=number)
         assert answer.status == 0
         results.append(answer.document)
-    return results
+    return tuple(results)
 
 
 def test_four_clients_with_eight_processes_are_the_sum_of_their_parts(
-    documents: list[dict[str, Any]],
+    documents: tuple[dict[str, Any], ...],
 ) -> None:
     merged: Any = merge(documents)
     assert merged["clients"] == CLIENTS
@@ -56,7 +54,7 @@ def test_four_clients_with_eight_processes_are_the_sum_of_their_parts(
     assert merged["components"]["write"]["by_operation"]["create"]["operations"] == 80 * CLIENTS
 
 
-def test_one_client_alone_stays_as_it_is(documents: list[dict[str, Any]]) -> None:
+def test_one_client_alone_stays_as_it_is(documents: tuple[dict[str, Any], ...]) -> None:
     merged: Any = merge(documents[:1])
     assert merged["components"] == documents[0]["components"]
     assert merged["verified"] == documents[0]["verified"]
@@ -73,7 +71,7 @@ def test_one_client_alone_stays_as_it_is(documents: list[dict[str, Any]]) -> Non
     ],
 )
 def test_only_results_of_the_same_run_are_merged(
-    documents: list[dict[str, Any]], change: dict[str, Any], complaint: str
+    documents: tuple[dict[str, Any], ...], change: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
         merge([*documents[:1], {**documents[1], **change}])

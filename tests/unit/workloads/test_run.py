@@ -1,4 +1,4 @@
-"""Whole runs of the zipapp: the document, the exit status, and what is left behind."""
+"""Whole runs of the engine: the document, the exit status, and what is left behind."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,10 @@ SYSTEM_PYTHON = Path("/usr/bin/python3")
     ],
 )
 def test_three_stages_from_nothing_to_nothing(
-    engine: Callable[..., Engine], mapping: dict[str, Any], python: str
+    engine: Callable[..., Engine], pyz: Path, mapping: dict[str, Any], python: str
 ) -> None:
-    template = engine()
-    own = Engine(template.pyz, template.spec, template.directory, python)
+    """From the zipapp itself, like the next test; the others run its contents."""
+    own = replace(engine(), program=pyz, python=python)
     total = sum(fileset.total_bytes for fileset in parse(mapping).filesets)
     small = total - 5_000_001
 
@@ -66,8 +67,10 @@ def test_three_stages_from_nothing_to_nothing(
     assert list(own.directory.iterdir()) == []
 
 
-def test_the_document_says_what_ran(engine: Callable[..., Engine], mapping: dict[str, Any]) -> None:
-    document = engine().run("write", seed=9).document
+def test_the_document_says_what_ran(
+    engine: Callable[..., Engine], pyz: Path, mapping: dict[str, Any]
+) -> None:
+    document = replace(engine(), program=pyz).run("write", seed=9).document
     spec = parse(mapping)
     assert document["ok"] is True
     assert document["engine"] == {
@@ -143,7 +146,7 @@ def test_an_invalid_command_is_distinguished_from_a_failed_workload(
         "broken": tmp_path / "broken.json",
     }
     done = subprocess.run(
-        [sys.executable, str(own.pyz), *(word.format(**places) for word in arguments)],
+        [sys.executable, str(own.program), *(word.format(**places) for word in arguments)],
         capture_output=True,
         text=True,
         timeout=60,
@@ -165,7 +168,7 @@ def test_a_packaged_spec_runs_by_name_where_yaml_can_be_read(tmp_path: Path) -> 
 
 def test_a_run_without_a_name_gets_one(engine: Callable[..., Engine]) -> None:
     own = engine()
-    command = [sys.executable, str(own.pyz), "run", str(own.spec), "--stage", "write"]
+    command = [sys.executable, str(own.program), "run", str(own.spec), "--stage", "write"]
     command += ["--dir", str(own.directory), "--seed", "1"]
     names = []
     for _ in range(2):
@@ -183,7 +186,7 @@ def test_a_run_without_a_name_removes_its_files_when_it_is_stopped(
     stage = copy.deepcopy(mapping["stages"][0])
     stage["phases"][-1]["rate_per_s"] = 0.5
     own = engine(stages=[stage], weights={"stream": 0.5, "write": 0.5})
-    command = [sys.executable, str(own.pyz), "run", str(own.spec), "--progress"]
+    command = [sys.executable, str(own.program), "run", str(own.spec), "--progress"]
     command += ["--dir", str(own.directory), "--seed", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import workloads
-from tests.unit.workloads.conftest import Engine
+from tests.unit.workloads.conftest import every_operation, new_engine
 from workloads.merge import merge
 
 pytestmark = pytest.mark.slow
@@ -65,10 +65,10 @@ def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
                 yield from _problems(inner, rest, f"{where}.{key}")
 
 
-@pytest.fixture
-def documents(engine: Callable[..., Engine]) -> dict[str, dict[str, Any]]:
+@pytest.fixture(scope="module")
+def documents(program: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Return one document of each kind."""
-    own = engine()
+    own = new_engine(program, tmp_path_factory.mktemp("engine"), every_operation())
     return {
         "stage": (stage := own.run("write").document),
         "merged": merge([stage, stage]),

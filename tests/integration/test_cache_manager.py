@@ -1,0 +1,143 @@
+"""The cache manager of a real cell: changes are applied, read back, and refused if invalid."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from deploy.cell import Cell
+from deploy.cell.client import VOLUME_PATH
+from tests.integration.conftest import (
+    process_in,
+)
+from tests.integration.targets import Values, effective
+from tuner.errors import ConfigurationError
+from tuner.services.openafs.cache_manager import CacheManager
+
+pytestmark = pytest.mark.cell
+
+
+def test_a_cache_manager_that_does_not_answer_fails_the_read_back(
+    cell: Cell, cache_manager: CacheManager
+) -> None:
+    cache_manager.apply({"blocks": 150000})
+    hung = process_in(cell.clients[0], "afsd.fuse")
+    assert hung is not None
+    os.kill(hung.pid, signal.SIGSTOP)
+    with pytest.raises(ConfigurationError, match=r"client1: afsd\.fuse does not answer: cmdebug"):
+        cache_manager.read_back({"blocks": 150000})
+    cache_manager.apply({"blocks": 100000})
+    cache_manager.read_back({"blocks": 100000})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {
+            "chunksize": 16,
+            "files": 4000,
+            "dcache": 2500,
+            "stat": 3000,
+            "volumes": 300,
+            "daemons": 6,
+        },
+        {"memcache": True, "blocks": 60000, "chunksize": 15, "stat": 2000},
+        {"blocks": 150000},
+    ],
+)
+def test_options_are_mounted_and_read_back(cache_manager: CacheManager, values: Values) -> None:
+    assert effective(cache_manager, values) == values
+    assert cache_manager.apply(values) is None
+    other = dict(values, stat=1234)
+    with pytest.raises(ConfigurationError, match=r"stat = 1234 is not in effect: cmdebug\.stat"):
+        cache_manager.read_back(other)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [(["-no-such-option"], "unknown option"), (["-blocks", "1"], "cannot statx")],
+)
+def test_options_that_cannot_be_mounted_say_why(
+    cell: Cell, cache_manager: CacheManager, options: list[str], reason: str
+) -> None:
+    wrong = replace(cache_manager, rests=[(*cache_manager.rests[0], *options)])
+    with pytest.raises(ConfigurationError, match=f"does not start: afsd.*{reason}"):
+        wrong.apply({})
+    cache_manager.apply(cache_manager.initial)
+    cell.clients[0].check(["ls", VOLUME_PATH])
+
+
+def fetches(cell: Cell) -> int:
+    """The number of FetchData calls that the server has answered."""
+    argv = ["xstat_fs_test", "10.77.0.1", "-collID", "2", "-onceonly"]
+    for line in cell.server.check(argv).splitlines():
+        words = line.replace(",", " ").split()
+        if words[:1] == ["FetchData:"] and words[2] == "ops":
+            return int(words[1])
+    raise AssertionError("no FetchData in the server's statistics")
+
+
+def test_a_cold_cache_is_cold_and_a_warm_one_is_warm(
+    cell: Cell, cache_manager: CacheManager
+) -> None:
+    client, path = cell.clients[0], f"{VOLUME_PATH}/to-read"
+    client.check(["dd", "if=/dev/urandom", f"of={path}", "bs=64k", "count=16", "status=none"])
+
+    def read() -> int:
+        before = fetches(cell)
+        client.check(["sha256sum", path])
+        return fetches(cell) - before
+
+    cache_manager.make_cold()
+    assert read() > 0
+    assert read() == 0
+    cache_manager.make_cold()
+    assert read() > 0
+    client.check(["rm", path])
+
+
+def test_a_process_with_its_directory_in_the_volume_does_not_block_a_remount(
+    cell: Cell, cache_manager: CacheManager
+) -> None:
+    client = cell.clients[0]
+    argv = client.enter(["sh", "-c", f"cd {VOLUME_PATH} && echo there && exec sleep 600"])
+    sitting = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert sitting.stdout is not None
+    with sitting:
+        try:
+            assert sitting.stdout.readline() == "there\n"
+            assert cache_manager.apply({"blocks": 150000}) == "remount"
+            cache_manager.read_back({"blocks": 150000})
+            assert len(client.check(["pidof", "afsd.fuse"]).split()) == 1
+            assert client.check(["cat", "/proc/self/mounts"]).count(" /afs fuse") == 1
+        finally:
+            sleeper = process_in(client, "sleep")
+            if sleeper is not None:
+                sleeper.kill()
+            sitting.kill()
+
+
+def test_a_cache_manager_that_hangs_is_ended(cell: Cell, cache_manager: CacheManager) -> None:
+    hung = process_in(cell.clients[0], "afsd.fuse")
+    assert hung is not None
+    subprocess.run(["kill", "-STOP", str(hung.pid)], check=True)
+    assert cache_manager.apply({"blocks": 150000}) == "remount"
+    assert not hung.is_alive()
+    cache_manager.read_back({"blocks": 150000})
+
+
+def test_a_cache_manager_that_has_died_is_detected_and_replaced(
+    cell: Cell, cache_manager: CacheManager
+) -> None:
+    cache_manager.apply({"blocks": 150000})
+    running = process_in(cell.clients[0], "afsd.fuse")
+    assert running is not None
+    assert running.kill()
+    with pytest.raises(ConfigurationError, match=r"client1: afsd\.fuse is no longer running"):
+        cache_manager.read_back({"blocks": 150000})
+    cache_manager.make_cold()
+    cache_manager.read_back({"blocks": 150000})

@@ -1,0 +1,225 @@
+"""The fileserver of a real cell: changes are applied, read back, and refused if invalid."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deploy.cell import Cell
+from deploy.cell.client import VOLUME_PATH
+from tests.integration.conftest import (
+    PLACE,
+    attach_fileserver,
+    process_in,
+    wait_for,
+)
+from tests.integration.targets import Values, commands_now, effective, file_log
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.hosts.connector import CommandResult
+from tuner.hosts.node import NodeConnector
+from tuner.model import Value
+from tuner.services.openafs.fileserver import Fileserver
+
+pytestmark = pytest.mark.cell
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {
+            "threads": 24,
+            "dir_buffers": 200,
+            "large_vnodes": 900,
+            "small_vnodes": 1600,
+            "volume_cache": 500,
+            "callbacks": 90000,
+        },
+        {"preset": "L", "jumbograms": True, "vlru_disable": True},
+        {
+            "jumbograms": False,
+            "udp_buffer": 131072,
+            "sync_behavior": "always",
+            "send_buffer": 20000,
+        },
+    ],
+)
+def test_flags_are_applied_and_read_back(
+    unchanged: None, cell: Cell, fileserver: Fileserver, values: Values
+) -> None:
+    assert effective(fileserver, values) == values
+    started = [line for line in file_log(cell).splitlines() if "File server starting" in line]
+    flags = " ".join(fileserver.space.render(values))
+    assert started[-1].endswith(f"-fs-state-dont-save -fs-state-dont-restore {flags})")
+    cell.clients[0].check(["ls", VOLUME_PATH])
+
+
+def test_values_that_the_server_raises_or_the_kernel_lowers_are_reported(
+    unchanged: None, fileserver: Fileserver
+) -> None:
+    most = fileserver.facts["net_core_rmem_max"]
+    settings: dict[str, Value] = {"threads": 64, "large_vnodes": 100, "udp_buffer": 16 * most}
+    expected = settings | {"large_vnodes": 129, "udp_buffer": most}
+    assert effective(fileserver, settings) == expected
+
+
+def test_reading_back_finds_a_value_that_is_not_in_effect(
+    unchanged: None, fileserver: Fileserver
+) -> None:
+    effective(fileserver, {"threads": 12})
+    for other in ({"threads": 13}, {"dir_buffers": 91}, {"callbacks": 70000}, {"preset": "L"}):
+        with pytest.raises(ConfigurationError, match="is not in effect"):
+            fileserver.read_back(other)
+
+
+def test_a_buffer_that_the_kernel_lowers_unknown_to_the_space_is_refused(
+    unchanged: None, fileserver: Fileserver
+) -> None:
+    parameter = replace(fileserver.space["udp_buffer"], at_most=None)
+    parameters = dict(fileserver.space.by_name, udp_buffer=parameter)
+    order = tuple(parameters[p.name] for p in fileserver.space.order)
+    unaware = replace(
+        fileserver.space, by_name=parameters, order=order, parameters=tuple(parameters.values())
+    )
+    most = fileserver.facts["net_core_rmem_max"]
+    believing = replace(fileserver, space=unaware)
+    with pytest.raises(
+        ConfigurationError,
+        match=rf"udp_buffer = {8 * most} is not in effect: ss\.rb should show {16 * most}, "
+        rf"it shows {2 * most}$",
+    ):
+        effective(believing, {"udp_buffer": 8 * most})
+    fileserver.running = ()
+
+
+def test_the_server_is_restarted_only_for_a_change(
+    unchanged: None, cell: Cell, fileserver: Fileserver
+) -> None:
+    assert fileserver.apply({"threads": 20}) == "restart"
+    first, starts = process_in(cell.server, "/dafileserver"), file_log(cell).count("starting (")
+    assert fileserver.apply({"threads": 20}) is None
+    assert process_in(cell.server, "/dafileserver") == first
+    assert file_log(cell).count("starting (") == starts
+    assert fileserver.apply({"threads": 21}) == "restart"
+    assert process_in(cell.server, "/dafileserver") != first
+    assert file_log(cell).count("starting (") == starts + 1
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (
+            {"vlru_interval": 0},
+            r"with these options: by file, due to signal 8; it printed nothing$",
+        ),
+        ({"callbacks": 9999}, r"code 255; it printed: number of cbs 9999 invalid; must be between"),
+        ({"rx_max_mtu": 100}, r"code 1; FileLog: .*rxMaxMTU 100 is invalid"),
+    ],
+)
+def test_a_configuration_that_does_not_start_says_why_and_the_baseline_runs_again(
+    unchanged: None, cell: Cell, fileserver: Fileserver, values: Values, reason: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=reason) as caught:
+        effective(fileserver, values)
+    assert "\n" not in str(caught.value)
+    assert fileserver.apply(fileserver.initial) == "restart"
+    fileserver.read_back(fileserver.initial)
+    cell.clients[0].check(["ls", VOLUME_PATH])
+
+
+def test_a_command_line_that_bosserver_would_cut_is_refused_before_anything_is_done(
+    cell: Cell, fileserver: Fileserver
+) -> None:
+    before = process_in(cell.server, "/dafileserver")
+    longer = replace(fileserver, rest=(*fileserver.rest, "-realm", "R" * 180))
+    with pytest.raises(ConfigurationError, match="bosserver keeps 244"):
+        longer.apply({"threads": 20})
+    assert process_in(cell.server, "/dafileserver") == before
+
+
+def test_a_server_that_dies_after_its_start_is_the_configuration_s_fault(
+    unchanged: None, cell: Cell, fileserver: Fileserver
+) -> None:
+    fileserver.apply({"threads": 20})
+    fileserver._bos("stop", "-wait")
+    with pytest.raises(ConfigurationError, match=r"does not stay up: .*disabled"):
+        fileserver.read_back({"threads": 20})
+    fileserver.running = ()
+
+
+def test_a_server_that_is_still_starting_is_queried_again(
+    cell: Cell, fileserver: Fileserver
+) -> None:
+    """It answers calls before its counters can be read."""
+    node = cell.server
+    real = node.check(["sh", "-c", "command -v xstat_fs_test"]).strip()
+    starting = node.shared / "xstat_fs_test"
+    starting.write_text(
+        "#!/bin/sh\n"
+        'if mkdir /tmp/asked-"$4" 2>/dev/null; then\n'
+        '    echo "** Data size mismatch in full performance collection!"\n'
+        "else\n"
+        '    exec /tmp/xstat_fs_test "$@"\n'
+        "fi\n"
+    )
+    starting.chmod(0o755)
+    node.check(["sh", "-c", "rm -rf /tmp/asked-*"])
+    node.check(["cp", real, "/tmp/xstat_fs_test"])
+    node.check(["mount", "--bind", "/fstune/xstat_fs_test", real])
+    try:
+        fileserver.read_back(fileserver.initial)
+    finally:
+        node.check(["umount", real])
+    assert node.check(["sh", "-c", "ls -d /tmp/asked-*"]).split() == [
+        "/tmp/asked-2",
+        "/tmp/asked-3",
+    ]
+
+
+def test_without_an_instance_nothing_is_attached(cell: Cell) -> None:
+    server = attach_fileserver(cell)
+    absent = replace(PLACE, instance="absent")
+    with pytest.raises(TestbedError, match="bosserver has no instance 'absent'"):
+        Fileserver.attach(server.host, absent, server.space)
+
+
+def test_a_server_that_crashed_and_restarted_is_detected(
+    cell: Cell, fileserver: Fileserver
+) -> None:
+    fileserver.apply({"threads": 30})
+    before = fileserver.incarnation()
+    assert fileserver.incarnation() == before
+    process = process_in(cell.server, "dafileserver")
+    assert process is not None
+    process.kill()
+    wait_for(lambda: process_in(cell.server, "dafileserver") not in (None, process), "bosserver")
+    assert fileserver.incarnation() != before
+
+
+@pytest.mark.parametrize("words", ["bos status", "bos stop", "bos delete", "bos create", "sh "])
+def test_a_bosserver_that_crashes_costs_nothing(
+    cell: Cell, fileserver: Fileserver, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    """Neither while the fileserver is changed nor while a script restores it."""
+    run = NodeConnector.run
+    crashed: list[int] = []
+
+    def crashing(host: NodeConnector, argv: Sequence[str], **options: Any) -> CommandResult:
+        if " ".join(argv).startswith(words) and not crashed:
+            process = process_in(cell.server, "bosserver")
+            assert process is not None
+            os.kill(process.pid, signal.SIGSEGV)
+            crashed.append(process.pid)
+        return run(host, argv, **options)
+
+    monkeypatch.setattr(NodeConnector, "run", crashing)
+    fileserver.apply({"threads": 31})
+    assert "-p 31" in commands_now(cell)[0]
+    assert len(cell.server.check(["pidof", "dafileserver"]).split()) == 1
+    fileserver.restore()
+    assert len(crashed) == 1
+    assert "-p 31" not in commands_now(cell)[0]

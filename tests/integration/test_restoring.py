@@ -1,0 +1,153 @@
+"""Servers and clients of a real cell are as before after a change, whatever happened meanwhile."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from deploy.cell import Cell
+from deploy.cell.client import VOLUME_PATH
+from tests.integration.conftest import (
+    attach_cache_manager,
+    attach_fileserver,
+    environment,
+)
+from tests.integration.targets import commands_now, silent
+from tuner.errors import TestbedError
+from tuner.services.openafs.cache_manager import CacheManager
+from tuner.services.openafs.cell import RESTORE
+from tuner.services.target import Target
+
+pytestmark = pytest.mark.cell
+
+
+def test_a_run_that_was_cut_off_is_undone_by_the_next(unchanged: None, cell: Cell) -> None:
+    first = attach_fileserver(cell)
+    initial = dict(first.initial)
+    first.apply({"threads": 20})
+    journal = cell.server.shared / "restore" / "fileserver"
+    for path in (journal, *journal.iterdir()):
+        assert path.stat().st_mode & 0o077 == 0
+    # The state after a run that ended between "bos delete" and "bos create".
+    first._bos("stop", "-wait")
+    first._bos("delete")
+    second = attach_fileserver(cell)
+    assert (second.original, dict(second.initial)) == (first.original, initial)
+    assert "fileserver on server restarted as found" in second.restore()
+    assert not journal.exists()
+    assert attach_fileserver(cell).running == first.original
+    assert attach_fileserver(cell).restore().startswith("fileserver on server left as found")
+    second.read_back(initial)
+
+
+def test_a_damaged_journal_is_never_guessed_at(cell: Cell) -> None:
+    journal = cell.server.shared / "restore" / "fileserver"
+    journal.mkdir(parents=True)
+    for text in (None, "", "without its end"):
+        if text is not None:
+            (journal / "commands").write_text(text)
+        with pytest.raises(TestbedError, match=r"journal .* is damaged"):
+            attach_fileserver(cell)
+    shutil.rmtree(journal)
+
+
+@pytest.mark.parametrize("name", ["commands", "sums", "restore.sh"])
+def test_a_damaged_journal_deletes_no_instance(unchanged: None, cell: Cell, name: str) -> None:
+    server = attach_fileserver(cell)
+    server.apply({"threads": 20})
+    path = cell.server.shared / "restore" / "fileserver" / name
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(TestbedError, match=r"restore\.sh: exit status"):
+        server.restore()
+    assert commands_now(cell) == server.running
+    path.write_bytes(whole)
+    assert "restarted as found" in server.restore()
+
+
+def test_somebody_elses_change_of_the_instance_is_not_overwritten(
+    unchanged: None, cell: Cell
+) -> None:
+    """That is, not by the next arm; in the end the original is restored, and both are reported."""
+    server = attach_fileserver(cell)
+    server.apply({"threads": 20})
+    theirs = (f"{server.original[0]} -p 33", *server.original[1:])
+    server._bos("stop", "-wait")
+    server._bos("delete")
+    server._bos("create", "dafs", *theirs)
+    with pytest.raises(TestbedError, match=r"somebody else has changed .* -p 33; nothing was"):
+        server.apply({"threads": 21})
+    assert commands_now(cell) == theirs
+    again = attach_fileserver(cell)  # as when the campaign is resumed
+    with pytest.raises(TestbedError, match="somebody else has changed"):
+        again.apply({"threads": 21})
+    assert re.search(
+        r"restarted as found; somebody else had created it: .* -p 33;", again.restore()
+    )
+
+
+def test_a_journal_that_somebody_removed_is_rewritten_for_restoring(
+    unchanged: None, cell: Cell
+) -> None:
+    server, manager = attach_fileserver(cell), attach_cache_manager(cell)
+    server.apply({"threads": 20})
+    manager.apply({"blocks": 150000})
+    for node in cell.nodes:
+        shutil.rmtree(node.shared / "restore")
+    assert "restarted as found" in server.restore()
+    assert "mounted again as found" in manager.restore()
+    assert commands_now(cell) == server.original
+
+
+def test_a_client_is_restored_although_nothing_can_be_written(
+    cell: Cell, cache_manager: CacheManager
+) -> None:
+    """As on a machine whose disk has failed and become read-only."""
+    client = cell.clients[0]
+    cache_manager.apply({"blocks": 150000})
+    client.check(["mount", "--bind", RESTORE, RESTORE])
+    try:
+        client.check(["mount", "--options", "remount,bind,ro", RESTORE])
+        command = ["sh", f"{RESTORE}/cache_manager/restore.sh"]
+        assert client.check(command) == "mounted again as found\n"
+        assert client.check(command) == "left as found\n"
+    finally:
+        client.check(["umount", RESTORE])
+
+
+@pytest.mark.parametrize("part", ["fileserver", "cache_manager"])
+@pytest.mark.parametrize("delay_s", [0.0, 0.05, 0.2])
+def test_an_interruption_at_any_moment_can_be_undone(
+    unchanged: None, state: Path, root: Path, cell: Cell, part: str, delay_s: float
+) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.integration.churn", str(state), cell.spec.name, part],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=root,
+        env=environment(state),
+    )
+    assert child.stdout is not None
+    with child:
+        for _ in range(2):
+            assert child.stdout.readline() == "changing\n"
+        time.sleep(delay_s)
+        child.send_signal(signal.SIGINT)
+        child.stdout.read()
+        assert child.wait() != 0
+    server, manager = attach_fileserver(cell), attach_cache_manager(cell)
+    target = Target({"fileserver": server, "cache_manager": manager})
+    target.restore(silent)
+    for node in cell.nodes:
+        assert list((node.shared / "restore").glob("*/restore.sh")) == []
+    target.apply(target.baseline, silent)
+    cell.clients[0].check(["ls", VOLUME_PATH])
+    target.restore(silent)
