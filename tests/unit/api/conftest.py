@@ -24,6 +24,8 @@ spaces:
   cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons]}
 workload: mixed-use
 pilot: {blocks: 3, override: true}
+search: {arms: 3, blocks_per_trial: 8, max_trials: 8}
+certification: {blocks: 12}
 budget: {wall_time: 20m}
 """
 

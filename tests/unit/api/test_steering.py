@@ -26,6 +26,8 @@ SPEC: dict[str, Any] = {
     "spaces": {"cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]}},
     "workload": "mixed-use",
     "pilot": {"blocks": 0},
+    "search": {"arms": 2, "blocks_per_trial": 3, "max_trials": 1},
+    "certification": {"blocks": 3},
     "budget": {"wall_time": "20m"},
 }
 TESTBED = """

@@ -266,7 +266,7 @@ def test_a_kind_of_another_package_is_tuned(tmp_path: Path) -> None:
         "spaces": {"toyd": str(TOYD)},
         "workload": {"name": "mixed-use", "scale": 0.01},
         "pilot": {"blocks": 3, "override": True},
-        "search": {"arms": 2, "max_trials": 3},
+        "search": {"arms": 2, "blocks_per_trial": 3, "max_trials": 2},
         "certification": {"blocks": 3},
         "budget": {"wall_time": "2h", "measurements": 30},
         "first": [{"toyd.workers": 16}],
