@@ -78,9 +78,9 @@ def test_mistakes_are_reported_in_one_line(
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(("jobs", "begun"), [("1", 2), ("2", 5)])
+@pytest.mark.parametrize(("jobs", "count"), [("1", 2), ("2", 5)])
 def test_ctrl_c_prints_what_is_done(
-    environment: dict[str, str], tmp_path: Path, surface: Path, jobs: str, begun: int
+    environment: dict[str, str], tmp_path: Path, surface: Path, jobs: str, count: int
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -92,7 +92,7 @@ def test_ctrl_c_prints_what_is_done(
 
         def enough_have_begun() -> bool:
             directories.update(scratch.glob("fstune-*"))
-            return len(directories) >= begun
+            return len(directories) >= count
 
         _wait_for(enough_have_begun, process)
         process.send_signal(signal.SIGINT)
