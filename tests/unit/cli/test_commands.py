@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import tuner
 from tests.unit.campaign.campaigns import failing, spec
-from tests.unit.cli.conftest import COMMAND, Fstune
+from tests.unit.cli.conftest import Fstune
 from tuner.cli import main
 from tuner.cli.app import app
 from tuner.errors import NO_IMPROVEMENT
@@ -55,25 +55,21 @@ def test_help_teaches(arguments: list[str], words: list[str]) -> None:
     assert [word for word in words if word not in plain] == []
 
 
-def test_version(fstune: Fstune) -> None:
-    result = fstune("--version")
+def test_version(fstune_process: Fstune) -> None:
+    result = fstune_process("--version")
     assert (result.returncode, result.stdout) == (0, f"fstune {tuner.__version__}\n")
 
 
 def test_a_whole_campaign_in_plain_lines(
-    fstune: Fstune,
-    campaign_file: Path,
-    state: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    fstune: Fstune, fstune_process: Fstune, campaign_file: Path
 ) -> None:
     def text_of(*arguments: str, status: int = 0) -> str:
-        assert exit_status(monkeypatch, state, *arguments) == status
-        output = capsys.readouterr()
-        assert CONTROL.findall(output.out + output.err) == []
-        return output.err if status else output.out
+        done = fstune(*arguments)
+        assert done.returncode == status
+        assert CONTROL.findall(done.stdout + done.stderr) == []
+        return done.stderr if status else done.stdout
 
-    result = fstune("run", campaign_file)
+    result = fstune_process("run", campaign_file)
     assert (result.returncode, result.stderr) == (0, "")
     (hint,) = re.findall(r"fstune report (\S+) --html FILE", result.stdout)
     assert text_of("report", hint).startswith("# Recommended")
@@ -203,28 +199,11 @@ def test_a_campaign_that_halts_says_why(
     assert "failed" in capsys.readouterr().out
 
 
-def test_two_processes_do_not_run_one_campaign(
-    fstune: Fstune, long_file: Path, environment: dict[str, str]
-) -> None:
-    with subprocess.Popen(
-        [*COMMAND, "run", str(long_file)], env=environment, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        while "block 1 complete" not in (line := process.stdout.readline()):
-            assert line, "it has ended"
-        other = fstune("resume")
-        process.terminate()
-        process.communicate()
-    assert process.returncode == 130
-    assert other.returncode == 4
-    assert "is being run by another process" in other.stderr
-
-
 def test_a_state_directory_that_cannot_be_used(
-    fstune: Fstune, state: Path, campaign_file: Path
+    fstune_process: Fstune, state: Path, campaign_file: Path
 ) -> None:
     state.write_text("a file is in its place")
-    result = fstune("run", campaign_file)
+    result = fstune_process("run", campaign_file)
     assert result.returncode == 5
     assert str(state) in result.stderr
     assert result.stderr.count("\n") == 1

@@ -16,7 +16,9 @@ testbed: {simulated: {effects: [{parameter: cache_manager.daemons, low: 1, chang
 spaces: {cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons]}}
 workload: mixed-use
 pilot: {blocks: 0}
-search: {arms: 2, max_trials: 2}
+search: {arms: 2, blocks_per_trial: 3, max_trials: 2}
+budget: {wall_time: 15m}
+certification: {blocks: 12}
 """
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,26 +20,49 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash"),
 ]
 
+#: $0 is what 'fstune --show-completion bash' prints.
 SCRIPT = """
-eval "$(fstune --show-completion bash)"
+eval "$0"
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
 _fstune_completion fstune "${COMP_WORDS[COMP_CWORD]}"
 printf '%s\\n' "${COMPREPLY[@]}"
 """
+PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+Complete = Callable[..., list[str]]
 
 
-def completions(environment: dict[str, str], *words: str) -> list[str]:
-    places = f"{Path(sys.executable).parent}:{environment['PATH']}"
+@pytest.fixture(scope="module")
+def function() -> str:
+    """Return the completion function, as users of bash get it."""
     done = subprocess.run(
-        ["bash", "--norc", "-c", SCRIPT, "bash", "fstune", *words],
-        env=environment | {"PATH": places},
-        stdin=subprocess.DEVNULL,
+        ["bash", "--norc", "-c", "fstune --show-completion bash"],
+        env=os.environ | {"PATH": PATH},
         capture_output=True,
+        check=True,
         text=True,
-        check=False,
     )
     assert done.stderr == ""
-    return done.stdout.split()
+    return done.stdout
+
+
+@pytest.fixture
+def completions(environment: dict[str, str], function: str) -> Complete:
+    """Return a function that returns the completions of words on a line."""
+
+    def complete(*words: str, **variables: str) -> list[str]:
+        done = subprocess.run(
+            ["bash", "--norc", "-c", SCRIPT, function, "fstune", *words],
+            env=environment | {"PATH": PATH, **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    return complete
 
 
 @pytest.mark.parametrize(
@@ -55,31 +80,31 @@ def completions(environment: dict[str, str], *words: str) -> list[str]:
     ],
 )
 def test_names_are_completed(
-    environment: dict[str, str], words: tuple[str, ...], expected: list[str]
+    completions: Complete, words: tuple[str, ...], expected: list[str]
 ) -> None:
-    assert completions(environment, *words) == expected
+    assert completions(*words) == expected
 
 
 def test_campaigns_are_completed_and_none_is_made_for_it(
-    environment: dict[str, str], state: Path
+    completions: Complete, state: Path
 ) -> None:
-    assert completions(environment, "show", "") == ["last"]
+    assert completions("show", "") == ["last"]
     assert not state.exists()
     now = datetime.now(UTC)
     with Store.open(state) as store:
         for name in ("nightly", "two words"):
             campaign = store.create_campaign(name, spec().to_json(), 1, now)
-    words = completions(environment, "show", "")
+    words = completions("show", "")
     assert {"last", campaign.id, "nightly"} <= set(words)
     assert "two" not in words
-    assert completions(environment, "show", "nig") == ["nightly"]
+    assert completions("show", "nig") == ["nightly"]
     # Completion does not use the network.
-    assert completions(environment | {"FSTUNE_SERVER": "http://192.0.2.1"}, "show", "") == ["last"]
+    assert completions("show", "", FSTUNE_SERVER="http://192.0.2.1") == ["last"]
 
 
 def test_a_database_that_cannot_be_read_completes_nothing_and_prints_nothing(
-    environment: dict[str, str], state: Path
+    completions: Complete, state: Path
 ) -> None:
     state.mkdir()
     (state / "fstune.sqlite3").write_bytes(b"no database at all" * 100)
-    assert completions(environment, "show", "") == ["last"]
+    assert completions("show", "") == ["last"]

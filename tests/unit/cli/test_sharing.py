@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 import yaml
 
 from tests.unit.campaign.campaigns import faster, spec
-from tests.unit.cli.conftest import COMMAND, Fstune
+from tests.unit.cli.conftest import COMMAND, Fstune, process_of
 from tests.unit.store.test_sharing import THERE, block_on
 from tuner.model import Block
 from tuner.states import BlockState, CampaignState, TrialState
@@ -29,26 +31,16 @@ Begin = Callable[..., "subprocess.Popen[str]"]
 @pytest.fixture
 def begin(environment: dict[str, str]) -> Iterator[Begin]:
     """Return a function that runs a command in a separate process and waits for its first block."""
-    processes: list[subprocess.Popen[str]] = []
+    with ExitStack() as processes:
 
-    def start(*arguments: str | Path) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*COMMAND, *map(str, arguments)],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        processes.append(process)
-        assert process.stdout is not None
-        while "complete" not in (line := process.stdout.readline()):
-            assert line, "it has ended"
-        return process
+        def start(*arguments: str | Path) -> subprocess.Popen[str]:
+            process = processes.enter_context(process_of(environment, *arguments))
+            assert process.stdout is not None
+            while "complete" not in (line := process.stdout.readline()):
+                assert line, "it has ended"
+            return process
 
-    yield start
-    for process in processes:
-        process.kill()
-        process.communicate()
+        yield start
 
 
 def file_of(tmp_path: Path, name: str, testbed: str | None = None) -> Path:
@@ -70,19 +62,21 @@ def kinds(store: Store, campaign: str) -> list[str]:
 
 
 def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
-    fstune: Fstune, begin: Begin, state: Path, tmp_path: Path
+    fstune: Fstune, fstune_process: Fstune, begin: Begin, state: Path, tmp_path: Path
 ) -> None:
     process = begin("run", file_of(tmp_path, "long"))
-    pause = fstune("pause")
+    pause = fstune_process("pause")
     assert (pause.returncode, pause.stderr) == (0, "")
     assert re.fullmatch(r"campaign \S+ will pause at the next safe point\n", pause.stdout)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors.count("fstune: paused; continue with")) == (130, 1)
     with Store.open(state) as store:
-        campaign = store.campaign("last")
+        (campaign,) = store.campaigns()
         assert campaign.state is CampaignState.PAUSED
         assert campaign.reason.startswith("asked to pause from ")
-        assert kinds(store, campaign.id)[-1] == "campaign-paused"
+        events = kinds(store, campaign.id)
+        assert events.count("pause-requested") == events.count("campaign-paused") == 1
+        assert events[-1] == "campaign-paused"
         assert store.request(campaign.id) is None
         assert store.leases() == []
         measured = len(store.blocks(campaign.id))
@@ -104,7 +98,9 @@ def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
             "restored", events.index("cancel-requested")
         )
         assert events[-1] == "campaign-cancelled"
-        assert len(store.blocks(campaign.id)) > measured
+        numbers = [block.number for block in store.blocks(campaign.id)]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len(numbers) > measured
         open_states = {TrialState.RUNNING, TrialState.QUEUED}
         assert not open_states & {trial.state for trial in store.trials(campaign.id)}
         assert problems(store) == []
@@ -115,16 +111,15 @@ def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
 
 
 def test_a_campaign_that_does_not_run_is_cancelled_at_once(
-    fstune: Fstune, state: Path, campaign_file: Path
+    fstune: Fstune, state: Path, finished: str
 ) -> None:
+    refused = fstune("cancel", finished)
+    assert refused.returncode == 4
+    assert "is finished; it is not running" in refused.stderr
     with Store.open(state) as store:
         text = spec(faster()).to_json()
         campaign = store.create_campaign("small", text, 1, datetime.now(UTC)).id
     assert fstune("cancel", campaign).stdout == f"campaign {campaign} is cancelled\n"
-    assert fstune("run", campaign_file).returncode == 0
-    refused = fstune("cancel", "last")
-    assert refused.returncode == 4
-    assert "is finished; it is not running" in refused.stderr
 
 
 def test_watchers_are_notified_that_the_process_died(
@@ -153,9 +148,8 @@ def test_watchers_are_notified_that_the_process_died(
             watching.kill()
 
 
-@pytest.mark.parametrize("wish", ["pause", "cancel"])
 def test_what_a_killed_process_left_is_ended(
-    fstune: Fstune, begin: Begin, state: Path, tmp_path: Path, wish: str
+    fstune: Fstune, begin: Begin, state: Path, tmp_path: Path
 ) -> None:
     process = begin("run", file_of(tmp_path, "long"))
     process.kill()
@@ -165,17 +159,21 @@ def test_what_a_killed_process_left_is_ended(
     assert message in " ".join(fstune("show").stdout.split())
     assert message in fstune("recommend").stderr
     assert "  stalled  " in fstune("list").stdout
-    done = fstune(wish, "last")
-    assert done.returncode == 0, done.stderr
-    assert "its testbed has not been put back" in done.stdout
-    with Store.open(state) as store:
-        campaign = store.campaign("last")
-        assert campaign.state in (CampaignState.PAUSED, CampaignState.CANCELLED)
-        assert campaign.time_use.wall_s > 0.0
-        assert not any(b.state is BlockState.RUNNING for b in store.blocks(campaign.id))
-        assert problems(store) == []
-    if wish == "pause":
-        begin("resume").send_signal(signal.SIGINT)
+    copy = shutil.copytree(state, tmp_path / "copy")
+    for wish, directory, end in (
+        ("cancel", copy, CampaignState.CANCELLED),
+        ("pause", state, CampaignState.PAUSED),
+    ):
+        done = fstune(wish, "last", "--state-dir", directory)
+        assert done.returncode == 0, done.stderr
+        assert "its testbed has not been put back" in done.stdout
+        with Store.open(directory) as store:
+            campaign = store.campaign("last")
+            assert campaign.state is end
+            assert campaign.time_use.wall_s > 0.0
+            assert not any(b.state is BlockState.RUNNING for b in store.blocks(campaign.id))
+            assert problems(store) == []
+    begin("resume").send_signal(signal.SIGINT)
 
 
 def test_a_testbed_is_used_by_one_campaign(
@@ -268,21 +266,21 @@ def test_a_run_that_was_taken_over_leaves_the_campaign_alone(
 
 
 def test_a_new_campaign_begins_with_what_an_earlier_one_found(
-    fstune: Fstune, state: Path, campaign_file: Path, tmp_path: Path
+    fstune: Fstune, state: Path, finished: str, campaign_file: Path, tmp_path: Path
 ) -> None:
-    assert fstune("run", campaign_file).returncode == 0
     document = yaml.safe_load(campaign_file.read_text())
     document["statistics"] = {"delta": 0.03}
     changed = tmp_path / "changed.yaml"
     changed.write_text(yaml.safe_dump(document))
-    result = fstune("branch", "last", changed)
+    result = fstune("branch", finished, changed)
     assert result.returncode == 0, result.stderr
     with Store.open(state) as store:
         new, old = store.campaigns()
         priors = store.priors(new.id)
         configurations = {f"{old.id}:{t.number}": t.configuration for t in store.trials(old.id)}
-        assert 1 <= len(priors) <= 3
-        assert result.stderr == f"fstune: {len(priors)} trials of {old.id} guide the search\n"
+        assert old.id == finished
+        assert [prior.origin for prior in priors] == [f"{old.id}:{n}" for n in (1, 2, 3)]
+        assert result.stderr == f"fstune: 3 trials of {old.id} guide the search\n"
         assert all(configurations[prior.origin] == prior.configuration for prior in priors)
         assert min(prior.difference for prior in priors) < -0.1
         # Trials from them are measured afresh; the old measurements count nowhere.
@@ -320,12 +318,11 @@ def test_a_run_writes_a_log(fstune: Fstune, campaign_file: Path, state: Path) ->
 
 
 def test_a_campaign_is_moved_elsewhere_as_a_file(
-    fstune: Fstune, campaign_file: Path, tmp_path: Path
+    fstune: Fstune, finished: str, tmp_path: Path
 ) -> None:
-    assert fstune("run", campaign_file).returncode == 0
     file = tmp_path / "campaign.jsonl.gz"
     exported = fstune("export", "last", file)
-    assert re.fullmatch(rf"campaign \S+: \d+ rows written to {file}\n", exported.stdout)
+    assert re.fullmatch(rf"campaign {finished}: \d+ rows written to {file}\n", exported.stdout)
     elsewhere = ("--state-dir", tmp_path / "elsewhere")
     added = fstune("import", file, *elsewhere)
     assert added.returncode == 0, added.stderr

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import COMMAND, Fstune
+from tests.unit.cli.conftest import Fstune, process_of
 from tests.unit.simulate.test_campaign import FASTER, write_surface
 from tuner.simulate import surface_names
 
 pytestmark = pytest.mark.slow
 
-QUICK = ("--budget", "10m", "--pilot", "0", "--sampler", "random")
+QUICK = ("--budget", "1m", "--pilot", "0", "--sampler", "random")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def surface(tmp_path: Path) -> Path:
 
 
 def test_campaigns_are_listed_by_seed_with_a_summary(fstune: Fstune, surface: Path) -> None:
-    done = fstune("simulate", surface, "--seeds", "1-2,5", *QUICK)
+    done = fstune("simulate", surface, "--seeds", "1-2,5", *QUICK, "--budget", "2m")
     assert (done.returncode, done.stderr) == (0, "")
     rows, summary = done.stdout.split("\n\n")
     heading, *campaigns = rows.splitlines()
@@ -78,28 +78,23 @@ def test_mistakes_are_reported_in_one_line(
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(("jobs", "count"), [("1", 2), ("2", 5)])
 def test_ctrl_c_prints_what_is_done(
-    environment: dict[str, str], tmp_path: Path, surface: Path, jobs: str
+    environment: dict[str, str], tmp_path: Path, surface: Path, jobs: str, count: int
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     seeds = ["--seeds", "1-9999", "--jobs", jobs]
-    with subprocess.Popen(
-        [*COMMAND, "simulate", str(surface), *seeds, *QUICK],
-        env=environment | {"TMPDIR": str(scratch)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        # Each campaign has a directory: once there have been four, at least one campaign is over.
+    variables = environment | {"TMPDIR": str(scratch)}
+    with process_of(variables, "simulate", surface, *seeds, *QUICK) as process:
+        # Each campaign has a directory: once so many have begun, at least one campaign is over.
         directories: set[Path] = set()
 
-        def four_have_begun() -> bool:
+        def enough_have_begun() -> bool:
             directories.update(scratch.glob("fstune-*"))
-            return len(directories) >= 4
+            return len(directories) >= count
 
-        _wait_for(four_have_begun, process)
+        _wait_for(enough_have_begun, process)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -113,4 +108,4 @@ def _wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> 
     while not condition():
         assert process.poll() is None
         assert time.monotonic() < end
-        time.sleep(0.005)
+        time.sleep(0.02)

@@ -124,7 +124,7 @@ def test_commands_are_listed_with_the_first_words_of_their_own_help() -> None:
 
 @pytest.mark.parametrize("failure", ["access", "command-failed"])
 def test_watching_ends_with_the_error_of_the_run_though_it_imports_no_hosts(
-    fstune: Fstune, state: Path, failure: str
+    fstune_process: Fstune, state: Path, failure: str
 ) -> None:
     now = datetime.now(UTC)
     with Store.open(state) as store:
@@ -134,6 +134,6 @@ def test_watching_ends_with_the_error_of_the_run_though_it_imports_no_hosts(
         )
         failed = NewEvent(now, "campaign-failed", "fs1: it failed", {"failure": failure})
         store.move_campaign(campaign, CampaignState.FAILED, "fs1: it failed", failed)
-    done = fstune("watch")
+    done = fstune_process("watch")
     assert done.returncode == 6, done.stderr
     assert done.stderr.endswith("fstune: fs1: it failed\n")

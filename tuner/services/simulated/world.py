@@ -68,6 +68,9 @@ class World:
     seed: int = 1
     costs: Costs = field(default_factory=Costs)
     references: Mapping[str, float] = field(default_factory=dict)
+    _logs: dict[tuple[str, ...], list[list[float]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def log_change(self, configuration: Configuration, component: str) -> float:
         """The true log time ratio of one component to a configuration without effects."""
@@ -78,15 +81,21 @@ class World:
     ) -> tuple[float, ...]:
         """The true log time ratio of each component to a configuration without effects."""
         values = configuration.as_dict()
-        active = [
-            (share, effect)
-            for effect in self.effects
-            if not effect.fails and (share := effect.share(values)) != 0.0
-        ]
-        return tuple(
-            sum(share * effect.log_change(component) for share, effect in active)
-            for component in components
-        )
+        totals = [0.0] * len(components)
+        for effect, logs in zip(self.effects, self._full_effects(tuple(components)), strict=True):
+            if not effect.fails and (share := effect.share(values)) != 0.0:
+                for place, log in enumerate(logs):
+                    totals[place] += share * log
+        return tuple(totals)
+
+    def _full_effects(self, components: tuple[str, ...]) -> list[list[float]]:
+        """Every full effect on every component, in log time: always the same, so computed once."""
+        if components not in self._logs:
+            self._logs[components] = [
+                [effect.log_change(component) for component in components]
+                for effect in self.effects
+            ]
+        return self._logs[components]
 
     def failure(
         self, configuration: Configuration, kind: str, parts: Collection[str] | None = None
