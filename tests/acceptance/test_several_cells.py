@@ -32,7 +32,8 @@ def names(place: Place) -> Iterator[tuple[str, str]]:
     """Yield the names of two cells; both are taken down afterwards in any case."""
     both = (f"{place.cell}-a", f"{place.cell}-b")
     yield both
-    at_once(place, *(("cell", "down", "--name", name) for name in both))
+    for name in both:
+        Cells(place.state).down(name)
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +42,6 @@ def forked(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[For
     simulated = outcomes.write_campaign(directory / "campaign.yaml")
     with forks(root, directory, simulated) as process:
         yield process
-
-
-def at_once(place: Place, *commands: Sequence[str]) -> None:
-    """Run commands concurrently; all must succeed."""
-    processes = [place.start(*command) for command in commands]
-    for process, output in [(process, process.communicate()[0]) for process in processes]:
-        assert process.returncode == 0, output
 
 
 def write_campaign(place: Place, names: Sequence[str], root: Path) -> None:
@@ -172,8 +166,7 @@ def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
     forked: Forks, place: Place, names: tuple[str, str], root: Path
 ) -> None:
     write_campaign(place, names, root)
-    at_once(place, *(("cell", "up", "--name", name) for name in names))
-    cells = [cell for name in names if (cell := Cells(place.state).load(name)) is not None]
+    cells = [place.bring_up(name) for name in names]
     originals = [Machines.of(cell) for cell in cells]
     options = ("--state-dir", str(place.state))
     assert not forked.fstune("run", str(place.campaign_file), *options, point=KILL, passes=PASSES)
@@ -196,10 +189,9 @@ def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
         assert problems(store) == []
 
     assert [Machines.of(cell) for cell in cells] == originals
-    for name, cell in zip(names, cells, strict=True):
+    for cell in cells:
         assert journals(cell) == []
         # One of each server's last two starts was with other options than the original ones.
-        log = ["sh", "-c", "cat /var/log/openafs/FileLog*"]
-        output = place.fstune("cell", "exec", "--name", name, "server", *log).stdout
+        output = cell.server.check(["sh", "-c", "cat /var/log/openafs/FileLog*"])
         starts = [line.split() for line in output.splitlines() if "File server starting (" in line]
         assert any("-p" in words for words in starts)
