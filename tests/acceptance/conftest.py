@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 import yaml
 
-from deploy.cell import Cells
+from deploy.cell import Cell, Cells, CellSpec
 from tests.acceptance.campaigns import THREADS
 from tests.acceptance.files import FSTUNE, careless_space, small_workload
 from tests.acceptance.lab import Lab, Labs
@@ -68,6 +68,10 @@ class Place:
     @property
     def environment(self) -> dict[str, str]:
         return os.environ | {"FSTUNE_STATE_DIR": str(self.state), "LC_ALL": "C.UTF-8"}
+
+    def bring_up(self, name: str | None = None) -> Cell:
+        """Bring up a cell before any campaign, the place's own or one with another name."""
+        return Cells(self.state).up(CellSpec(name or self.cell))
 
     def load(self) -> tuple[Campaign, list[Trial], list[Block], list[Event]]:
         with Store.open(self.state) as store:
@@ -140,7 +144,7 @@ def _placed(directory: Path, packages: Path) -> Iterator[Place]:
     (place.state / "packages").symlink_to(packages)
     write_campaign(place, FIRST)
     yield place
-    place.fstune("cell", "down", "--name", place.cell)
+    Cells(place.state).down(place.cell)
 
 
 @pytest.fixture(scope="session")

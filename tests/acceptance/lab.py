@@ -22,13 +22,13 @@ from deploy.cell.client import VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS, client_address
 from deploy.cell.server import VOLUME
 from tests.acceptance.files import FSTUNE, careless_space
+from tests.acceptance.processes import command_line, inside, processes
 from tuner.model import Block, Campaign, Event, Trial
 from tuner.store import Store
 
 RESTORE = "/var/lib/fstune-restore"
 #: Several processes may run tests concurrently; each has its own hosts.
 CELL = "hosts" + os.environ.get("PYTEST_XDIST_WORKER", "")
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _PATIENCE_S = 240.0
 _WORKLOAD = Path(__file__).parents[1] / "data" / "small-workload.yaml"
 
@@ -204,6 +204,10 @@ class Lab:
             one = campaign.id
             return Records(campaign, store.trials(one), store.blocks(one), store.events(one))
 
+    def start_sshd(self, node: Node) -> str:
+        """Start the SSH server of a host; return its public host key."""
+        return ssh.start(node, (self.directory / "user.pub").read_text())
+
     # What is in effect on the hosts
 
     def programs(self) -> dict[str, tuple[str, ...]]:
@@ -221,12 +225,9 @@ class Lab:
         """
         remaining = [] if (now := self.programs()) == self.original else [f"other programs: {now}"]
         for node in (self.server, *self.clients):
-            for what in ("lease", "lease.expired"):
-                if node.run(["test", "-e", f"{RESTORE}/{what}"]).status == 0:
-                    remaining.append(f"{what} on {node.name}")
-            journals = node.run(["ls", "-A", f"{RESTORE}/restore"]).stdout.decode().split()
-            parts = {name for name in journals if name in ("fileserver", "cache_manager")}
-            remaining += [f"journal {part} on {node.name}" for part in sorted(parts)]
+            restore = inside(node, RESTORE)
+            names = ("lease", "lease.expired", "restore/cache_manager", "restore/fileserver")
+            remaining += [f"{name} on {node.name}" for name in names if (restore / name).exists()]
             if runs:
                 remaining += [f"{node.name}: {words}" for words in processes(node) if _ours(words)]
         for node in self.clients:
@@ -247,160 +248,6 @@ class Lab:
             assert time.monotonic() < deadline, left
             time.sleep(0.2)
 
-    # Meddling
-
-    def drop_connections(self, *nodes: Node) -> None:
-        """Cut every SSH connection to these hosts; new ones are accepted."""
-        for node in nodes:
-            listener = node.check(["cat", "/run/sshd.pid"]).strip()
-            sessions = set(node.run(["pidof", "sshd"]).stdout.decode().split()) - {listener}
-            for pid in sessions:
-                node.run(["kill", "-KILL", pid])
-
-    def restart(self, node: Node) -> None:
-        """Simulate a reboot: all processes and everything that was only in memory are gone.
-
-        The bosserver is started again as on any fileserver; a client is not mounted again.
-        """
-        node.run(["sh", "-c", "kill -KILL -1"])
-        node.run(["umount", "--lazy", "/afs"])
-        node.check(["find", "/run", "-mindepth", "1", "-delete"])
-        boot = node.shared / "boot_id"
-        is_mounted = boot.exists()
-        boot.write_text(f"start {time.monotonic_ns()}\n")
-        if not is_mounted:
-            node.check(["mount", "--bind", f"/fstune/{boot.name}", _BOOT_ID])
-        if node == self.server:
-            node.check(["bosserver"])
-        node.check(["mkdir", "--parents", "/run/sshd"])
-        self.start_sshd(node)
-
-    def hear_nothing(self) -> None:
-        """Make the hosts' last heartbeat far too old."""
-        past = 'echo -100000 > "$1.new" && mv "$1.new" "$1"'
-        for node in (self.server, *self.clients):
-            node.check(["sh", "-c", past, "sh", f"{RESTORE}/lease/heartbeat"])
-
-    def start_sshd(self, node: Node) -> str:
-        return ssh.start(node, (self.directory / "user.pub").read_text())
-
-    @contextmanager
-    def slow(self, node: Node, program: str, only: str) -> Iterator[Path]:
-        """Make a program of a host block when it is called with the word ``only``.
-
-        It waits until the file that this yields is removed; a file with the suffix ``.met`` next to
-        it shows that it is waiting.
-        """
-        gate = node.shared / f"gate-{program}"
-        inside = f"/fstune/{gate.name}"
-        text = (
-            "#!/bin/sh\n"
-            f'case " $* " in *" {only} "*)\n'
-            f"    [ ! -e {inside} ] || : > {inside}.met\n"
-            f"    while [ -e {inside} ]; do sleep 0.05; done ;;\n"
-            "esac\n"
-            # Under its own name, so that it looks as if it had been called directly.
-            "PATH=/usr/sbin:/usr/bin:/sbin:/bin\n"
-            f'exec {program} "$@"\n'
-        )
-        gate.write_text("")
-        try:
-            with self.standing_in(node, program, text):
-                yield gate
-        finally:
-            gate.unlink(missing_ok=True)
-            gate.with_name(f"{gate.name}.met").unlink(missing_ok=True)
-
-    @contextmanager
-    def standing_in(self, node: Node, program: str, text: str) -> Iterator[None]:
-        """Make a host run a script instead of a program that is called by name."""
-        node.check(["mount", "-t", "tmpfs", "tmpfs", "/usr/local/bin"])
-        try:
-            node.check(
-                ["sh", "-c", 'printf %s "$1" > "$2"', "sh", text, f"/usr/local/bin/{program}"]
-            )
-            node.check(["chmod", "755", f"/usr/local/bin/{program}"])
-            yield
-        finally:
-            node.check(["umount", "--lazy", "/usr/local/bin"])
-
-    @contextmanager
-    def hanging(self, node: Node, program: str, only: str) -> Iterator[None]:
-        """Make a program of a host (its path) hang when it is called with the words ``only``.
-
-        It answers nothing, and only SIGKILL ends it.
-        """
-        name = program.rpartition("/")[2]
-        real, stand_in = f"/fstune/{name}-real", f"/fstune/{name}-hangs"
-        text = (
-            "#!/bin/bash\n"
-            f'case " $* " in *" {only} "*) kill -STOP $$ ;; esac\n'
-            # Under its own name, so that it looks as if it had been called directly.
-            f'exec -a "$0" {real} "$@"\n'
-        )
-        node.check(["cp", program, real])
-        (node.shared / f"{name}-hangs").write_text(text)
-        node.check(["chmod", "755", stand_in])
-        node.check(["mount", "--bind", stand_in, program])
-        try:
-            yield
-        finally:
-            node.check(["umount", "--lazy", program])
-
-    def meets(self, gate: Path) -> None:
-        """Wait until a program is blocked at its gate."""
-        wait_for(gate.with_name(f"{gate.name}.met").exists, f"{gate.name} to be met")
-
-    @contextmanager
-    def cable_cut(self) -> Iterator[None]:
-        """Cut the desk's cable: no host can be reached."""
-        port = ["ip", "link", "set", f"port{len(self.cell.clients)}"]
-        self.server.check([*port, "down"])
-        try:
-            yield
-        finally:
-            self.server.check([*port, "up"])
-
-
-def processes(node: Node) -> list[list[str]]:
-    """Return the command lines of all processes of a node."""
-    script = 'for f in /proc/[0-9]*/cmdline; do tr "\\0" "\\t" < "$f"; echo; done 2> /dev/null'
-    text = node.run(["sh", "-c", script]).stdout.decode(errors="replace")
-    return [line.rstrip("\t").split("\t") for line in text.splitlines() if line]
-
-
-def command_line(node: Node, program: str) -> tuple[str, ...]:
-    """Return the command line of the process that runs a program, empty if there is none."""
-    for words in processes(node):
-        if words[0].rpartition("/")[2] == program:
-            return tuple(words)
-    return ()
-
-
-def engine_runs(node: Node) -> bool:
-    """Whether the engine is running, seen from this machine, which takes hardly any time."""
-    return _any_process(
-        node, lambda words: "run" in words and any("workloads.pyz" in word for word in words)
-    )
-
-
-def runs_with(node: Node, program: str, *options: str) -> bool:
-    """Whether a program runs with these options, seen from this machine."""
-    return _any_process(node, lambda words: words[0].endswith(program) and {*options} <= {*words})
-
-
-def _any_process(node: Node, predicate: Callable[[list[str]], bool]) -> bool:
-    own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_text(errors="replace").split("\0")
-            inside = os.readlink(process / "ns" / "pid") == own
-        except OSError:
-            continue  # it has exited
-        if inside and predicate(words):
-            return True
-    return False
-
 
 def _ours(words: list[str]) -> bool:
     suffixes = ("workloads.pyz", "watch.sh", "end_runs.py")
@@ -417,7 +264,7 @@ class Labs:
 
     def fit(self) -> Lab:
         """Return the previous test's hosts, or new ones if it left something behind."""
-        if self._lab is None or self._lab.left():
+        if self._lab is None or not self._lab.cell.is_alive() or self._lab.left():
             self.close()
             self._lab = bring_up(self.cells, self.new_directory())
         return self._lab

@@ -14,7 +14,8 @@ import pytest
 
 from deploy.cell import Cell, Cells
 from tests.acceptance.conftest import Place, write_campaign
-from tests.acceptance.lab import command_line, runs_with, wait_for
+from tests.acceptance.lab import wait_for
+from tests.acceptance.processes import command_line, runs_with
 from tests.recommending import recommending
 from tuner.applications import Application
 from tuner.campaign.spec import read_spec
@@ -71,15 +72,11 @@ def standing(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     (place.state / "packages").symlink_to(packages)
     write_campaign(place, [])
     try:
-        up = place.fstune("cell", "up", "--name", place.cell)
-        assert up.returncode == 0, up.stderr
-        cell = Cells(place.state).load(place.cell)
-        assert cell is not None
-        standing = StandingCell(place, cell)
+        standing = StandingCell(place, place.bring_up())
         standing.original.update(standing.programs())
         yield standing
     finally:
-        place.fstune("cell", "down", "--name", place.cell)
+        Cells(place.state).down(place.cell)
 
 
 def test_a_configuration_is_applied_verified_and_rolled_back(standing: StandingCell) -> None:

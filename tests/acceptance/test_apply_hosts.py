@@ -12,7 +12,9 @@ from contextlib import contextmanager
 import pytest
 
 from deploy.cell import Node
-from tests.acceptance.lab import Lab, runs_with, wait_for
+from tests.acceptance.faults import hear_nothing, standing_in
+from tests.acceptance.lab import Lab, wait_for
+from tests.acceptance.processes import runs_with
 from tests.integration.conftest import process_in
 from tests.recommending import recommending
 from tuner.applications import Application
@@ -92,7 +94,7 @@ def test_hosts_whose_controller_is_killed_put_themselves_back(lab: Lab) -> None:
         wait_for(lambda: runs_with(lab.server, "dafileserver", "-p", "20"), "the new options")
         process.kill()
         process.wait()
-    lab.hear_nothing()
+    hear_nothing(lab)
     lab.put_back()
     assert newest(lab).state is ApplicationState.APPLYING
     refused = lab.fstune("run", str(lab.directory / "campaign.yaml"))
@@ -118,7 +120,7 @@ def killed_at_commit(lab: Lab) -> Iterator[None]:
         'exec /bin/mkdir "$@"\n'
     )
     try:
-        with lab.standing_in(node, "mkdir", waits), applying(lab) as process:
+        with standing_in(node, "mkdir", waits), applying(lab) as process:
             wait_for(met.exists, "the decision")
             listing = ["sh", "-c", "ls -d /var/lib/fstune-restore/applied/*/cache_manager"]
             wait_for(lambda: lab.clients[0].run(listing).status == 0, "the other client", 0.2)
@@ -148,7 +150,7 @@ def test_an_interrupted_commit_is_finished(lab: Lab) -> None:
 
 def test_a_commit_after_which_a_host_restored_itself_is_undone_everywhere(lab: Lab) -> None:
     with killed_at_commit(lab):
-        lab.hear_nothing()
+        hear_nothing(lab)
         other = lab.clients[1].name
         wait_for(lambda: lab.programs()[other] == lab.original[other], "the host itself", 0.2)
         settled = lab.fstune("rollback", "last", "--yes")

@@ -7,8 +7,9 @@ import signal
 import subprocess
 
 import pytest
+import yaml
 
-from tests.acceptance.conftest import FIRST, Place, write_campaign
+from tests.acceptance.conftest import Place, write_campaign
 from tuner.model import Block
 from tuner.states import BlockState, CampaignState, TrialState
 
@@ -19,6 +20,16 @@ def measured(blocks: list[Block]) -> dict[tuple[int, int], object]:
     pairs = [((b.number, m.trial), m) for b in blocks for m in b.measurements]
     assert len(dict(pairs)) == len(pairs)
     return dict(pairs)
+
+
+def compare(place: Place, configurations: dict[str, dict[str, dict[str, int]]]) -> None:
+    """Turn the campaign into a comparison with the baseline, as short as possible."""
+    document = yaml.safe_load(place.campaign_file.read_text())
+    for key in ("first", "search", "pilot", "certification"):
+        del document[key]
+    document |= {"compare": configurations}
+    document["budget"]["measurements"] = 8
+    place.campaign_file.write_text(yaml.safe_dump(document))
 
 
 def wait_for(process: subprocess.Popen[str], words: str) -> str:
@@ -66,7 +77,7 @@ def test_restarts_are_in_the_servers_own_log(place: Place) -> None:
     """A cell that was up before stays up, and its FileLog has every restart."""
     up = place.fstune("cell", "up", "--name", place.cell)
     assert up.returncode == 0, up.stderr
-    write_campaign(place, FIRST[2:])
+    compare(place, {"more threads": {"fileserver": {"threads": 20}}})
     result = place.fstune("run", str(place.campaign_file))
     assert result.returncode == 0, result.stdout + result.stderr
     _, trials, blocks, _ = place.load()
@@ -83,29 +94,7 @@ def test_restarts_are_in_the_servers_own_log(place: Place) -> None:
     assert f"{place.cell}: up" in status.stdout
 
 
-def test_kill_and_resume_loses_no_measurement(place: Place) -> None:
-    write_campaign(place, [{"fileserver.threads": 20}, {"fileserver.threads": 40}])
-    with place.start("run", str(place.campaign_file)) as process:
-        wait_for(process, "block 2, ")
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
-    campaign, _, blocks, _ = place.load()
-    assert campaign.state is CampaignState.RUNNING
-    before = measured(blocks)
-    assert before
-    cut_off = [b.number for b in blocks if b.state is BlockState.RUNNING]
-    assert place.left_behind() != []
-
-    result = place.fstune("resume")
-    assert result.returncode == 0, result.stdout + result.stderr
-    campaign, _, blocks, _ = place.load()
-    assert campaign.state is CampaignState.FINISHED
-    assert before.items() <= measured(blocks).items()
-    assert [b.number for b in blocks if b.state is BlockState.VOID] == cut_off
-    assert place.left_behind() == []
-
-
-def test_interrupt_pauses_restores_and_can_be_resumed(place: Place) -> None:
+def test_interrupted_then_killed_it_is_resumed_and_loses_no_measurement(place: Place) -> None:
     write_campaign(place, [{"fileserver.threads": 20}, {"fileserver.threads": 40}])
     with place.start("run", str(place.campaign_file)) as process:
         wait_for(process, "block 1, ")
@@ -119,11 +108,24 @@ def test_interrupt_pauses_restores_and_can_be_resumed(place: Place) -> None:
     assert "afsd.fuse on client1 left as found" in output  # its settings were the same
     assert f"private cell {place.cell} taken down" in output
     assert place.left_behind() == []
-    before = measured(blocks)
+    before_interrupt = measured(blocks)
+    void = [b.number for b in blocks if b.state is BlockState.VOID]
+
+    with place.start("resume") as process:
+        wait_for(process, f"block {len(blocks) + 1}, ")
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    campaign, _, blocks, _ = place.load()
+    assert campaign.state is CampaignState.RUNNING
+    before_kill = measured(blocks)
+    assert before_interrupt.items() < before_kill.items()
+    cut_off = [b.number for b in blocks if b.state is BlockState.RUNNING]
+    assert place.left_behind() != []
 
     result = place.fstune("resume")
     assert result.returncode == 0, result.stdout + result.stderr
     campaign, _, blocks, _ = place.load()
     assert campaign.state is CampaignState.FINISHED
-    assert before.items() <= measured(blocks).items()
+    assert before_kill.items() <= measured(blocks).items()
+    assert [b.number for b in blocks if b.state is BlockState.VOID] == void + cut_off
     assert place.left_behind() == []

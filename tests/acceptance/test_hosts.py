@@ -17,10 +17,8 @@ from tests.acceptance.campaigns import (
     the,
     wait_for_end,
 )
-from tests.acceptance.lab import (
-    Lab,
-    make_key,
-)
+from tests.acceptance.faults import drop_connections, meets, slow
+from tests.acceptance.lab import Lab, make_key
 from tests.security.local_users import OPTIONS, decoy, of_root, trap
 from tuner.states import CampaignState
 
@@ -73,9 +71,9 @@ def test_processes_of_a_local_user_on_a_client_change_nothing(lab: Lab) -> None:
 
 
 def test_a_connection_cut_during_a_restart_voids_the_block(lab: Lab) -> None:
-    with lab.slow(lab.server, "bos", "create") as gate, campaign(lab) as process:
-        lab.meets(gate)
-        lab.drop_connections(lab.server)
+    with slow(lab.server, "bos", "create") as gate, campaign(lab) as process:
+        meets(gate)
+        drop_connections(lab.server)
         gate.unlink()
         says(lab, process, "block 2, ")
     void = lab.load().of("block-void")[0]
@@ -85,9 +83,9 @@ def test_a_connection_cut_during_a_restart_voids_the_block(lab: Lab) -> None:
 
 
 def test_a_connection_cut_during_the_read_back_voids_the_block(lab: Lab) -> None:
-    with lab.slow(lab.server, "xstat_fs_test", "-onceonly") as gate, campaign(lab) as process:
-        lab.meets(gate)
-        lab.drop_connections(lab.server)
+    with slow(lab.server, "xstat_fs_test", "-onceonly") as gate, campaign(lab) as process:
+        meets(gate)
+        drop_connections(lab.server)
         gate.unlink()
         says(lab, process, "block 2, ")
     void = lab.load().of("block-void")[0]

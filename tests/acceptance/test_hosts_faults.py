@@ -10,11 +10,9 @@ from tests.acceptance.campaigns import (
     says_void,
     the,
 )
-from tests.acceptance.lab import (
-    Lab,
-    engine_runs,
-    wait_for,
-)
+from tests.acceptance.faults import drop_connections, hanging, standing_in
+from tests.acceptance.lab import Lab, wait_for
+from tests.acceptance.processes import engine_runs
 from tests.integration.conftest import process_in
 from tuner.states import BlockState
 
@@ -28,7 +26,7 @@ def test_a_read_back_that_hangs_fails_its_arm(lab: Lab) -> None:
         "mkdir /fstune/hung 2> /dev/null && exec sleep 600\n"
         'PATH=/usr/sbin:/usr/bin exec xstat_fs_test "$@"\n'
     )
-    with lab.standing_in(lab.server, "xstat_fs_test", hangs_once), campaign(lab) as process:
+    with standing_in(lab.server, "xstat_fs_test", hangs_once), campaign(lab) as process:
         says(lab, process, "the fileserver does not answer: 10.77.0.1: xstat_fs_test")
         says(lab, process, "baseline: writing")
     records = lab.load()
@@ -44,7 +42,7 @@ def test_a_workload_on_one_client_outlives_its_connection(lab: Lab) -> None:
     client = lab.clients[0]
     with campaign(lab) as process:
         wait_for(lambda: engine_runs(client), "the workload")
-        lab.drop_connections(client)
+        drop_connections(client)
         says(lab, process, "block 1 ")
     records = lab.load()
     assert records.blocks[0].state is BlockState.COMPLETE
@@ -56,7 +54,7 @@ def test_a_workload_on_two_clients_is_ended_when_one_is_lost(lab: Lab) -> None:
     lab.workload(linger_s=30)
     with campaign(lab) as process:
         wait_for(lambda: engine_runs(lab.clients[1]), "the workload")
-        lab.drop_connections(lab.clients[1])
+        drop_connections(lab.clients[1])
         says(lab, process, "block 1 void")
         assert not any(engine_runs(client) for client in lab.clients)
         lab.workload()
@@ -96,7 +94,7 @@ def test_a_fileserver_that_is_killed_during_the_workload_voids_the_block(lab: La
 
 def test_a_fileserver_that_hangs_at_its_start_fails_its_trial(lab: Lab) -> None:
     fileserver = lab.original["server"][0]
-    with lab.hanging(lab.server, fileserver, "-p 20"), campaign(lab) as process:
+    with hanging(lab.server, fileserver, "-p 20"), campaign(lab) as process:
         says(lab, process, "trial 1 failed: the fileserver does not start within 30 s")
         says(lab, process, "baseline: writing")
     failed = the(lab.load().of("trial-failed"))
@@ -113,7 +111,7 @@ def test_a_client_mount_that_hangs_fails_its_trial(lab: Lab) -> None:
         'case " $* " in *" -daemons "*) exec /usr/bin/timeout --foreground 20 sleep 600 ;; esac\n'
         'exec /usr/bin/timeout "$@"\n'
     )
-    with lab.standing_in(lab.clients[1], "timeout", hangs), campaign(lab) as process:
+    with standing_in(lab.clients[1], "timeout", hangs), campaign(lab) as process:
         says(lab, process, "trial 1 failed: the cache manager does not start")
         says(lab, process, "baseline: writing")
     failed = the(lab.load().of("trial-failed"))

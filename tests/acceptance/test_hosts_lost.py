@@ -14,11 +14,9 @@ from tests.acceptance.campaigns import (
     the,
     wait_for_end,
 )
-from tests.acceptance.lab import (
-    Lab,
-    engine_runs,
-    wait_for,
-)
+from tests.acceptance.faults import cable_cut, hear_nothing, restart
+from tests.acceptance.lab import Lab, wait_for
+from tests.acceptance.processes import engine_runs
 from tuner.states import BlockState, CampaignState
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -31,7 +29,7 @@ def test_hosts_whose_controller_was_killed_put_themselves_back(lab: Lab) -> None
         wait_for(lambda: engine_runs(lab.clients[0]), "the next workload")
         process.kill()
     assert lab.left(files=False) != []
-    lab.hear_nothing()
+    hear_nothing(lab)
     lab.put_back(files=False)
     before = lab.load()
     assert before.campaign.state is CampaignState.RUNNING
@@ -47,7 +45,7 @@ def test_without_its_hosts_a_campaign_ends_and_goes_on_later(lab: Lab) -> None:
     lab.testbed(after=SOON)
     with campaign(lab) as process:
         says(lab, process, "block 1, ")
-        with lab.cable_cut():
+        with cable_cut(lab):
             records = wait_for_end(lab, process)
             lab.put_back(files=False)  # the hosts restore themselves
     assert the(records.of("campaign-failed")).data["failure"] == "transport"
@@ -65,7 +63,7 @@ def test_a_host_that_reboots_ends_the_campaign_which_can_be_resumed(lab: Lab, wh
     with campaign(lab) as process:
         says(lab, process, "block 1, ")
         wait_for(lambda: engine_runs(lab.clients[0]), "the next workload")
-        lab.restart(lab.server if which == "server" else lab.clients[1])
+        restart(lab, lab.server if which == "server" else lab.clients[1])
         records = wait_for_end(lab, process)
     assert "was restarted while it was in use" in records.campaign.reason
     assert the(records.of("campaign-failed")).data["failure"] == "testbed"
@@ -95,7 +93,7 @@ def test_a_controller_that_was_asleep_changes_nothing_when_it_wakes_up(lab: Lab)
         says(lab, process, "block 1, ")
         wait_for(lambda: engine_runs(lab.clients[0]), "the next workload")
         process.send_signal(signal.SIGSTOP)
-        lab.hear_nothing()
+        hear_nothing(lab)
         lab.put_back(files=False, runs=False)  # the hosts restore themselves during a run
         process.send_signal(signal.SIGCONT)
         records = wait_for_end(lab, process)

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
 
-from deploy.cell import Cells, ssh
+from deploy.cell import ssh
 from deploy.cell.network import SERVER_ADDRESS, client_address
-from tests.acceptance.lab import Lab, Labs
+from tests.acceptance.lab import Lab
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
 
 CLIENTS = f"{client_address(1)},{client_address(2)}"
-
-
-@pytest.fixture(scope="module")
-def lab(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    labs = Labs(Cells(root / "build" / "test-state"), lambda: tmp_path_factory.mktemp("lab"))
-    try:
-        yield labs.fit()
-    finally:
-        labs.close()
 
 
 def init(lab: Lab, *arguments: str, is_known: bool = True) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.cell import Cell, Cells
+from deploy.cell import Cell
 from tests.acceptance.conftest import Place
 from tests.killing import Forks, Point, forks
 from tests.postgresql import Server, running
@@ -80,11 +80,7 @@ def database(request: pytest.FixtureRequest, place: Place) -> outcomes.Place:
 @pytest.fixture
 def cell(place: Place) -> Cell:
     """Return a cell that is up before any campaign."""
-    up = place.fstune("cell", "up", "--name", place.cell)
-    assert up.returncode == 0, up.stderr
-    cell = Cells(place.state).load(place.cell)
-    assert cell is not None
-    return cell
+    return place.bring_up()
 
 
 @pytest.fixture(scope="module")

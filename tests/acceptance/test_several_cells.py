@@ -32,7 +32,8 @@ def names(place: Place) -> Iterator[tuple[str, str]]:
     """Yield the names of two cells; both are taken down afterwards in any case."""
     both = (f"{place.cell}-a", f"{place.cell}-b")
     yield both
-    at_once(place, *(("cell", "down", "--name", name) for name in both))
+    for name in both:
+        Cells(place.state).down(name)
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +44,8 @@ def forked(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[For
         yield process
 
 
-def at_once(place: Place, *commands: Sequence[str]) -> None:
-    """Run commands concurrently; all must succeed."""
-    processes = [place.start(*command) for command in commands]
-    for process, output in [(process, process.communicate()[0]) for process in processes]:
-        assert process.returncode == 0, output
-
-
-def write_campaign(place: Place, names: Sequence[str], root: Path) -> None:
+def write_campaign(place: Place, names: Sequence[str], root: Path, **more: object) -> None:
+    """Write a campaign on cells; ``more``: its sections about what is measured and how often."""
     workload = place.directory / "workload.yaml"
     workload.write_text((root / "tests" / "data" / "small-workload.yaml").read_text())
     document = {
@@ -61,17 +56,9 @@ def write_campaign(place: Place, names: Sequence[str], root: Path) -> None:
             "cache_manager": {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]},
         },
         "workload": "./workload.yaml",
-        "pilot": {"blocks": 0},
-        "search": {"arms": 2, "blocks_per_trial": 4, "max_trials": 2},
-        # Includes the cost of what the kill cuts off.
-        "budget": {"wall_time": "20m", "measurements": 40},
         "certification": {"blocks": 4, "share": "20%"},
-        "first": [
-            {"fileserver.threads": 20},
-            {"fileserver.threads": 40, "cache_manager.daemons": 4},
-        ],
     }
-    place.campaign_file.write_text(yaml.safe_dump(document, sort_keys=False))
+    place.campaign_file.write_text(yaml.safe_dump(document | more, sort_keys=False))
 
 
 def journals(cell: Cell) -> list[Path]:
@@ -148,7 +135,18 @@ def ran_at_once(blocks: Sequence[Block]) -> bool:
 def test_a_campaigns_own_cells_are_both_used_and_removed_after_it(
     place: Place, names: tuple[str, str], root: Path
 ) -> None:
-    write_campaign(place, names, root)
+    write_campaign(
+        place,
+        names,
+        root,
+        pilot={"blocks": 0},
+        search={"arms": 2, "blocks_per_trial": 4, "max_trials": 2},
+        budget={"wall_time": "20m", "measurements": 40},
+        first=[
+            {"fileserver.threads": 20},
+            {"fileserver.threads": 40, "cache_manager.daemons": 4},
+        ],
+    )
     result = place.fstune("run", str(place.campaign_file))
     assert result.returncode == 0, result.stdout + result.stderr
     campaign, trials, blocks, events = place.load()
@@ -171,9 +169,19 @@ def test_a_campaigns_own_cells_are_both_used_and_removed_after_it(
 def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
     forked: Forks, place: Place, names: tuple[str, str], root: Path
 ) -> None:
-    write_campaign(place, names, root)
-    at_once(place, *(("cell", "up", "--name", name) for name in names))
-    cells = [cell for name in names if (cell := Cells(place.state).load(name)) is not None]
+    # A comparison has at least three blocks, so that two batches of two are certain.
+    compare = {
+        "more": {"fileserver": {"threads": 20}},
+        "most": {"fileserver": {"threads": 40}, "cache_manager": {"daemons": 4}},
+    }
+    write_campaign(
+        place,
+        names,
+        root,
+        compare=compare,
+        budget={"wall_time": "20m", "measurements": 12},
+    )
+    cells = [place.bring_up(name) for name in names]
     originals = [Machines.of(cell) for cell in cells]
     options = ("--state-dir", str(place.state))
     assert not forked.fstune("run", str(place.campaign_file), *options, point=KILL, passes=PASSES)
@@ -196,10 +204,9 @@ def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
         assert problems(store) == []
 
     assert [Machines.of(cell) for cell in cells] == originals
-    for name, cell in zip(names, cells, strict=True):
+    for cell in cells:
         assert journals(cell) == []
         # One of each server's last two starts was with other options than the original ones.
-        log = ["sh", "-c", "cat /var/log/openafs/FileLog*"]
-        output = place.fstune("cell", "exec", "--name", name, "server", *log).stdout
+        output = cell.server.check(["sh", "-c", "cat /var/log/openafs/FileLog*"])
         starts = [line.split() for line in output.splitlines() if "File server starting (" in line]
         assert any("-p" in words for words in starts)

@@ -12,7 +12,9 @@ import pytest
 from deploy.cell import Cells, Node, ssh
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS, client_address
-from tests.acceptance.lab import CELL, RESTORE, Lab, bring_up, processes, wait_for
+from tests.acceptance.faults import drop_connections, standing_in
+from tests.acceptance.lab import CELL, RESTORE, Lab, bring_up, wait_for
+from tests.acceptance.processes import processes
 from tests.unit.services.openafs.test_file import HOSTILE
 from tuner.errors import ConfigurationError, TransportError
 from tuner.hosts.log_in import SshHost
@@ -78,7 +80,7 @@ def test_hostile_options_reach_a_client_program_as_data(lab: Lab) -> None:
         client._record()  # so that it is restored with its own program
         client.program = "/usr/local/bin/afsd.fuse"
         with (
-            lab.standing_in(node, "afsd.fuse", records),
+            standing_in(node, "afsd.fuse", records),
             pytest.raises(ConfigurationError, match="does not start"),
         ):
             client.start(words)
@@ -103,7 +105,7 @@ def test_a_lost_connection_ends_the_conversation_and_the_command(
 ) -> None:
     talk = server.converse(ASKS)
     assert talk.listen() is not None
-    lab.drop_connections(lab.server)
+    drop_connections(lab.server)
     assert talk.listen() is None
     with pytest.raises(TransportError, match=r"10\.77\.0\.1: sh -c: ") as lost:
         talk.end()
@@ -119,7 +121,7 @@ def test_a_long_command_survives_its_connection(lab: Lab, server: SshConnector) 
         argv = ["sh", "-c", script, "sh", "/fstune/long"]
         running = pool.submit(server.run_long, argv, run_id="long-1", timeout_s=60.0)
         wait_for(flag.exists, "its beginning")
-        lab.drop_connections(lab.server)
+        drop_connections(lab.server)
         wait_for(lambda: server.run(["true"]).status == 0, "a new connection")
         assert flag.read_text() == "ran\n"
         flag.unlink()
