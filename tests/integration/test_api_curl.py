@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.ending import kill_runs
-from tests.integration.test_api_pages import Service
+from tests.integration.serving import Service
 from tests.ports import free_port
 from tuner.store import Store
 

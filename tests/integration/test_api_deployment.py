@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from deploy.cell.packages import ensure_packages
-from tests.integration.test_api_pages import Service
+from tests.integration.serving import Service
 from tests.ports import free_port
 from tuner.store import NewEvent, Store
 

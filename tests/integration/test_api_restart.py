@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 from tests.ending import kill_runs
 from tests.integration.conftest import command, wait_for
+from tests.integration.serving import Service
 from tests.integration.test_api_curl import CAMPAIGN
-from tests.integration.test_api_pages import Service
 from tests.ports import free_port
 from tests.recommending import recommending
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.integration.serving import Service
 from tests.integration.test_api_deployment import certificate
-from tests.integration.test_api_pages import Service
 from tests.ports import free_port
 from tuner.cli.app import app as command_line
 from tuner.errors import ServerError

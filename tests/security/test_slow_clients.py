@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.serving import Service
 from tests.integration.test_api_deployment import certificate
-from tests.integration.test_api_pages import Service
 from tests.ports import free_port
 
 HALF_HEAD = b"GET /v1/campaigns HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "

@@ -1,0 +1,156 @@
+"""The pages in a real browser while real campaigns run, are steered and die."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.integration.conftest import wait_for
+from tests.integration.pages import (
+    CAMPAIGN,
+    PATIENCE_MS,
+    Watched,
+    barriers,
+    browser,
+    context,
+    picture,
+    watched,
+)
+from tests.integration.serving import Service, kept_from_outliving_us, paced
+from tests.ports import free_port
+
+__all__ = ["browser", "context", "paced", "watched"]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+
+#: It would run for long, so that even on a slow machine there is something left to watch.
+LONG = CAMPAIGN.replace("simulated:", "paced:").replace("20m", "10000m")
+
+
+@pytest.fixture
+def service(tmp_path: Path, paced: None) -> Iterator[Service]:
+    """Yield a service that requires tokens and is not yet running."""
+    options = ("--auth", "--allow", "simulated", "--allow", "paced")
+    service = Service(tmp_path, free_port(), options)
+    yield service
+    service.stop(signal.SIGKILL)
+
+
+def show_login(service: Service, page: Page) -> str:
+    """Start the service and open its first page; returns a token for it."""
+    token = service.fstune("token", "create", "tester", "--scope", "operate").strip()
+    service.start()
+    page.goto(service.url)
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    return token
+
+
+def log_in(page: Page, token: str) -> None:
+    """Log in and see the list of campaigns, which is empty."""
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_text("No campaigns yet.")).to_be_visible()
+
+
+def paused_after_its_pilot(service: Service, campaign: str, page: Page) -> None:
+    """Show a campaign that stays paused, however slow the machine is, until it is resumed."""
+    file = service.directory / "campaign.yaml"
+    file.write_text(campaign)
+    service.fstune("pilot", str(file))
+    # The list updates itself.
+    page.get_by_role("link", name="watched").click()
+    page.wait_for_url(re.compile("/campaigns/.+"))
+    expect(page.locator("#connection")).to_have_text("live")
+    expect(page.locator("#overview .state")).to_have_text("paused")
+
+
+def test_a_campaign_watched_to_its_answer(service: Service, watched: Watched) -> None:
+    page = watched.page
+    token = show_login(service, page)
+    assert barriers(page) == []
+    log_in(page, token)
+    picture(page, "empty")
+    assert barriers(page) == []
+    with kept_from_outliving_us(service) as store:
+        paused_after_its_pilot(service, CAMPAIGN, page)
+        page.get_by_role("button", name="Resume").click()
+        expect(page.locator("#overview .state")).to_have_text("finished")
+        newest = store.events(store.campaign("last").id)[-1]
+    expect(page.locator("#events li").first).to_contain_text(newest.message)
+    expect(page.locator("#trials tbody tr").nth(2)).to_be_visible()
+    expect(page.locator("#parameters figcaption").first).to_contain_text("cache_manager.")
+    picture(page, "finished")
+    page.get_by_role("link", name="Settings, evidence and options").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("Recommended|No improve"))
+    picture(page, "recommendation")
+    assert watched.complaints == []
+
+
+def test_a_running_campaign_is_steered_and_shown_again_after_the_service_was_away(
+    service: Service, watched: Watched
+) -> None:
+    page = watched.page
+    log_in(page, show_login(service, page))
+    state = page.locator("#overview .state")
+    with kept_from_outliving_us(service) as store:
+        paused_after_its_pilot(service, LONG, page)
+        page.get_by_role("button", name="Resume").click()
+        expect(page.locator("#trials tbody tr").nth(2)).to_be_visible()
+        expect(page.locator("#now")).to_contain_text("current arm")
+        expect(page.locator("#expected-end")).to_be_visible()
+        picture(page, "running")
+        page.get_by_role("button", name="Pause").click()
+        expect(state).to_have_text("paused")
+        page.get_by_role("button", name="Resume").click()
+        expect(state).to_have_text("running")
+        # The service stops and comes back; the campaign continues, and the page catches up.
+        campaign = store.campaign("last").id
+        service.stop(signal.SIGKILL)
+        last_number = store.events(campaign)[-1].number
+        expect(page.locator("#connection")).to_contain_text("connection lost")
+        picture(page, "disconnected")
+        assert barriers(page) == []
+        wait_for(lambda: store.events(campaign)[-1].number > last_number, "another event")
+        service.start()
+        expect(page.locator("#connection")).to_have_text("live")
+        page.locator("#cancelling summary").click()
+        page.get_by_role("button", name="Cancel for good").click()
+        expect(state).to_have_text("cancelled")
+        newest = store.events(campaign)[-1]
+    expect(page.locator("#events li").first).to_contain_text(newest.message)
+    # The browser itself reports that the service was away; there are no other errors.
+    assert [c for c in watched.complaints if "net::ERR_" not in c] == []
+
+
+def test_a_campaign_whose_process_was_killed_is_reported_and_resumed(
+    service: Service, watched: Watched
+) -> None:
+    page = watched.page
+    log_in(page, show_login(service, page))
+    state = page.locator("#overview .state")
+    with kept_from_outliving_us(service) as store:
+        paused_after_its_pilot(service, LONG, page)
+        page.get_by_role("button", name="Resume").click()
+        expect(page.locator("#now")).to_contain_text("current arm", timeout=PATIENCE_MS)
+        (lease,) = store.leases()
+        os.kill(lease.holder.pid, signal.SIGKILL)
+        # There are no further events, but the page is notified nevertheless.
+        died = f"its process ({lease.holder.pid} on {lease.holder.host}) has died"
+        expect(page.locator("#absence")).to_contain_text(died, timeout=PATIENCE_MS)
+        expect(state).to_have_text("running")
+        expect(page.get_by_role("button", name="Pause")).to_have_count(0)
+        assert barriers(page) == []
+        picture(page, "died")
+        page.get_by_role("button", name="Resume").click()
+        expect(page.locator("#absence")).to_have_count(0, timeout=PATIENCE_MS)
+        expect(page.locator("#now")).to_contain_text("current arm", timeout=PATIENCE_MS)
+        (again,) = store.leases()
+        assert again.holder.pid != lease.holder.pid
+        page.get_by_role("button", name="Pause").click()
+        expect(state).to_have_text("paused", timeout=PATIENCE_MS)
+    assert watched.complaints == []

@@ -1,0 +1,66 @@
+"""``paced: {...}``: like ``simulated``, but every run of the workload lasts a moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tuner.measure.driver import Report
+from tuner.measure.workload import Workload
+from tuner.services.kind import Kind, Wish
+from tuner.services.simulated.document import SimulatedSection, world_of
+from tuner.services.simulated.kind import SimulatedWay
+from tuner.services.simulated.testbed import SimulatedTestbed
+from tuner.services.testbed import Bench, Engine, Testbed
+
+#: Long beside the work of a run, and short beside the patience of a test.
+_RUN_S = 0.1
+
+
+@dataclass
+class _PacedEngine:
+    """See Engine; the times in the report remain those of the simulation."""
+
+    simulated: Engine
+
+    def run(
+        self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
+    ) -> Report:
+        time.sleep(_RUN_S)
+        return self.simulated.run(run_id, seed, make_cold, stage)
+
+    def end_runs(self, prefix: str) -> None:
+        self.simulated.end_runs(prefix)
+
+    def clean_leftovers(self, prefix: str) -> None:
+        self.simulated.clean_leftovers(prefix)
+
+
+class _PacedTestbed(SimulatedTestbed):
+    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
+        bench = super().open(workload, say)
+        return replace(bench, engine=_PacedEngine(bench.engine))
+
+
+class PacedWay(SimulatedWay):
+    """The same section as that of ``simulated``."""
+
+    key = "paced"
+    example = "paced: {}"
+
+    def testbed(
+        self,
+        section: SimulatedSection,
+        where: str,
+        wish: Wish,
+        state_directory: Path,
+        *,
+        owned: bool,
+    ) -> Testbed:
+        world = world_of(section, wish.spaces, wish.workload.components, f"{where}.{self.key}")
+        return _PacedTestbed(wish.spaces, world, section.found, wish.references)
+
+
+PACED = Kind("paced", None, frozenset(), (PacedWay(),))
