@@ -20,7 +20,6 @@ from tests.ending import kill_runs
 from tests.integration.conftest import command
 from tests.paced import INSTALLED
 from tuner.cli.app import app as command_line
-from tuner.services.kinds import kinds, ways
 from tuner.store import Store
 
 
@@ -47,10 +46,19 @@ class Service:
         assert done.exit_code == 0, (done.output, done.exception)
         return done.stdout
 
+    def in_a_process(self, *arguments: str) -> None:
+        """Run a command, which must succeed, on the service's directory in a process of its own:
+        it knows the kinds that are installed now.
+        """
+        words = command(*arguments, "--state-dir", str(self.directory))
+        done = subprocess.run(
+            words, env=_environment(), capture_output=True, text=True, check=False, timeout=100
+        )
+        assert done.returncode == 0, done.stderr
+
     def start(self) -> None:
         options = ("--port", str(self.port), "--state-dir", str(self.directory), *self.options)
-        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
-        self.process = subprocess.Popen(command("serve", *options), env=environment)
+        self.process = subprocess.Popen(command("serve", *options), env=_environment())
         deadline = time.monotonic() + 100.0
         while True:
             try:
@@ -79,15 +87,10 @@ def kept_from_outliving_us(service: Service) -> Iterator[Store]:
 
 
 @pytest.fixture
-def paced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Install the kind of services ``paced``, here and in processes that are started meanwhile."""
+def paced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the kind of services ``paced`` in processes that are started meanwhile."""
+    monkeypatch.syspath_prepend(str(INSTALLED))
 
-    def forget() -> None:
-        kinds.cache_clear()
-        ways.cache_clear()
 
-    with monkeypatch.context() as patched:
-        patched.syspath_prepend(str(INSTALLED))
-        forget()
-        yield
-    forget()
+def _environment() -> dict[str, str]:
+    return dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))

@@ -61,7 +61,7 @@ def paused_after_its_pilot(service: Service, campaign: str, page: Page) -> None:
     """Show a campaign that stays paused, however slow the machine is, until it is resumed."""
     file = service.directory / "campaign.yaml"
     file.write_text(campaign)
-    service.fstune("pilot", str(file))
+    service.in_a_process("pilot", str(file))
     # The list updates itself.
     page.get_by_role("link", name="watched").click()
     page.wait_for_url(re.compile("/campaigns/.+"))

@@ -63,13 +63,13 @@ def loads(arms: Sequence[Arm]) -> Floats | None:
     unknown = (None,) * width
     values = np.array([arm.load or unknown for arm in arms], np.float64)
     _, block = np.unique([arm.block for arm in arms], return_inverse=True)
-    known = ~np.isnan(values)
-    filled = np.where(known, values, 0.0)
+    present = ~np.isnan(values)
+    filled = np.where(present, values, 0.0)
     sums, counts = np.zeros((2, int(block.max()) + 1, width))
     np.add.at(sums, block, filled)
-    np.add.at(counts, block, known)
+    np.add.at(counts, block, present)
     means = (sums / np.maximum(counts, 1.0))[block]
-    deviations = np.where(known, values - means, 0.0)
+    deviations = np.where(present, values - means, 0.0)
     moving = np.sqrt((deviations**2).mean(axis=0)) > _STILL
     return deviations[:, moving] if moving.any() else None
 

@@ -36,7 +36,8 @@ Complete = Callable[..., list[str]]
 def function() -> str:
     """Return the completion function, as users of bash get it."""
     done = subprocess.run(
-        ["bash", "--norc", "-c", "fstune --show-completion bash"],
+        # As its last command, bash would become fstune, which would not find its shell then.
+        ["bash", "--norc", "-c", "fstune --show-completion bash; exit $?"],
         env=os.environ | {"PATH": PATH},
         capture_output=True,
         check=True,

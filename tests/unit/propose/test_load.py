@@ -23,9 +23,9 @@ def _is_fast(configuration: Configuration) -> bool:
     return isinstance(threads, int) and threads >= 100
 
 
-def estimate(seed: int, *, known: bool, saved: float = 0.0) -> float:
+def estimate(seed: int, *, with_load: bool, saved: float = 0.0) -> float:
     """Fit simulated blocks in which load by others is most of the noise, and return the estimated
-    effect of many threads. ``known``: the model gets the load; ``saved``: the load that many
+    effect of many threads. ``with_load``: the model gets the load; ``saved``: the load that many
     threads themselves take away, in addition to their own gain.
     """
     parts, rng = small(), np.random.default_rng(seed)
@@ -39,7 +39,7 @@ def estimate(seed: int, *, known: bool, saved: float = 0.0) -> float:
         np.array([n for n, _ in arms]),
         np.array([block for _, block in arms]),
         values[:, None],
-        load[:, None] if known else None,
+        load[:, None] if with_load else None,
     )
     model = EffectsModel(encoding, encoding.features(some), evidence, [0.1**2])
     mean, _ = model.outputs[0].predict(model.design(encoding.features([FAST])))
@@ -48,15 +48,15 @@ def estimate(seed: int, *, known: bool, saved: float = 0.0) -> float:
 
 def test_a_known_load_is_not_taken_for_noise() -> None:
     without, with_it = (
-        np.mean([(estimate(seed, known=known) - GAIN) ** 2 for seed in SEEDS])
-        for known in (False, True)
+        np.mean([(estimate(seed, with_load=each) - GAIN) ** 2 for seed in SEEDS])
+        for each in (False, True)
     )
     assert with_it < 0.3 * without
 
 
 def test_a_setting_is_credited_with_the_load_that_it_takes_away() -> None:
     """It takes away .3 of the load, each unit of which costs .5."""
-    estimates = [estimate(seed, known=True, saved=0.3) for seed in SEEDS]
+    estimates = [estimate(seed, with_load=True, saved=0.3) for seed in SEEDS]
     assert np.mean(estimates) == pytest.approx(GAIN - 0.3 * 0.5, abs=0.03)
 
 

@@ -21,7 +21,8 @@ from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED
 from deploy.cell.server import VOLUME
 from tuner.errors import TestbedError
-from tuner.hosts.node import NodeConnector
+from tuner.hosts.connector import check_change
+from tuner.hosts.node import SerialNode
 from tuner.measure.workload import Workload
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
 from tuner.services.openafs.bosserver import FileserverPlace
@@ -34,6 +35,8 @@ INITIAL_SETTINGS = {"cache_manager.blocks": int(DEFAULT_CLIENT_OPTIONS[1])}
 
 #: Volumes of the cell itself, which do not prevent campaigns.
 _OTHER_VOLUMES = ("root.afs", "root.cell")
+#: Twice the longest change: a remount waits up to 70 s for a volume that is being salvaged.
+_CHANGE_S = 200.0
 #: The nodes of a cell restore themselves after this time without contact with fstune.
 _PUT_BACK_AFTER = "60s"
 #: Where the nodes keep what is needed to restore them.
@@ -156,6 +159,9 @@ class CellTestbed:
         return f"private cell {self._spec.name} taken down" if was_up else None
 
     def _bench(self, cell: Cell, workload: Workload) -> Bench:
-        server = NodeConnector(cell.server)
-        clients = [ClientHost(NodeConnector(node), FUSE_PLACE) for node in cell.clients]
-        return assemble(server, clients, LAYOUT, self._requirements, workload)
+        server, *clients = [SerialNode(node, SHARED) for node in (cell.server, *cell.clients)]
+        for node in (server, *clients):
+            # Wait for a change that a killed process began.
+            check_change(node, ["true"], timeout_s=_CHANGE_S)
+        hosts = [ClientHost(node, FUSE_PLACE) for node in clients]
+        return assemble(server, hosts, LAYOUT, self._requirements, workload)
