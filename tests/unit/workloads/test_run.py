@@ -190,7 +190,7 @@ def test_a_run_without_a_name_removes_its_files_when_it_is_stopped(
     command += ["--dir", str(own.directory), "--seed", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        while not [path for path in own.directory.rglob("[f]*") if path.is_file()]:
+        while not [path for path in own.directory.glob("fstune-*/**/f*") if path.is_file()]:
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(number)
