@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from tests import leftovers
+from tests.scheduling import Mixed
 
 # Several processes run tests at once. With several threads each for linear algebra, they would wait
 # for one another, up to a hundred times as long. This is set before anything imports numpy.
@@ -77,25 +77,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.get_terminal_writer().line(f"ended: {leftover}")
 
 
-class _Together(LoadFileScheduling):  # type: ignore[misc]
-    """Has the files of one folder run in the same process if they share a cell."""
-
-    folders = ("tests/integration/ssh/",)
-
-    def _split_scope(self, nodeid: str) -> str:
-        file: str = super()._split_scope(nodeid)
-        return next((folder for folder in self.folders if file.startswith(folder)), file)
-
-
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
-    return _Together(config, log) if config.getoption("dist") == "loadfile" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Mixed | None:
+    return Mixed(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def _longest_first(items: list[pytest.Item]) -> None:
-    """Put files with real cells first, then slow ones: no long test is left for the end, and tests
-    that wait for programs run in parallel with those that compute.
-    """
+    """Put files with real cells first, then slow ones: no long test is left for the end."""
     cells, slow = (
         {item.path for item in items if item.get_closest_marker(marker)}
         for marker in ("cell", "slow")
