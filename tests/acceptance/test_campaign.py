@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import yaml
 
-from tests.acceptance.conftest import Place, write_campaign
+from tests.acceptance.conftest import Place
 from tuner.model import Block
 from tuner.states import BlockState, CampaignState, TrialState
 
@@ -23,12 +23,11 @@ def measured(blocks: list[Block]) -> dict[tuple[int, int], object]:
 
 
 def compare(place: Place, configurations: dict[str, dict[str, dict[str, int]]]) -> None:
-    """Turn the campaign into a comparison with the baseline, as short as possible."""
+    """Turn the campaign into a comparison with the baseline, as short as possible: three blocks."""
     document = yaml.safe_load(place.campaign_file.read_text())
-    for key in ("first", "search", "pilot", "certification"):
+    for key in ("first", "search", "pilot"):
         del document[key]
-    document |= {"compare": configurations}
-    document["budget"]["measurements"] = 8
+    document |= {"compare": configurations, "certification": {"blocks": 3}}
     place.campaign_file.write_text(yaml.safe_dump(document))
 
 
@@ -75,27 +74,25 @@ def test_bad_configurations_fail_with_their_reason_and_the_campaign_ends(place: 
 
 def test_restarts_are_in_the_servers_own_log(place: Place) -> None:
     """A cell that was up before stays up, and its FileLog has every restart."""
-    up = place.fstune("cell", "up", "--name", place.cell)
-    assert up.returncode == 0, up.stderr
+    cell = place.bring_up()
     compare(place, {"more threads": {"fileserver": {"threads": 20}}})
     result = place.fstune("run", str(place.campaign_file))
     assert result.returncode == 0, result.stdout + result.stderr
     _, trials, blocks, _ = place.load()
     restarts = sum("fileserver restart" in m.actions for b in blocks for m in b.measurements)
     assert restarts >= 3
-    log = ["sh", "-c", "cat /var/log/openafs/FileLog*"]
-    output = place.fstune("cell", "exec", "--name", place.cell, "server", *log)
-    starts = [line for line in output.stdout.splitlines() if "File server starting (" in line]
+    output = cell.server.check(["sh", "-c", "cat /var/log/openafs/FileLog*"])
+    starts = [line for line in output.splitlines() if "File server starting (" in line]
     # The log of the previous start is kept, so both of two alternating configurations are there.
     assert any("-p 20" in line for line in starts)
     assert any("-p" not in line.split() for line in starts)
     assert trials[1].flags["fileserver"] == ("-p", "20")
-    status = place.fstune("cell", "status")
-    assert f"{place.cell}: up" in status.stdout
+    assert cell.is_alive()
 
 
 def test_interrupted_then_killed_it_is_resumed_and_loses_no_measurement(place: Place) -> None:
-    write_campaign(place, [{"fileserver.threads": 20}, {"fileserver.threads": 40}])
+    # It is still running after the first block and after the second.
+    compare(place, {"more threads": {"fileserver": {"threads": 20}}})
     with place.start("run", str(place.campaign_file)) as process:
         wait_for(process, "block 1, ")
         process.send_signal(signal.SIGINT)

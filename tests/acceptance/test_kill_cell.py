@@ -103,14 +103,11 @@ def write_campaign(place: Place, root: Path) -> None:
         },
         "workload": "./workload.yaml",
         "pilot": {"blocks": 0},
-        "search": {"arms": 2, "blocks_per_trial": 3, "max_trials": 2},
+        "search": {"arms": 1, "blocks_per_trial": 3, "max_trials": 1},
         # Includes the cost of what kills cut off.
         "budget": {"wall_time": "20m", "measurements": 80},
         "certification": {"blocks": 3, "share": "20%"},
-        "first": [
-            {"fileserver.threads": 20},
-            {"fileserver.threads": 40, "cache_manager.daemons": 4},
-        ],
+        "first": [{"fileserver.threads": 40, "cache_manager.daemons": 4}],
     }
     place.campaign_file.write_text(yaml.safe_dump(document, sort_keys=False))
 

@@ -75,7 +75,7 @@ class Engine:
     ) -> Engine:
         """Copy engine and workload spec to a client."""
         with tempfile.TemporaryDirectory() as scratch:
-            archive = build(Path(scratch) / "workloads.pyz")
+            archive = build(Path(scratch) / "workloads.pyz", bytecode=True)
             client.put(f"{directory}/workloads.pyz", archive.path.read_bytes(), mode=0o755)
         client.put(f"{directory}/end_runs.py", _END_RUNS.read_bytes())
         client.put(f"{directory}/workload.json", workload.document)

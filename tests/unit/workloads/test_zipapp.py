@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,39 @@ def test_it_runs_without_any_package_and_from_any_directory(pyz: Path, tmp_path:
         check=True,
     )
     assert "run one stage of a spec" in done.stdout
+
+
+def rewrite(pyz: Path, suffix: str, change: Callable[[bytes], bytes]) -> None:
+    """Change the engine's modules in a zipapp, those whose names have this suffix."""
+    with zipfile.ZipFile(pyz) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(pyz, "w") as archive:
+        for name, content in entries.items():
+            ours = name.startswith("workloads/") and name.endswith(suffix)
+            archive.writestr(name, change(content) if ours else content)
+
+
+def run_help(pyz: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-I", "-S", str(pyz), "--help"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_bytecode_is_used_instead_of_the_sources(tmp_path: Path) -> None:
+    with_it = zipapp.build(tmp_path / "with.pyz", bytecode=True)
+    without = zipapp.build(tmp_path / "without.pyz")
+    assert with_it.sha256 == without.sha256
+    for archive in (with_it, without):
+        rewrite(archive.path, ".py", lambda _: b"raise SystemExit(9)")
+    assert "run one stage of a spec" in run_help(with_it.path).stdout
+    assert run_help(without.path).returncode == 9
+
+
+@pytest.mark.slow
+def test_bytecode_of_another_python_is_ignored(tmp_path: Path) -> None:
+    pyz = zipapp.build(tmp_path / "w.pyz", bytecode=True).path
+    rewrite(pyz, ".pyc", lambda content: b"\0\0\r\n" + content[4:])
+    assert "run one stage of a spec" in run_help(pyz).stdout
 
 
 def test_the_sources_are_python_3_9() -> None:
