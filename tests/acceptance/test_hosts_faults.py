@@ -38,7 +38,7 @@ def test_a_read_back_that_hangs_fails_its_arm(lab: Lab) -> None:
 
 def test_a_workload_on_one_client_outlives_its_connection(lab: Lab) -> None:
     lab.testbed(clients=1)
-    lab.workload(linger_s=6)
+    lab.workload(linger_s=3)
     client = lab.clients[0]
     with campaign(lab) as process:
         wait_for(lambda: engine_runs(client), "the workload")

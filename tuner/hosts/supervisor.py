@@ -111,25 +111,25 @@ class Command:
         os.lseek(self._inp, 0, os.SEEK_SET)
         for descriptor in (self._out, self._err):
             fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
-        self.pid = os.fork()
-        if self.pid == 0:
-            self._become([word.encode("utf-8", "surrogateescape") for word in request["argv"]])
+        self.pid = self._start(request["argv"])
 
-    def _become(self, argv: list[bytes]) -> None:
-        """In the child: exec the command; on failure, report why as a shell does."""
+    def _start(self, words: list[str]) -> int:
+        """Start the command; on failure, report why as a shell does."""
+        argv = [word.encode("utf-8", "surrogateescape") for word in words]
+        environment = _environment()
+        os.environ["PATH"] = environment["PATH"]  # where the program is looked for
+        ends = (self._inp, self._out, self._err)
+        actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(ends)]
+        reset = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGHUP)
         try:
-            os.setsid()
-            for number, descriptor in enumerate((self._inp, self._out, self._err)):
-                os.dup2(descriptor, number)
-            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)
-            os.execvpe(argv[0], argv, _environment())
-        except FileNotFoundError:
-            os.write(2, argv[0] + b": not found\n")
-            os._exit(127)
-        except BaseException as problem:
-            os.write(2, argv[0] + f": {problem}\n".encode())
-            os._exit(126)
+            # A fork would copy this interpreter, which takes longer than many a command.
+            return os.posix_spawnp(
+                argv[0], argv, environment, file_actions=actions, setsid=True, setsigdef=reset
+            )
+        except Exception as problem:
+            missing = isinstance(problem, FileNotFoundError)
+            os.write(self._err, argv[0] + f": {'not found' if missing else problem}\n".encode())
+            return os.fork() or os._exit(127 if missing else 126)
 
     def finish(self, check: Callable[[], None]) -> Answer:
         """Wait for the command to end; kill it when it exceeds its time or output limit, or when

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -136,6 +137,19 @@ def test_signals_and_messages_are_as_programs_expect_them() -> None:
     assert int(ignored, 16) & (1 << (signal.SIGPIPE - 1)) == 0
     environment = run("env").stdout.decode().split("\n")
     assert {"LANG=C", "LC_ALL=C.UTF-8"} <= set(environment)
+
+
+def test_a_run_can_be_hung_up_although_its_keeper_cannot(tmp_path: Path) -> None:
+    ignored = attend(tmp_path, "grep", "SigIgn", "/proc/self/status").stdout.split()[1]
+    assert int(ignored, 16) & (1 << (signal.SIGHUP - 1)) == 0
+
+
+def test_system_programs_are_run_whatever_the_path_of_the_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "python3").symlink_to(Path(sys.executable).resolve())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run("echo", "here").stdout == b"here\n"
 
 
 def test_a_command_and_its_children_are_killed_when_its_time_is_up() -> None:

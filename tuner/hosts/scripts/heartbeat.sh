@@ -7,25 +7,36 @@ umask 077
 cd "$(dirname "$0")" || exit 1
 boot=/proc/sys/kernel/random/boot_id
 
+# The first line of a file, as $line; fails if there is no such file. It is read without starting a program, since a
+# heartbeat precedes many a change.
+first() {
+    line=
+    { { IFS= read -r line || :; } < "$1"; } 2> /dev/null
+}
+
 held() {
-    [ "$(cat lease/owner 2> /dev/null)" = "$1" ]
+    first lease/owner && [ "$line" = "$1" ]
 }
 
 # Checks the command line too: the process ID may have been reused.
 watched() {
-    { tr '\0' ' ' < "/proc/$(cat watch.pid)/cmdline" | grep -q 'watch\.sh'; } 2> /dev/null
+    first watch.pid && grep -qs 'watch\.sh' "/proc/$line/cmdline"
 }
 
 held "$1" || exit 9
 new=lease/heartbeat.$$
-if ! { cut -d. -f1 /proc/uptime > "$new" && mv "$new" lease/heartbeat; }; then
+first /proc/uptime
+if ! { echo "${line%%.*}" > "$new" && mv "$new" lease/heartbeat; }; then
     # The write fails as a matter of course if the lease has just been taken away.
     held "$1" || exit 9
     exit 1
 fi
 status=0
-if [ "$(cat lease/boot)" != "$(cat "$boot")" ]; then
-    cat "$boot" > lease/boot
+first "$boot"
+now=$line
+first lease/boot
+if [ "$line" != "$now" ]; then
+    echo "$now" > lease/boot
     status=8
 fi
 watched || sh watch.sh start

@@ -14,9 +14,10 @@ after_s=$(cat after_s)
 pause_s=$((after_s < 100 ? 1 : 10))
 tries=10
 
-# Not the wall clock, which may be adjusted at any time.
-uptime_s() {
-    cut -d. -f1 /proc/uptime
+# The first line of a file, as $line; fails if there is no such file. What runs every few seconds starts no program.
+first() {
+    line=
+    { { IFS= read -r line || :; } < "$1"; } 2> /dev/null
 }
 
 say() {
@@ -25,16 +26,18 @@ say() {
 
 # A later watch takes over from an earlier one.
 echo $$ > watch.pid
-while [ -d lease ] && [ "$(cat watch.pid)" = $$ ]; do
+while [ -d lease ] && first watch.pid && [ "$line" = $$ ]; do
     sleep "$pause_s"
-    heard=$(cat lease/heartbeat 2> /dev/null) || continue
+    first lease/heartbeat || continue
     # A damaged heartbeat counts as expired.
-    case $heard in '' | *[!0-9-]*) heard=-$after_s ;; esac
-    [ $(($(uptime_s) - heard)) -ge "$after_s" ] || continue
+    case $line in '' | *[!0-9-]*) heard=-$after_s ;; *) heard=$line ;; esac
+    # Not the wall clock, which may be adjusted at any time.
+    first /proc/uptime
+    [ $((${line%%.*} - heard)) -ge "$after_s" ] || continue
     # Take the lease away first, so that its holder notices and changes nothing any more. On a read-only disk
     # the lease stays, but its holder cannot record heartbeats either.
-    owner=
-    { IFS= read -r owner < lease/owner; } 2> /dev/null
+    first lease/owner
+    owner=$line
     mv lease lease.expired 2> /dev/null || [ -d lease ] || exit 0
     say "no heartbeat for $after_s s: putting this host back"
     # Only while it still belongs to that owner: if somebody else has restored it meanwhile, a later campaign may hold it.
