@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from sqlalchemy import Connection, event, select
 from typer.testing import CliRunner
 
 from tests.postgresql import PASSWORD, SECRET_ROLE, Server
-from tests.unit.campaign.campaigns import Campaign, Recorder, faster, spec
+from tests.unit.campaign.campaigns import SHORT, Campaign, Recorder, faster, spec
 from tests.unit.store import proxy, records
 from tests.unit.store.conftest import Place
 from tests.unit.store.proxy import Moment, Proxy
@@ -131,14 +130,14 @@ def test_a_campaign_is_created_once(broken: tuple[Store, Proxy], moment: Moment)
 def test_a_campaign_continues_after_its_database_was_restarted(
     postgresql: Server, store: Store, tmp_path: Path
 ) -> None:
-    small = spec(faster())
+    small = spec(faster(), **SHORT)
     with Store.open(tmp_path / "calm") as calm_store:
         calm = Campaign(calm_store, small, tmp_path)
         assert calm.run().error is None
         expected = [(b.order, b.state, [m.components for m in b.measurements]) for b in calm.blocks]
         answer = calm_store.campaign(calm.id).recommendation
 
-    stops = {30: signal.SIGINT, 90: signal.SIGQUIT}
+    stops = {30: signal.SIGINT, 60: signal.SIGQUIT}
     starting: list[threading.Timer] = []
 
     def disturb(count: int) -> None:
@@ -335,21 +334,20 @@ def test_a_backup_that_fails_leaves_nothing(
 
 
 def test_the_command_line_on_a_server(
-    place: Place, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "campaign.yaml"
-    file.write_text(yaml.safe_dump(spec(faster()).model_dump(mode="json", exclude_none=True)))
+    small = spec(faster(), **SHORT)
+    file.write_text(yaml.safe_dump(small.model_dump(mode="json", exclude_none=True)))
     monkeypatch.setenv("FSTUNE_DATABASE_URL", str(place.address))
     monkeypatch.setenv("FSTUNE_STATE_DIR", str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(root))
-    command = [sys.executable, "-c", "from tuner.cli import main; main()", "run", str(file)]
-    subprocess.run(command, capture_output=True, check=True)
 
     def answer(*arguments: str) -> str:
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
         return result.stdout
 
+    answer("run", str(file))
     with place.open() as store:
         campaign = store.campaign("last")
         assert campaign.state is CampaignState.FINISHED
