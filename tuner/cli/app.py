@@ -10,6 +10,7 @@ other exception is a defect and shows its traceback.
 from __future__ import annotations
 
 import errno
+import gc
 import inspect
 import sys
 from collections import UserDict
@@ -200,12 +201,15 @@ class _Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the name of the command in use, the imported command, and its arguments."""
         name, _, rest = super().resolve_command(ctx, args)
-        return name, None if name is None else self.commands[name], rest
+        command = None if name is None else self.commands[name]
+        gc.enable()  # off since tuner.cli.main
+        return name, command, rest
 
 
 def _load(name: str, where: str) -> Any:
     module, _, attribute = where.partition(":")
     value = getattr(import_module(module), attribute)
+    gc.freeze()  # modules are never garbage
     alone = typer.Typer(rich_markup_mode="rich")
     if isinstance(value, typer.Typer):
         alone.add_typer(value, name=name)

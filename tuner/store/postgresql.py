@@ -56,6 +56,13 @@ _ADVICE = {
 #: SQLSTATEs: shutting down, crashed, starting up; too many connections.
 _AWAY = ("57P01", "57P02", "57P03", "53300")
 
+# What holds for rows that meet a condition on SQLite holds for the same rows here.
+for _table in tables.metadata.tables.values():
+    for _index in _table.indexes:
+        _condition = _index.dialect_kwargs.get("sqlite_where")
+        if _condition is not None:
+            _index.dialect_kwargs["postgresql_where"] = _condition
+
 
 class PostgreSQL(Database):
     """A database of a PostgreSQL server, version 15 or newer."""

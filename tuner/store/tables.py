@@ -192,13 +192,8 @@ for _name, _columns in (
     ("ix_block_one_running", (block.c.campaign, block.c.slot)),
     ("ix_block_one_on_a_testbed", (block.c.testbed,)),
 ):
-    Index(
-        _name,
-        *_columns,
-        unique=True,
-        sqlite_where=_is_running,
-        postgresql_where=_is_running,
-    )
+    # PostgreSQL's condition is set in postgresql.py: here it would import all of its dialect.
+    Index(_name, *_columns, unique=True, sqlite_where=_is_running)
 
 measurement = Table(
     "measurement",

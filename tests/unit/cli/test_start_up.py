@@ -64,7 +64,9 @@ def test_commands_import_only_what_they_use(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    imported = {module.partition(".")[0] for module in done.stderr.split()}
+    modules = set(done.stderr.split())
+    assert "sqlalchemy.dialects.postgresql" not in modules
+    imported = {module.partition(".")[0] for module in modules}
     assert "typer" in imported
     assert imported & (HEAVY | besides) == set()
 
@@ -97,6 +99,42 @@ main()
     del environment["OPENBLAS_NUM_THREADS"]  # as tests have it
     done = list_campaigns(script, environment, check=True)
     assert set(done.stdout.splitlines()[-1].split()) == {"1"}
+
+
+def test_garbage_is_collected_again_after_the_imports_but_not_looked_for_among_modules(
+    environment: dict[str, str], state: Path
+) -> None:
+    Store.open(state).close()
+    script = """
+import gc, sys
+def tell(event, arguments):
+    if event == "import" and arguments[0] == "tuner.cli.options":
+        print("import", gc.isenabled(), gc.get_freeze_count() > 0)
+    elif event == "sqlite3.connect":
+        print("work", gc.isenabled(), gc.get_freeze_count() > 0)
+sys.addaudithook(tell)
+from tuner.cli import main
+main()
+"""
+    done = list_campaigns(script, environment, check=True)
+    lines = done.stdout.splitlines()
+    assert {"import False False", "work True True"} <= set(lines)
+    assert {"import True True", "work False False"} & set(lines) == set()
+
+
+def test_plugins_of_pydantic_are_not_looked_for(environment: dict[str, str], state: Path) -> None:
+    Store.open(state).close()
+    script = """
+import sys
+def tell(event, arguments):
+    if event == "open" and str(arguments[0]).endswith("entry_points.txt"):
+        print(arguments[0])
+sys.addaudithook(tell)
+from tuner.cli import main
+main()
+"""
+    done = list_campaigns(script, environment, check=True)
+    assert done.stdout == "No campaigns yet.\n"
 
 
 def test_ctrl_c_during_imports_prints_no_traceback(environment: dict[str, str]) -> None:
