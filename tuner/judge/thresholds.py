@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -28,7 +29,7 @@ CALIBRATED: Final[dict[int, tuple[float, ...]]] = {
 }
 """Maximum number of pairs -> threshold for each of ALPHAS (10^6 null paths, decisions from n = 3).
 
-The columns for .00625, .0125 and .2 come from `simulate_threshold` with 10^6 paths, and agree with
+The columns for .00625, .0125 and .2 come from `simulate_thresholds` with 10^6 paths, and agree with
 10^6 null paths. The column for .001 is based on few crossings: its true error is up to .0011. There
 is no column above .2: at .3 and 10 pairs the threshold would fall below 1, and an e-value below 1
 is evidence for the null."""
@@ -49,7 +50,7 @@ def threshold(alpha: float, max_n: int | None = None) -> float:
     With h = alpha * threshold(alpha): for an alpha between two columns the result is h / alpha with
     the larger h of the neighbours plus 7%, capped at the stricter neighbour's threshold; below
     .001, where h only decreases, it uses the h of .001 plus 7%; above .2, it is the threshold of
-    .2. According to `simulate_threshold` the true error is at most alpha from 1e-6 to .2. The
+    .2. According to `simulate_thresholds` the true error is at most alpha from 1e-6 to .2. The
     result never exceeds 1/alpha, and never decreases as alpha decreases.
 
     Raises ValueError unless 0 < alpha < 1 and max_n >= 3.
@@ -86,10 +87,11 @@ class SimulatedThreshold:
     paths: int
 
 
-def simulate_threshold(
-    alpha: float, max_n: int, *, paths: int = 100_000, seed: int = 0
-) -> SimulatedThreshold:
-    """Compute c with P(E_n >= c for some 3 <= n <= max_n) = alpha for normal differences of mean 0.
+def simulate_thresholds(
+    alphas: Sequence[float], max_n: int, *, paths: int = 100_000, seed: int = 0
+) -> list[SimulatedThreshold]:
+    """Compute c with P(E_n >= c for some 3 <= n <= max_n) = alpha for normal differences of mean 0,
+    for each of ``alphas`` from the same paths.
 
     Uses importance sampling. E is the likelihood ratio of the mixture (effects |N(0, g)| in units
     of the standard deviation) to the null, so with t the first n at which E reaches c,
@@ -98,16 +100,21 @@ def simulate_threshold(
     need millions.
 
     paths: number of simulated paths, drawn in batches to bound memory. Deterministic for a given
-    seed. Raises ValueError unless 0 < alpha < 1, max_n >= 3 and paths >= 1000.
+    seed. Raises ValueError unless there is an alpha, all are in 0..1 (exclusive), max_n >= 3 and
+    paths >= 1000.
     """
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
+    if not alphas:
+        raise ValueError("there must be an alpha")
+    for alpha in alphas:
+        if not 0.0 < alpha < 1.0:
+            raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
     if max_n < MIN_PAIRS:
         raise ValueError(f"max_n must be at least {MIN_PAIRS}, got {max_n}")
     if paths < 1000:
         raise ValueError(f"paths must be at least 1000, got {paths}")
     rng = np.random.default_rng(seed)
-    grid = np.arange(0.0, math.log(1.0 / alpha) + 0.005, 0.005)  # log c; Ville bounds c by 1/alpha
+    # log c; Ville bounds c by 1/alpha
+    grid = np.arange(0.0, math.log(1.0 / min(alphas)) + 0.005, 0.005)
     # First and second moment of 1/E_t for each c in the grid.
     sums = np.zeros((2, grid.size + 1))
     batch = max(1, 1_000_000 // max_n)
@@ -124,6 +131,13 @@ def simulate_threshold(
             sums[power - 1] += np.bincount(first, weight, grid.size + 1)
             sums[power - 1] -= np.bincount(last, weight, grid.size + 1)
     crossing, squares = np.cumsum(sums, axis=1)[:, :-1] / paths
+    return [_read(alpha, grid, crossing, squares, paths) for alpha in alphas]
+
+
+def _read(
+    alpha: float, grid: Floats, crossing: Floats, squares: Floats, paths: int
+) -> SimulatedThreshold:
+    """Return the c of ``grid``, in logs, that is crossed with probability ``alpha``."""
     above = int(np.searchsorted(-crossing, -alpha))  # crossing falls with c
     above = min(max(above, 1), grid.size - 1)
     low, high = math.log(crossing[above - 1]), math.log(crossing[above])

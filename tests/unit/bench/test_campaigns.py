@@ -24,7 +24,6 @@ def test_a_gain_is_found_and_reported_correctly(tmp_path: Path) -> None:
     assert result.truth == pytest.approx(1 / 1.05)
     assert result.pilot_blocks >= 3
     assert result.certify_blocks >= 3
-    assert result == study.campaign(setting("one is 5% faster"), 1)
     study.write_csv([result], tmp_path / "rows.csv")
     header, row = (tmp_path / "rows.csv").read_text(encoding="utf-8").splitlines()
     assert dict(zip(header.split(","), row.split(","), strict=True))["found"] == "True"
@@ -34,6 +33,8 @@ def test_a_gain_is_found_and_reported_correctly(tmp_path: Path) -> None:
 
 def test_each_campaign_has_a_winner_of_its_own() -> None:
     specs = [study.specification(setting("one is 5% faster"), seed) for seed in range(20)]
+    # The same seed gives the same campaign.
+    assert specs[7] == study.specification(setting("one is 5% faster"), 7)
     worlds = [spec.places[0].section for spec in specs]
     assert len({world.effects[0].value for world in worlds if world is not None}) > 2
     assert len({str(spec.first) for spec in specs}) > 10

@@ -200,10 +200,10 @@ def test_a_campaign_that_halts_says_why(
 
 
 def test_a_state_directory_that_cannot_be_used(
-    fstune_process: Fstune, state: Path, campaign_file: Path
+    fstune: Fstune, state: Path, campaign_file: Path
 ) -> None:
     state.write_text("a file is in its place")
-    result = fstune_process("run", campaign_file)
+    result = fstune("run", campaign_file)
     assert result.returncode == 5
     assert str(state) in result.stderr
     assert result.stderr.count("\n") == 1

@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.unit.campaign.campaigns import spec
+from tuner.cli.app import app
 from tuner.store import Store
 
 pytestmark = [
@@ -66,11 +68,43 @@ def completions(environment: dict[str, str], function: str) -> Complete:
     return complete
 
 
+@pytest.fixture
+def answers(environment: dict[str, str], function: str) -> Complete:
+    """Return a function that returns what the command answers in this process when bash asks it,
+    with the variables that the completion function sets.
+    """
+    assert all(f"{name}=" in function for name in ("COMP_WORDS", "COMP_CWORD"))
+    assert "_FSTUNE_COMPLETE=complete_bash" in function
+
+    def complete(*words: str) -> list[str]:
+        variables = {
+            "COMP_WORDS": " ".join(("fstune", *words)),
+            "COMP_CWORD": str(len(words)),
+            "_FSTUNE_COMPLETE": "complete_bash",
+        }
+        done = CliRunner().invoke(app, env=environment | variables, prog_name="fstune")
+        assert (done.exit_code, done.stderr) == (0, "")
+        return done.stdout.split()
+
+    return complete
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (("rec",), ["recommend"]),
         (("recommend", "--format", "bo"), ["bos", "bosconfig"]),
+    ],
+)
+def test_names_are_completed_in_bash(
+    completions: Complete, words: tuple[str, ...], expected: list[str]
+) -> None:
+    assert completions(*words) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
         (
             ("space", "show", "openafs-f"),
             ["openafs-fileserver-1.6", "openafs-fileserver-1.8"],
@@ -80,16 +114,14 @@ def completions(environment: dict[str, str], function: str) -> Complete:
         (("workload", "show", "./mine"), []),  # the shell itself completes files
     ],
 )
-def test_names_are_completed(
-    completions: Complete, words: tuple[str, ...], expected: list[str]
-) -> None:
-    assert completions(*words) == expected
+def test_names_are_answered(answers: Complete, words: tuple[str, ...], expected: list[str]) -> None:
+    assert answers(*words) == expected
 
 
 def test_campaigns_are_completed_and_none_is_made_for_it(
-    completions: Complete, state: Path
+    completions: Complete, answers: Complete, state: Path
 ) -> None:
-    assert completions("show", "") == ["last"]
+    assert answers("show", "") == ["last"]
     assert not state.exists()
     now = datetime.now(UTC)
     with Store.open(state) as store:
@@ -98,7 +130,7 @@ def test_campaigns_are_completed_and_none_is_made_for_it(
     words = completions("show", "")
     assert {"last", campaign.id, "nightly"} <= set(words)
     assert "two" not in words
-    assert completions("show", "nig") == ["nightly"]
+    assert answers("show", "nig") == ["nightly"]
     # Completion does not use the network.
     assert completions("show", "", FSTUNE_SERVER="http://192.0.2.1") == ["last"]
 

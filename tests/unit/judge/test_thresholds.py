@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,7 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.judge.evalue import e_values
-from tuner.judge.thresholds import ALPHAS, CALIBRATED, simulate_threshold, threshold
+from tuner.judge.thresholds import (
+    ALPHAS,
+    CALIBRATED,
+    SimulatedThreshold,
+    simulate_thresholds,
+    threshold,
+)
+
+OFF_THE_COLUMNS = (0.19, 0.12, 0.09, 0.0304, 0.0076, 0.0019, 0.0009, 1e-5)
+
+
+@cache
+def simulations(max_n: int) -> dict[float, SimulatedThreshold]:
+    """Return a simulated threshold for each level of the tests, all from the same paths."""
+    alphas = (*ALPHAS, *OFF_THE_COLUMNS, 0.3)
+    return dict(zip(alphas, simulate_thresholds(alphas, max_n, paths=15_000, seed=7), strict=True))
 
 
 def test_table() -> None:
@@ -31,7 +47,7 @@ def test_the_horizon_is_rounded_up_and_ville_applies_beyond_the_last() -> None:
     assert threshold(0.05) == 20.0
     # Above .2 the threshold would fall below 1, where an e-value is evidence for the null.
     assert threshold(0.3, 10) == 1.441
-    assert simulate_threshold(0.3, 10, paths=15_000, seed=7).value < 1.0
+    assert simulations(10)[0.3].value < 1.0
     assert threshold(0.8, 10) == 1.25
 
 
@@ -52,7 +68,7 @@ def test_stricter_alpha_never_lowers_it(alpha: float, ratio: float, max_n: int |
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_simulation_reproduces_the_table(alpha: float, max_n: int) -> None:
     """Within four combined standard errors of the simulation and of the table's 10^6 null paths."""
-    simulation = simulate_threshold(alpha, max_n, paths=15_000, seed=7)
+    simulation = simulations(max_n)[alpha]
     table = CALIBRATED[max_n][ALPHAS.index(alpha)]
     table_error = table / math.sqrt(1e6 * alpha)
     assert simulation.standard_error < 0.02 * simulation.value
@@ -60,9 +76,9 @@ def test_simulation_reproduces_the_table(alpha: float, max_n: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("alpha", [0.19, 0.12, 0.09, 0.0304, 0.0076, 0.0019, 0.0009, 1e-5])
+@pytest.mark.parametrize("alpha", OFF_THE_COLUMNS)
 def test_off_the_columns_the_error_stays_below_alpha(alpha: float) -> None:
-    simulation = simulate_threshold(alpha, 30, paths=15_000, seed=7)
+    simulation = simulations(30)[alpha]
     assert threshold(alpha, 30) > simulation.value - 2.0 * simulation.standard_error
     assert threshold(alpha, 30) < 1.3 * simulation.value
 
@@ -76,9 +92,18 @@ def test_plain_null_paths_agree_with_the_simulation() -> None:
 
 
 def test_the_simulation_is_determined_by_its_seed() -> None:
-    one, two = (simulate_threshold(0.05, 10, paths=2000, seed=5) for _ in range(2))
+    one, two = (simulate_thresholds([0.05], 10, paths=2000, seed=5) for _ in range(2))
     assert one == two
-    assert one != simulate_threshold(0.05, 10, paths=2000, seed=6)
+    assert one != simulate_thresholds([0.05], 10, paths=2000, seed=6)
+
+
+def test_the_levels_of_one_simulation_do_not_influence_each_other() -> None:
+    alphas = (0.05, 1e-5, 0.3)
+    together = simulate_thresholds(alphas, 10, paths=2000, seed=5)
+    alone = [simulate_thresholds([alpha], 10, paths=2000, seed=5)[0] for alpha in alphas]
+    for one, other in zip(together, alone, strict=True):
+        assert one.value == pytest.approx(other.value, rel=1e-9)
+        assert one.standard_error == pytest.approx(other.standard_error, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +112,12 @@ def test_the_simulation_is_determined_by_its_seed() -> None:
 )
 def test_bad_arguments(alpha: float, max_n: int, paths: int) -> None:
     with pytest.raises(ValueError, match="must be"):
-        simulate_threshold(alpha, max_n, paths=paths)
+        simulate_thresholds([0.05, alpha], max_n, paths=paths)
     if paths == 1000:
         with pytest.raises(ValueError, match="must be"):
             threshold(alpha, max_n)
+
+
+def test_a_simulation_needs_a_level() -> None:
+    with pytest.raises(ValueError, match="must be an alpha"):
+        simulate_thresholds([], 10)
