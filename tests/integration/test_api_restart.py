@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from tests.ending import kill_runs
 from tests.integration.conftest import command, wait_for
-from tests.integration.serving import Service
+from tests.integration.serving import Service, paced
 from tests.integration.test_api_curl import CAMPAIGN
 from tests.ports import free_port
 from tests.recommending import recommending
@@ -33,11 +33,13 @@ from tuner.model import Campaign
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store, tables
 
+__all__ = ["paced"]
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="this machine has no curl")
 
-#: Much noise, so that nothing is decided early, and a budget longer than any test waits.
+#: Much noise, so that nothing is decided early, and a budget longer than any test waits. Its runs
+#: take time without using a processor.
 LONG = CAMPAIGN | {
-    "testbed": {"simulated": {"noise": 0.05}},
+    "testbed": {"paced": {"noise": 0.05}},
     "spaces": {
         "cache_manager": {
             "name": "openafs-cache-manager-fuse-1.8",
@@ -62,10 +64,10 @@ AGE = re.compile(r"[\d.]+ (s|min \d\d s) ago")
 class Remote:
     """A service, and clients that have a token for it but no access to its directory."""
 
-    def __init__(self, service: Service, away: Path) -> None:
+    def __init__(self, service: Service, token: str, away: Path) -> None:
         self.service = service
         self.away = away
-        self.token = service.fstune("token", "create", "one", "--scope", "operate").strip()
+        self.token = token
         file = away / "token"
         file.touch(0o600)
         file.write_text(self.token)
@@ -121,18 +123,45 @@ class Remote:
             )
 
 
+@contextmanager
+def serving(directory: Path, *kinds: str) -> Iterator[tuple[Service, str]]:
+    """Run a service that accepts kinds of testbeds, and create a token for it."""
+    options = [word for kind in kinds for word in ("--allow", kind)]
+    service = Service(directory, free_port(), ("--auth", *options))
+    service.start()
+    try:
+        yield service, service.fstune("token", "create", "one", "--scope", "operate").strip()
+    finally:
+        service.stop(signal.SIGKILL)
+        with Store.open(directory) as store:
+            kill_runs(store)
+
+
 @pytest.fixture
-def remote(tmp_path: Path) -> Iterator[Remote]:
-    """Yield clients of a service without campaigns."""
+def remote(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Remote]:
+    """Yield clients of a service without campaigns, of the kind ``paced`` too if a test uses it."""
+    kinds = ["simulated"]
+    if "paced" in request.fixturenames:
+        request.getfixturevalue("paced")
+        kinds.append("paced")
     there, away = tmp_path / "there", tmp_path / "away"
     there.mkdir()
     away.mkdir()
-    service = Service(there, free_port(), ("--auth", "--allow", "simulated"))
-    service.start()
-    yield Remote(service, away)
-    service.stop(signal.SIGKILL)
-    with Store.open(there) as store:
-        kill_runs(store)
+    with serving(there, *kinds) as (service, token):
+        yield Remote(service, token, away)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, str]]:
+    """Yield one service, and a token for it, for tests in which only "last" matters."""
+    with serving(tmp_path_factory.mktemp("there"), "simulated") as running:
+        yield running
+
+
+@pytest.fixture
+def client(shared: tuple[Service, str], tmp_path: Path) -> Remote:
+    """Return clients of the shared service, which may have campaigns of other tests."""
+    return Remote(*shared, tmp_path)
 
 
 def numbers(stream: str) -> list[int]:
@@ -141,6 +170,7 @@ def numbers(stream: str) -> list[int]:
     return [int(line[4:]) for line in complete.splitlines() if line.startswith("id: ")]
 
 
+@pytest.mark.usefixtures("paced")
 def test_clients_miss_nothing_when_the_service_is_killed(remote: Remote) -> None:
     file, errors_file = remote.away / "campaign.yaml", remote.away / "said"
     before, after = remote.away / "before", remote.away / "after"
@@ -186,6 +216,7 @@ def newest(store: Store, campaign: str) -> int:
     return store.events(campaign)[-1].number
 
 
+@pytest.mark.usefixtures("paced")
 def test_a_campaign_is_steered_remotely(remote: Remote) -> None:
     file = remote.away / "campaign.yaml"
     file.write_text(json.dumps(LONG))
@@ -226,11 +257,11 @@ def test_a_campaign_is_steered_remotely(remote: Remote) -> None:
     assert not (remote.away / "nothing").exists()
 
 
-def test_remote_reads_equal_local_ones(remote: Remote) -> None:
-    file = remote.away / "campaign.yaml"
+def test_remote_reads_equal_local_ones(client: Remote) -> None:
+    file = client.away / "campaign.yaml"
     file.write_text(json.dumps(CAMPAIGN))
-    assert "Recommended: " in remote.fstune("run", str(file))
-    there = ("--state-dir", str(remote.service.directory))
+    assert "Recommended: " in client.fstune("run", str(file))
+    there = ("--state-dir", str(client.service.directory))
     for words in (
         ("list",),
         ("show",),
@@ -244,18 +275,18 @@ def test_remote_reads_equal_local_ones(remote: Remote) -> None:
         ("recommend", "--all", "--format", "json"),
         ("recommend", "--all", "--workload", "another"),
     ):
-        assert remote.fstune(*words) == remote.fstune(*words, *there), words
-    assert "Noise of the score" in remote.fstune("show", "--all")
-    file = remote.away / "campaign.jsonl.gz"
-    output = remote.fstune("export", "last", str(file))
+        assert client.fstune(*words) == client.fstune(*words, *there), words
+    assert "Noise of the score" in client.fstune("show", "--all")
+    file = client.away / "campaign.jsonl.gz"
+    output = client.fstune("export", "last", str(file))
     assert output.endswith(f" {file.stat().st_size} bytes written to {file}\n")
     with pytest.raises(ConflictError, match="exists; name a new file"):
-        remote.fstune("export", "last", str(file))
-    elsewhere = ("--state-dir", str(remote.away / "elsewhere"))
-    remote.fstune("import", str(file), *elsewhere)
-    assert remote.fstune("recommend", *elsewhere) == remote.fstune("recommend", *there)
-    file = remote.away / "campaign.yaml"
-    branched = remote.fstune("branch", "last", str(file), "--server", remote.service.url)
+        client.fstune("export", "last", str(file))
+    elsewhere = ("--state-dir", str(client.away / "elsewhere"))
+    client.fstune("import", str(file), *elsewhere)
+    assert client.fstune("recommend", *elsewhere) == client.fstune("recommend", *there)
+    file = client.away / "campaign.yaml"
+    branched = client.fstune("branch", "last", str(file), "--server", client.service.url)
     assert "Recommended: " in branched
 
 
@@ -300,20 +331,20 @@ def waiting_for_threads(store: Store, campaign: Campaign) -> None:
     store._database.write(write)
 
 
-def test_a_comparison_that_is_run_remotely_ends_with_its_table(remote: Remote) -> None:
+def test_a_comparison_that_is_run_remotely_ends_with_its_table(client: Remote) -> None:
     compared = {name: value for name, value in CAMPAIGN.items() if name != "pilot"} | {
         "compare": {"few": {"cache_manager": {"daemons": 3}}},
         "budget": {"wall_time": "10m"},
     }
-    file = remote.away / "campaign.yaml"
+    file = client.away / "campaign.yaml"
     file.write_text(json.dumps(compared))
-    output = remote.fstune("run", str(file))
-    there = ("--state-dir", str(remote.service.directory))
-    table = remote.fstune("show", *there).partition("Compared with the baseline")[2]
+    output = client.fstune("run", str(file))
+    there = ("--state-dir", str(client.service.directory))
+    table = client.fstune("show", *there).partition("Compared with the baseline")[2]
     assert "few" in table.partition("By component")[0]
     assert table.partition("By component")[0] in output
     for words in (("show",), ("show", "--json"), ("watch",)):
-        assert remote.fstune(*words) == remote.fstune(*words, *there), words
+        assert client.fstune(*words) == client.fstune(*words, *there), words
 
 
 def test_a_recommendation_is_applied_verified_and_rolled_back_remotely(
@@ -353,16 +384,16 @@ def test_a_recommendation_is_applied_verified_and_rolled_back_remotely(
         remote.fstune("verify", "--testbed", "x.yaml")
 
 
-def test_refusals_are_reported_in_the_servers_words(remote: Remote) -> None:
-    file = remote.away / "campaign.yaml"
+def test_refusals_are_reported_in_the_servers_words(client: Remote) -> None:
+    file = client.away / "campaign.yaml"
     file.write_text(json.dumps(CAMPAIGN | {"workload": "./mine.yaml"}))
     with pytest.raises(SpecError, match=r"^workload: there is no such packaged workload; see /v1"):
-        remote.fstune("run", str(file))
+        client.fstune("run", str(file))
     file.write_text(json.dumps(CAMPAIGN | {"wrkload": "x"}))
     with pytest.raises(SpecError, match="wrkload: unknown key; did you mean 'workload'"):
-        remote.fstune("run", str(file))
+        client.fstune("run", str(file))
     with pytest.raises(SpecError, match="cannot be used with"):
-        remote.fstune("list", "--server", remote.service.url, "--state-dir", str(remote.away))
-    remote.environment["FSTUNE_TOKEN"] = "wrong"
+        client.fstune("list", "--server", client.service.url, "--state-dir", str(client.away))
+    client.environment["FSTUNE_TOKEN"] = "wrong"
     with pytest.raises(ServerError, match="set FSTUNE_TOKEN"):
-        remote.fstune("list")
+        client.fstune("list")

@@ -20,6 +20,7 @@ from typing import cast
 import pytest
 import schemathesis
 import uvicorn
+from schemathesis.core.result import Ok
 from schemathesis.engine import events, from_schema
 
 from api.app import create_app
@@ -54,6 +55,14 @@ negative_data_rejection.enabled = false
 include-operation-id = "stream_events"
 max-stream-events = 1
 request-timeout = 0.2
+"""
+#: One request for each way to violate a campaign's document would be 1,600 requests for each of two
+#: operations. These have random documents instead.
+RANDOM = """
+[[operations]]
+include-operation-id = "{operation}"
+phases.coverage.enabled = false
+generation.max-examples = 30
 """
 _STREAM = "GET /v1/campaigns/{campaign}/events/stream: "
 #: On a busy machine that time may be over before a stream starts; the second is a warning that the
@@ -100,6 +109,7 @@ class Outcome:
     """The outcome of all cases."""
 
     statuses: Counter[int] = field(default_factory=Counter)
+    operations: set[str] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
     open_to_all: set[str] = field(default_factory=set)
 
@@ -136,11 +146,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     assert not thread.is_alive()
 
 
-def exercise(running: Running, headers: str, examples: int) -> Outcome:
-    """Make requests from the document and check every answer."""
+def exercise(running: Running, headers: str, examples: int, *random: str) -> Outcome:
+    """Make requests from the document and check every answer. ``random``: see RANDOM."""
     text = CONFIGURATION.format(url=running.url, headers=headers, examples=examples)
+    text += "".join(RANDOM.format(operation=operation) for operation in random)
     config = schemathesis.Config.from_str(text)
     schema = schemathesis.openapi.from_url(f"{running.url}/openapi.json", config=config)
+    every = {one.ok().label for one in schema.get_all_operations() if isinstance(one, Ok)}
     outcome = Outcome()
     for event in from_schema(schema).execute():
         if isinstance(event, events.NonFatalError):
@@ -156,6 +168,7 @@ def exercise(running: Running, headers: str, examples: int) -> Outcome:
                     continue
                 operation = event.recorder.cases[case].value.operation
                 outcome.statuses[answer.status_code] += 1
+                outcome.operations.add(operation.label)
                 if answer.status_code < 400:
                     outcome.open_to_all.add(operation.path)
             for case, checks in event.recorder.checks.items():
@@ -164,6 +177,7 @@ def exercise(running: Running, headers: str, examples: int) -> Outcome:
                     if check.failure_info is not None:
                         failure = check.failure_info.failure
                         outcome.wrong.append(f"{label}: {failure.title}: {failure.message}")
+    assert outcome.operations == every
     return outcome
 
 
@@ -171,7 +185,8 @@ def exercise(running: Running, headers: str, examples: int) -> Outcome:
 @pytest.mark.timeout(900)
 def test_every_answer_is_documented(running: Running, caplog: pytest.LogCaptureFixture) -> None:
     header = f'Authorization = "Bearer {running.token}"'
-    outcome = exercise(running, header, examples=6)
+    # The document of a branch is that of a new campaign, and is checked by the same code.
+    outcome = exercise(running, header, 6, "branch_campaign")
     assert outcome.wrong == []
     assert outcome.statuses.total() >= 2000
     # Not everything is refused: campaigns are started, steered and read.
@@ -187,10 +202,11 @@ def test_every_answer_is_documented(running: Running, caplog: pytest.LogCaptureF
 @pytest.mark.timeout(900)
 def test_without_a_token_nothing_is_disclosed(running: Running) -> None:
     before = list(running.starter.runs)
-    outcome = exercise(running, "", examples=2)
+    # Without a token the contents of a document do not matter.
+    outcome = exercise(running, "", 2, "create_campaign", "branch_campaign")
     assert outcome.wrong == []
     # A request that cannot be parsed is refused before authentication.
     assert set(outcome.statuses) <= {200, 400, 401, 405, 422}
-    assert outcome.statuses.total() >= 1000
+    assert outcome.statuses.total() >= 700
     assert outcome.open_to_all == PUBLIC
     assert running.starter.runs == before
