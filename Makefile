@@ -40,8 +40,8 @@ setup: $(STAMP) ## make .venv with every dependency at its locked version
 unit: setup ## run the quick tests of single modules, for the inner loop
 	@$(VENV)/bin/python -m pytest -q -n 2 --dist worksteal -m 'not slow and not postgres' tests/unit $(PYTEST)
 
-test: setup ## run the tests, five files at a time; PYTEST="-k word" narrows them
-	@$(VENV)/bin/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder $(PYTEST)
+test: setup ## run the tests, six files at a time; PYTEST="-k word" narrows them
+	@$(VENV)/bin/python -m pytest -n 6 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 test-vm: setup ## run the tests on guests with the kernel's client, two at a time: 13 to 20 minutes, the first time 16 to 28
 	@$(VENV)/bin/fstune vm build --state-dir build/test-state

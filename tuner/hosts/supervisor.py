@@ -129,7 +129,10 @@ class Command:
         except Exception as problem:
             missing = isinstance(problem, FileNotFoundError)
             os.write(self._err, argv[0] + f": {'not found' if missing else problem}\n".encode())
-            return os.fork() or os._exit(127 if missing else 126)
+            pid = os.fork()
+            if pid == 0:
+                os._exit(127 if missing else 126)
+            return pid
 
     def finish(self, check: Callable[[], None]) -> Answer:
         """Wait for the command to end; kill it when it exceeds its time or output limit, or when
