@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import create_model, model_validator
+from pydantic import SerializerFunctionWrapHandler, create_model, model_serializer, model_validator
 
 from tuner.documents import Section
 from tuner.services.kind import Kind, Way
@@ -32,6 +32,11 @@ class TestbedSection(_Keys):
             *others, last = (f"'{way.example}'" for _, way in ways().values())
             raise ValueError(f"name exactly one kind: {', '.join(others)} or {last}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _only_its_key(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write no other keys: a campaign can then be read wherever its own kind is installed."""
+        return {key: value for key, value in write(self).items() if value is not None}
 
     @property
     def key(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 
 import paramiko
@@ -166,7 +166,9 @@ class SshConnector(Direct):
             with self._link.dropped_after(sending_s, channel):
                 if session.is_new:
                     channel.exec_command(self._command)
-                channel.sendall(data)
+                # If the far end closes before it has read everything, _listen explains why.
+                with suppress(OSError):
+                    channel.sendall(data)
             transfer_s = 2 * OUTPUT_LIMIT_BYTES / _LEAST_BYTES_PER_S
             deadline = time.monotonic() + limit_s + self._patience.silence_s + transfer_s
             try:

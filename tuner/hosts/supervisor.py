@@ -39,6 +39,7 @@ _START_TICKS_FIELD = 19  # field 22 of proc(5) stat, counted after the command n
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 #: Appended to PATH, for accounts whose PATH lacks the directories of system programs.
 _PROGRAMS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_RESET = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGHUP)
 _OPEN_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 #: Header (how the command ended, its exit status), standard output, standard error.
@@ -114,23 +115,19 @@ class Command:
         self.pid = self._start(request["argv"])
 
     def _start(self, words: list[str]) -> int:
-        """Start the command; on failure, report why as a shell does."""
+        """Start the command; if that fails, say why, as a shell does."""
         argv = [word.encode("utf-8", "surrogateescape") for word in words]
-        environment = _environment()
-        os.environ["PATH"] = environment["PATH"]  # where the program is looked for
+        _set_environment()
         ends = (self._inp, self._out, self._err)
-        actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(ends)]
-        reset = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGHUP)
+        to = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(ends)]
         try:
-            # A fork would copy this interpreter, which takes longer than many a command.
-            return os.posix_spawnp(
-                argv[0], argv, environment, file_actions=actions, setsid=True, setsigdef=reset
+            return os.posix_spawnp(  # a fork would copy this interpreter, which takes longer
+                argv[0], argv, os.environ, file_actions=to, setsid=True, setsigdef=_RESET
             )
         except Exception as problem:
             missing = isinstance(problem, FileNotFoundError)
             os.write(self._err, argv[0] + f": {'not found' if missing else problem}\n".encode())
-            pid = os.fork()
-            if pid == 0:
+            if (pid := os.fork()) == 0:
                 os._exit(127 if missing else 126)
             return pid
 
@@ -185,12 +182,12 @@ class Command:
         return False
 
 
-def _environment() -> dict[str, str]:
-    """The account's environment, but with English messages and system programs in PATH."""
+def _set_environment() -> None:
+    """Have English messages, and system programs in PATH, where commands are looked for."""
     path = os.environ.get("PATH", "").split(":")
     path += [place for place in _PROGRAMS if place not in path]
-    environment = {k: v for k, v in os.environ.items() if k not in ("LANGUAGE", "LC_CTYPE")}
-    return environment | {"PATH": ":".join(filter(None, path)), "LANG": "C", "LC_ALL": "C.UTF-8"}
+    os.environ.update(PATH=":".join(filter(None, path)), LANG="C", LC_ALL="C.UTF-8")
+    os.environ.pop("LANGUAGE", None)  # LC_ALL overrides everything else
 
 
 def boot_id() -> str:

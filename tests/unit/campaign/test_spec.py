@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from pathlib import Path
@@ -32,6 +33,12 @@ def test_good_files_are_accepted_and_stored_completely(path: Path, tmp_path: Pat
     spec = read_spec(path)
     prepare(spec, tmp_path)
     assert CampaignSpec.from_json(spec.to_json()) == spec
+
+
+def test_a_stored_campaign_names_no_kind_but_its_own() -> None:
+    """Otherwise it could be read only where all kinds are installed that were when it began."""
+    document = json.loads(CampaignSpec.model_validate(SHORTEST).to_json())
+    assert list(document["testbed"]) == ["cell"]
 
 
 @pytest.mark.slow
