@@ -20,14 +20,14 @@ from scipy.special import stdtrit
 
 from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
 from tuner.judge.ministat import student_t
-from tuner.judge.race import RaceRules, futility_alpha
+from tuner.judge.race import RaceRules
 from tuner.judge.robust import sign_flip_e_values
 from tuner.judge.thresholds import threshold
 
 Flags = NDArray[np.bool_]
 
 _DEFAULTS: Final = RaceRules(delta=0.02, max_blocks=10)
-ALPHA_PRUNE: Final = futility_alpha(_DEFAULTS.alpha_futility, 1)
+ALPHA_PRUNE: Final = _DEFAULTS.level_futility
 ALPHA_PROMOTE: Final = _DEFAULTS.alpha_promote
 ALPHA_CERTIFY: Final = 0.025
 _ALPHA: Final = 0.05

@@ -16,7 +16,6 @@ from tuner.measure.workload import Workload, load_workload
 from tuner.model import Answer, Campaign, Recommendation
 from tuner.services.kind import Place, Wish
 from tuner.services.lasting import LastingTestbed
-from tuner.services.testbed import Testbed
 
 _WHERE = "testbed"
 _HEALTH = Path(__file__).with_name("health.yaml")
@@ -113,10 +112,6 @@ class Site:
         return way.lasting(
             section, _WHERE, self.wish, self.state_directory, putting_back=putting_back
         )
-
-    def measuring(self) -> Testbed:
-        """The testbed, typed as a campaign uses it."""
-        return self.lasting()
 
 
 def _name(place: Place, campaign: Campaign) -> str:

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Ending
-from tuner.judge.race import Action, Decision, RaceTable, decide_on
+from tuner.judge.race import Action, Decision, decide
 from tuner.model import BASELINE, BlockKind, BlockTimes, Trial
 from tuner.states import BlockState, TrialState
 
@@ -68,9 +66,7 @@ def advance(
         rounds = [set(block.times_s) for block in new if _counts(block)]
     for arms in rounds:
         live = sorted(arms - {BASELINE} - replay.endings.keys() - set(failed))
-        replay.decisions = tuple(
-            decision for number in live for decision in _decide(number, table, rules)
-        )
+        replay.decisions = tuple(_decide(number, table, rules) for number in live)
         for decision in replay.decisions:
             _follow(replay, decision, rules)
     replay.replayed = len(table.ended_blocks)
@@ -80,12 +76,8 @@ def _counts(block: BlockTimes) -> bool:
     return block.kind is BlockKind.SEARCH and block.state is BlockState.COMPLETE
 
 
-def _decide(number: int, table: ScoreTable, rules: Rules) -> tuple[Decision, ...]:
-    rows = (BASELINE, number)
-    logs, places = table.logs(rows)
-    in_force = np.zeros(len(places), dtype=np.int64)
-    state = RaceTable(rows, logs, in_force, BASELINE, rules.weights, rules.components)
-    return decide_on(state, rules.race)
+def _decide(number: int, table: ScoreTable, rules: Rules) -> Decision:
+    return decide(number, table.logs(number), rules.race, rules.weights, rules.components)
 
 
 def _follow(replay: Replay, decision: Decision, rules: Rules) -> None:

@@ -158,32 +158,18 @@ class ScoreTable:
             means[trial] = mean
         return means
 
-    def logs(
-        self, trials: Sequence[int], until: int | None = None, kind: BlockKind = BlockKind.SEARCH
-    ) -> tuple[Floats, Ints]:
-        """Return ln T of trials, (trials, columns, components), NaN where not measured, and the
-        indices of the columns in ``scored``.
-
-        The columns are the blocks of ``kind`` that measured any of the trials except the baseline,
-        up to index ``until``.
+    def logs(self, trial: int, kind: BlockKind = BlockKind.SEARCH) -> Floats:
+        """Return ln T of the baseline and of a trial, (2, blocks, components), in the complete
+        blocks of ``kind`` that measured the trial.
         """
-        arrays = {trial: self._where(kind, trial) for trial in trials}
-        places = [at for t, (at, _) in arrays.items() if t != BASELINE]
-        columns = np.unique(np.concatenate(places)) if places else np.empty(0, np.int64)
-        columns = columns if until is None else columns[columns <= until]
-        all_logs = self._all_logs()
-        logs = np.full((len(trials), len(columns), len(self.components)), np.nan)
-        for row, trial in enumerate(trials):
-            at, of = arrays[trial]
-            place = np.searchsorted(columns, at)
-            inside = place < len(columns)
-            inside[inside] = columns[place[inside]] == at[inside]
-            logs[row, place[inside]] = all_logs[of[inside]]
-        return logs, columns
+        at, arms = self._where(kind, trial)
+        of_base, base_arms = self._where(kind, BASELINE)
+        logs = self._all_logs()
+        return np.stack([logs[base_arms[np.searchsorted(of_base, at)]], logs[arms]])
 
-    def blocks_of(self, trial: int, kind: BlockKind = BlockKind.SEARCH) -> list[int]:
-        """Return the numbers of the complete blocks behind the ``pairs`` of a trial."""
-        places = self._arms[kind].get(trial)
+    def blocks_of(self, trial: int) -> list[int]:
+        """Return the numbers of the complete search blocks behind the ``pairs`` of a trial."""
+        places = self._arms[BlockKind.SEARCH].get(trial)
         return [] if places is None else [self.scored[at].block.number for at in places[0]]
 
     def differences(self) -> Differences:

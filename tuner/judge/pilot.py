@@ -138,9 +138,9 @@ class Outlook:
 
     run_s: time of one run, including its share of restarts. search_blocks, certify_blocks: numbers
     that fit the budget. detectable: the smallest improvement, a fraction, certified with 80% power
-    (ignoring floors). delta: outlook for certifying an improvement of delta; delta_hours: its mean
-    duration. floor: the choice of ``floor: auto``. floors: P(the floor is shown for an unchanged
-    component, at the error of the gain), by component.
+    (ignoring floors). delta: outlook for certifying an improvement of delta. floor: the choice of
+    ``floor: auto``. floors: P(the floor is shown for an unchanged component, at the error of the
+    gain), by component.
     """
 
     run_s: float
@@ -148,7 +148,6 @@ class Outlook:
     certify_blocks: int
     detectable: float
     delta: Prospect | None
-    delta_hours: float
     floors: tuple[float, ...]
     reason: str
     floor: FloorChoice
@@ -304,7 +303,7 @@ def _outlook(
     choice = choose_floor(sds, pilot_blocks, counted, rules.floor_alpha)
     if n < MIN_PAIRS:
         reason = f"the budget leaves {blocks(n)} for certification, at least {MIN_PAIRS} are needed"
-        return Outlook(run_s, search, n, math.inf, None, math.inf, (), reason, choice)
+        return Outlook(run_s, search, n, math.inf, None, (), reason, choice)
     alpha = rules.alpha_certify
     smallest = detectable_effect(n, alpha) * noise.sd_difference
     ahead = prospect(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
@@ -322,7 +321,6 @@ def _outlook(
         certify_blocks=n,
         detectable=math.expm1(min(smallest, 700.0)),
         delta=ahead,
-        delta_hours=hours,
         floors=floors,
         reason=reason,
         floor=choice,

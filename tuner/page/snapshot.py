@@ -389,7 +389,7 @@ def _effects(table: ScoreTable, rules: Rules, trial: int) -> dict[str, Estimate]
     """Estimate a trial's effect on each component, on certification blocks if there are any."""
     for kind in (BlockKind.CERTIFY, BlockKind.SEARCH):
         if trial != BASELINE and trial in table.pairs(kind):
-            logs, _ = table.logs((BASELINE, trial), kind=kind)
+            logs = table.logs(trial, kind)
             by_component = (logs[1] - logs[0]).T
             most = _most(rules, kind)
             return {

@@ -38,7 +38,7 @@ from tuner.judge import ministat
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
 from tuner.judge.evalue import Floats
 from tuner.judge.pilot import PilotBlock, PilotOutcome, PilotRules, assess_pilot
-from tuner.judge.race import Action, RaceBlock, RaceRules, RaceState, decide
+from tuner.judge.race import Action, RaceRules, decide
 from tuner.judge.score import margin
 from tuner.judge.verdict import Outcome
 
@@ -83,13 +83,10 @@ def test_pruning_is_the_races_rule() -> None:
     log_s = draw_paths("normal", 40)
     log_s[..., 1] += 0.02  # so that many are dropped
     flags = looks("prune", log_s)
-    shifted = np.exp(log_s - margin(rules.delta) * np.array([0.0, 1.0]))
+    shifted = log_s - margin(rules.delta) * np.array([0.0, 1.0])
     for path, expected in zip(shifted, flags, strict=True):
-        blocks = [RaceBlock({0: (float(a),), 1: (float(b),)}) for a, b in path]
-        decisions = [
-            decide(RaceState(tuple(blocks[:n]), frozenset({1}), 0, (1.0,)), rules)[0]
-            for n in range(3, BLOCKS)
-        ]
+        logs = path.T[:, :, np.newaxis]
+        decisions = [decide(1, logs[:, :n], rules, (1.0,)) for n in range(3, BLOCKS)]
         assert [one.action is Action.PRUNE for one in decisions] == expected[:-1].tolist()
     assert 10 < flags[:, -1].sum() < 40
 
