@@ -101,10 +101,7 @@ class Site:
     @property
     def document(self) -> str:
         """The testbed section as JSON, for ``of_application``."""
-        section = {self.section.key: getattr(self.section, self.section.key)}
-        return json.dumps(
-            {k: v if isinstance(v, str) else v.model_dump(mode="json") for k, v in section.items()}
-        )
+        return self.section.model_dump_json()
 
     def lasting(self, *, putting_back: bool = False) -> LastingTestbed:
         """See Way.lasting."""
