@@ -97,6 +97,11 @@ def test_bytecode_is_used_instead_of_the_sources(tmp_path: Path) -> None:
     assert run_help(without.path).returncode == 9
 
 
+def test_bytecode_has_no_path_of_this_machine(tmp_path: Path, root: Path) -> None:
+    pyz = zipapp.build(tmp_path / "w.pyz", bytecode=True).path
+    assert str(root).encode() not in pyz.read_bytes()
+
+
 @pytest.mark.slow
 def test_bytecode_of_another_python_is_ignored(tmp_path: Path) -> None:
     pyz = zipapp.build(tmp_path / "w.pyz", bytecode=True).path
