@@ -43,20 +43,20 @@ class CampaignStore(SharingStore):
         ``priors``: findings of earlier campaigns. ``request``: the request that creates it; if a
         campaign was already created by the same request, that one is returned.
         """
-        campaign = Campaign(
-            id=new_campaign_id(at),
-            name=name,
-            state=CampaignState.CREATED,
-            spec=spec,
-            seed=seed,
-            created=at,
-            updated=at,
-        )
         event = NewEvent(at, "campaign-created", f"campaign {name} is created")
         table = tables.campaign
-        row = values(table, campaign) | values(table, campaign.time_use)
 
         def add(connection: Connection) -> Campaign:
+            campaign = Campaign(
+                id=new_campaign_id(at),
+                name=name,
+                state=CampaignState.CREATED,
+                spec=spec,
+                seed=seed,
+                created=at,
+                updated=at,
+            )
+            row = values(table, campaign) | values(table, campaign.time_use)
             if request is not None and (earlier := posted.campaign_of(connection, request, at)):
                 return queries.campaigns(connection, table.c.id == earlier)[0]
             connection.execute(insert(table).values(row))
@@ -71,9 +71,8 @@ class CampaignStore(SharingStore):
         try:
             return self._database.write(add)
         except ConflictError:
-            if request is None:
-                raise
-            # Lost a race against the same request: its campaign exists now.
+            # Lost a race against the same request, whose campaign exists now; or another campaign
+            # of the same second has the identifier: one in 500,000 pairs.
             return self._database.write(add)
 
     def campaigns(self) -> list[Campaign]:

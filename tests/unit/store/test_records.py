@@ -36,6 +36,17 @@ def test_campaign(store: Store) -> None:
     ]
 
 
+def test_identifier_that_another_campaign_of_the_second_has(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = store.create_campaign("a", "{}", 0, records.NOON)
+    letters = iter(first.id[-4:] + "bcdf")
+    monkeypatch.setattr("secrets.choice", lambda _letters: next(letters))
+    second = store.create_campaign("b", "{}", 0, records.NOON)
+    assert second.id == first.id[:-4] + "bcdf"
+    assert {each.name for each in store.campaigns()} == {"a", "b"}
+
+
 def test_trials(store: Store) -> None:
     campaign = store.create_campaign("c", "{}", 0, records.NOON).id
     trials = [records.trial(number) for number in (0, 1, 2)]
