@@ -83,12 +83,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Mixed | None
 
 
 def _longest_first(items: list[pytest.Item]) -> None:
-    """Put files with real cells first, then slow ones: no long test is left for the end."""
-    cells, slow = (
+    """Put files with real cells first, then those that may take longest: no long test is left for
+    the end.
+    """
+    cells, long, slow = (
         {item.path for item in items if item.get_closest_marker(marker)}
-        for marker in ("cell", "slow")
+        for marker in ("cell", "timeout", "slow")
     )
-    items.sort(key=lambda item: (item.path not in cells, item.path not in slow))
+    items.sort(
+        key=lambda item: (item.path not in cells, item.path not in long, item.path not in slow)
+    )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,6 +18,9 @@ from tests.integration.serving import Service
 from tests.integration.test_api_deployment import certificate
 from tests.ports import free_port
 
+#: They wait for the limits of the service, and so come early: see ``tests/conftest.py``.
+pytestmark = pytest.mark.timeout(400)
+
 HALF_HEAD = b"GET /v1/campaigns HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 HALF_BODY = (
     b"POST /v1/campaigns HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"

@@ -31,7 +31,7 @@ from tuner.store.opening import FILE
 from tuner.store.postgresql import PostgreSQL
 from tuner.time_use import TimeUse
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 PROXY_PORT = 6000
 
