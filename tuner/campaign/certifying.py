@@ -25,7 +25,7 @@ from tuner.judge.score import margin, score_differences
 from tuner.judge.series import Series
 from tuner.judge.thresholds import threshold
 from tuner.model import BASELINE, COVARIATES, BlockKind, BlockTimes
-from tuner.propose.outlook import Outlook
+from tuner.propose.prediction import Prediction
 
 #: Complete blocks at the first look of the guards.
 _FIRST_LOOK = 10
@@ -75,13 +75,13 @@ class Certification:
 
 
 def best_certified(
-    attempts: Sequence[Certification], outlook: Callable[[int], Outlook], delta: float
+    attempts: Sequence[Certification], prediction: Callable[[int], Prediction], delta: float
 ) -> Finish | None:
     """Return the answer so far, given the attempts in order; None if nothing is certified.
 
     A later attempt is made for a candidate that promises more, or as much with fewer settings. Its
     finalist becomes the answer only if that promise held: its estimated gain is not below the lower
-    bound of the earlier one's gain, and the estimate from all measurements (``outlook``, by trial)
+    bound of the earlier one's gain, and the ``prediction`` for its trial, from all measurements,
     still favours it. All certificates hold simultaneously, so choosing among them costs no error.
     """
     answer, least = None, math.inf
@@ -92,14 +92,14 @@ def best_certified(
         if answer is None or (
             certificate.verdict.estimate <= least
             and answer.finalist is not None
-            and _replaces(outlook(best), outlook(answer.finalist), delta)
+            and _replaces(prediction(best), prediction(answer.finalist), delta)
         ):
             answer = Finish(best, certificate, attempt=number)
             least = certificate.verdict.interval.upper
     return answer
 
 
-def _replaces(later: Outlook, earlier: Outlook, delta: float) -> bool:
+def _replaces(later: Prediction, earlier: Prediction, delta: float) -> bool:
     """Whether ``later`` is the better answer. With more settings it must be better by delta, with
     as many by half of it; with fewer it may be worse by delta.
 

@@ -25,7 +25,7 @@ from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.power import power_by
 from tuner.judge.robust import fewest_pairs
 from tuner.judge.score import margin
-from tuner.propose.outlook import Outlook
+from tuner.propose.prediction import Prediction
 
 #: Probability of success at which an attempt is worth making before it has to be.
 _LIKELY = 0.85
@@ -68,7 +68,12 @@ class Chance:
 
 
 def chance_of(
-    outlook: Outlook, noise: Noise, rules: Rules, attempt: int, blocks: int, fewest: int = MIN_PAIRS
+    prediction: Prediction,
+    noise: Noise,
+    rules: Rules,
+    attempt: int,
+    blocks: int,
+    fewest: int = MIN_PAIRS,
 ) -> Chance:
     """Forecast attempt number ``attempt`` with this finalist, given at most ``blocks`` fresh
     blocks.
@@ -77,24 +82,26 @@ def chance_of(
     """
     most = min(blocks, rules.certify_blocks)
     if most < MIN_PAIRS or noise.score <= 0.0:
-        return Chance(float(noise.score <= 0.0 < outlook.gain), float(MIN_PAIRS))
-    gains = (outlook.gain + outlook.error * _POINTS) / noise.score
+        return Chance(float(noise.score <= 0.0 < prediction.gain), float(MIN_PAIRS))
+    gains = (prediction.gain + prediction.error * _POINTS) / noise.score
     weights = _WEIGHTS / _WEIGHTS.sum()
     by_block = power_by(gains, most, rules.certify_blocks, alpha_of(attempt)).T @ weights
-    by_block = by_block * _floors(outlook, noise, rules, attempt, most)
+    by_block = by_block * _floors(prediction, noise, rules, attempt, most)
     by_block[: max(0, fewest - MIN_PAIRS)] = 0.0
     mean = MIN_PAIRS + float((1.0 - by_block[:-1]).sum())
     return Chance(float(by_block[-1]), mean)
 
 
-def _floors(outlook: Outlook, noise: Noise, rules: Rules, attempt: int, most: int) -> np.ndarray:
+def _floors(
+    prediction: Prediction, noise: Noise, rules: Rules, attempt: int, most: int
+) -> np.ndarray:
     """Probability that every floor is shown to be met, by number of blocks. Components are treated
     as partly dependent: each contributes the square root of its probability.
     """
     alpha = alpha_of(attempt) if rules.floors is Floors.STRICT else FLOOR_ALPHA
     room = margin(rules.race.floor)
     chances = np.ones(most - MIN_PAIRS + 1)
-    for (mean, error), spread in zip(outlook.components, noise.components, strict=True):
+    for (mean, error), spread in zip(prediction.components, noise.components, strict=True):
         if spread > 0.0:
             effect = (room - mean) / math.hypot(spread, error)
             by_block = power_by(np.array([effect]), most, rules.certify_blocks, alpha)[0]
@@ -106,8 +113,8 @@ def _floors(outlook: Outlook, noise: Noise, rules: Rules, attempt: int, most: in
 class Position:
     """The state of a campaign that the next move depends on.
 
-    ``attempt``: the number of the next attempt at a certificate. ``certified``: the outlook of the
-    best certified configuration; ``wide``: further fresh blocks would tell more about it.
+    ``attempt``: the number of the next attempt at a certificate. ``certified``: the prediction for
+    the best certified configuration; ``wide``: further fresh blocks would tell more about it.
     ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``can_search``: a further
     block of the search has something to measure; ``may_add``: including new configurations.
     ``searched``: a block of the search has been measured. ``suspect``: the guards require a
@@ -120,7 +127,7 @@ class Position:
     can_search: bool
     may_add: bool = True
     searched: bool = True
-    certified: Outlook | None = None
+    certified: Prediction | None = None
     wide: bool = False
     suspect: bool = False
 
@@ -167,7 +174,7 @@ def next_move(view: View, rules: Rules, at: Position) -> Move:
     return Move.SEARCH if at.can_search and at.after_search(rules) >= 0 else Move.FINISH
 
 
-def _large_step(best: Outlook, rules: Rules, at: Position) -> bool:
+def _large_step(best: Prediction, rules: Rules, at: Position) -> bool:
     """Whether the best candidate is so much better than the certified one that it should not wait
     for something better still.
     """
@@ -177,7 +184,7 @@ def _large_step(best: Outlook, rules: Rules, at: Position) -> bool:
     return at.attempt <= _EARLY_ATTEMPTS and more >= _STEPS * margin(rules.race.delta)
 
 
-def _simpler(best: Outlook, at: Position) -> bool:
+def _simpler(best: Prediction, at: Position) -> bool:
     """Whether the best candidate needs fewer settings than the certified one, and the search has
     had time to find out which settings matter. Waiting for the end would leave this to the last
     decision.
@@ -218,15 +225,15 @@ def _fresh_block(rules: Rules) -> int:
 
 
 def _certifiable(
-    gain: float, like: Outlook, noise: Noise, rules: Rules, at: Position, blocks: float
+    gain: float, like: Prediction, noise: Noise, rules: Rules, at: Position, blocks: float
 ) -> bool:
     """Whether this many blocks would probably certify such a gain, with the floors of ``like``."""
     most = int(min(blocks, rules.certify_blocks))
-    outlook = replace(like, gain=gain, error=0.0)
-    return chance_of(outlook, noise, rules, at.attempt, most, at.fewest).power >= _WORTH
+    prediction = replace(like, gain=gain, error=0.0)
+    return chance_of(prediction, noise, rules, at.attempt, most, at.fewest).power >= _WORTH
 
 
-def _worth(best: Outlook, certified: Outlook | None, rules: Rules) -> bool:
+def _worth(best: Prediction, certified: Prediction | None, rules: Rules) -> bool:
     """Whether certifying the best candidate would be news: it is the first gain, a larger gain, or
     about the same gain with fewer settings.
     """

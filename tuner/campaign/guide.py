@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tuner.campaign.scores import ScoreTable
 from tuner.model import Trial
-from tuner.propose.outlook import Contribution, Outlook
+from tuner.propose.prediction import Contribution, Prediction
 from tuner.propose.proposer import Proposal
 
 #: An arm of the next block: the number of an existing trial, or a new configuration.
@@ -29,7 +29,7 @@ class View(Protocol):
     """What the measurements so far imply. The same measurements always give the same view."""
 
     @property
-    def best(self) -> Outlook | None:
+    def best(self) -> Prediction | None:
         """The best candidate; None while nothing looks better than the baseline."""
         ...
 
@@ -44,7 +44,7 @@ class View(Protocol):
         """
         ...
 
-    def outlook(self, trial: Trial) -> Outlook:
+    def prediction(self, trial: Trial) -> Prediction:
         """Return what is expected of a trial."""
         ...
 

@@ -14,7 +14,7 @@ from tuner.judge.score import margin
 from tuner.model import BASELINE, Configuration, Prior, Trial
 from tuner.propose.aims import Aims
 from tuner.propose.encoding import Tunable
-from tuner.propose.outlook import Contribution, Outlook
+from tuner.propose.prediction import Contribution, Prediction
 from tuner.propose.proposer import Observation, Proposal, Proposer
 from tuner.propose.search import Search
 from tuner.propose.search_trials import Arm, SearchTrial
@@ -110,10 +110,10 @@ class _ModelView:
         self._has_arms = bool(arms)
 
     @property
-    def best(self) -> Outlook | None:
+    def best(self) -> Prediction | None:
         """See View.best. Computed on demand, since it takes most of the time of a look."""
-        outlook = self._search.best() if self._has_arms else None
-        return outlook if outlook is not None and outlook.gain > 0.0 else None
+        prediction = self._search.best() if self._has_arms else None
+        return prediction if prediction is not None and prediction.gain > 0.0 else None
 
     @property
     def noise(self) -> Noise:
@@ -125,9 +125,9 @@ class _ModelView:
         """See View.hope."""
         return self._search.hope(gain, new=new)
 
-    def outlook(self, trial: Trial) -> Outlook:
-        """See View.outlook."""
-        return self._search.outlook(trial.configuration)
+    def prediction(self, trial: Trial) -> Prediction:
+        """See View.prediction."""
+        return self._search.prediction(trial.configuration)
 
     def contributions(self, trial: Trial) -> list[Contribution]:
         """See View.contributions."""

@@ -34,7 +34,7 @@ from tuner.campaign.steps import Explore, Finish, Halt, Phase, Plan, RunBlock
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.score import margin
 from tuner.model import BASELINE, Block, BlockKind, BlockTimes, Trial
-from tuner.propose.outlook import Outlook
+from tuner.propose.prediction import Prediction
 from tuner.propose.proposer import Proposal
 from tuner.states import BlockState, TrialState
 
@@ -224,7 +224,7 @@ class _State:
             here = replace(here, adjustment=adjustment)
         if newest.best is not None:
             here = replace(here, certificate=newest.certificates[newest.best])
-        answer = best_certified(stands, self._outlook, self.rules.race.delta)
+        answer = best_certified(stands, self._prediction, self.rules.race.delta)
         return replace(here, answer=answer)
 
     def _open(self, attempt: Attempt, stands: Certification) -> tuple[int, ...]:
@@ -235,13 +235,15 @@ class _State:
             return ()
         if len(attempt.blocks) < _LOOK_AGAIN:
             return stands.open
-        return tuple(n for n in stands.open if not self._doomed(self._outlook(n)))
+        return tuple(n for n in stands.open if not self._doomed(self._prediction(n)))
 
-    def _outlook(self, trial: int) -> Outlook:
-        return self._view().outlook(self.trials[trial])
+    def _prediction(self, trial: int) -> Prediction:
+        return self._view().prediction(self.trials[trial])
 
-    def _doomed(self, outlook: Outlook) -> bool:
-        return outlook.gain < margin(self.rules.race.delta) / 2.0 or outlook.feasible < _DOOMED
+    def _doomed(self, prediction: Prediction) -> bool:
+        return (
+            prediction.gain < margin(self.rules.race.delta) / 2.0 or prediction.feasible < _DOOMED
+        )
 
     def _race(self) -> int:
         """The newest round that has a block."""
@@ -272,7 +274,7 @@ class _State:
         here = replace(here, best=view.best)
         certified, wide = None, False
         if here.answer is not None and here.answer.finalist is not None:
-            certified = view.outlook(self.trials[here.answer.finalist])
+            certified = view.prediction(self.trials[here.answer.finalist])
             wide = can_narrow(here.answer, all_attempts, rules)
 
         picks = view.picks(rules.arms * self.testbeds, self._most_new())
@@ -332,7 +334,7 @@ class _State:
         if picks and self.rules.finalists == 1:
             return tuple(picks)
         out = {BASELINE, *self.failed, *self.replay.endings, self.pilot.twin}
-        others = [view.outlook(t) for t in trials if t.number not in out]
+        others = [view.prediction(t) for t in trials if t.number not in out]
         others.sort(key=lambda each: -each.gain * each.feasible)
         least = margin(self.rules.race.delta)
         for each in others:

@@ -14,7 +14,7 @@ from tuner.judge.monitors import Guard
 from tuner.judge.pilot import Pilot
 from tuner.judge.race import Decision
 from tuner.model import BASELINE, BlockKind
-from tuner.propose.outlook import Contribution, Outlook
+from tuner.propose.prediction import Contribution, Prediction
 from tuner.states import TrialState
 
 
@@ -137,7 +137,7 @@ class Plan:
     decisions: tuple[Decision, ...]
     certificate: Certificate | None = None
     answer: Finish | None = None
-    best: Outlook | None = None
+    best: Prediction | None = None
     adjustment: Adjustment | None = None
     pilot: Pilot | None = None
     guards: tuple[Guard, ...] = ()

@@ -20,7 +20,7 @@ from tuner.propose.candidates import Candidates, unique
 from tuner.propose.effects import EffectsModel, Ints
 from tuner.propose.encoding import Encoding, Floats, Tunable
 from tuner.propose.feasibility import Feasibility
-from tuner.propose.outlook import Contribution, Outlook
+from tuner.propose.prediction import Contribution, Prediction
 from tuner.propose.search_trials import (
     Arm,
     SearchTrial,
@@ -76,7 +76,7 @@ class Search:
         noise += [aims.noise] * len(aims.weights)
         self.model = EffectsModel(self._encoding, self._features, evidence, noise, aims.weights)
         self._pool: list[Configuration] = []
-        self._best: Outlook | None = None
+        self._best: Prediction | None = None
         self._usual: list[float] = []
         self._ascent = Ascent(tunables, self._encoding, self._rng)
         failed = np.array([each.failed for each in self._trials], dtype=bool)
@@ -263,7 +263,7 @@ class Search:
         draws = self._with_own(design[likely] @ weights, rows[likely])
         return float((-draws.min(axis=0) > gain).mean())
 
-    def best(self) -> Outlook:
+    def best(self) -> Prediction:
         """Return the configuration that looks best, or the baseline if nothing looks better."""
         if self._best is None:
             pool = [each for each in self._considered() if not self._is_out(each)]
@@ -272,10 +272,10 @@ class Search:
             top = self._climbed(start, self.model.outputs[0].mean)
             if self._is_out(top) or self._values([top])[0] < value.max():
                 top = start
-            self._best = self.outlook(self._simplest(top))
+            self._best = self.prediction(self._simplest(top))
         return self._best
 
-    def outlook(self, configuration: Configuration) -> Outlook:
+    def prediction(self, configuration: Configuration) -> Prediction:
         """Predict one configuration."""
         features = self._encoding.features([configuration])
         row = self._row.get(configuration, -1)
@@ -287,7 +287,7 @@ class Search:
         mean, variance = score.predict(design)
         predicted = [component.predict(design) for component in components]
         parts = tuple((float(m[0]), math.sqrt(float(v[0]))) for m, v in predicted)
-        return Outlook(
+        return Prediction(
             configuration,
             -float(mean[0]),
             math.sqrt(float(variance[0]) + own),

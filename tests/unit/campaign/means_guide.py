@@ -13,7 +13,7 @@ from tuner.campaign.scores import ScoreTable
 from tuner.judge.score import margin
 from tuner.judge.special import ndtr
 from tuner.model import BASELINE, BlockKind, Configuration, Trial
-from tuner.propose.outlook import Contribution, Outlook
+from tuner.propose.prediction import Contribution, Prediction
 from tuner.propose.proposer import Proposal
 from tuner.states import TrialState
 
@@ -57,7 +57,7 @@ class MeansView:
         out: frozenset[int],
     ) -> None:
         self._guide = guide
-        self._outlooks: dict[int, Outlook] = {}
+        self._predictions: dict[int, Prediction] = {}
         self._trials = trials
         failed = {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
         self._free = [t for t in trials if t.number not in {BASELINE, *failed, *out}]
@@ -72,34 +72,36 @@ class MeansView:
         self.noise = Noise(score, tuple(components))
 
     @property
-    def best(self) -> Outlook | None:
-        outlooks = [self.outlook(t) for t in self._free if t.number in self._of]
-        leader = max(outlooks, key=lambda each: each.gain * each.feasible, default=None)
+    def best(self) -> Prediction | None:
+        predictions = [self.prediction(t) for t in self._free if t.number in self._of]
+        leader = max(predictions, key=lambda each: each.gain * each.feasible, default=None)
         return leader if leader is not None and leader.gain > 0.0 else None
 
     def hope(self, gain: float, *, new: bool) -> float:
         none = 1.0
         for trial in self._free:
-            one = self.outlook(trial)
+            one = self.prediction(trial)
             none *= float(ndtr((gain - one.gain) / one.error))
         return 1.0 - none * (float(ndtr(gain / _UNKNOWN)) if new and self._left() else 1.0)
 
-    def outlook(self, trial: Trial) -> Outlook:
-        if trial.number not in self._outlooks:
-            self._outlooks[trial.number] = self._outlook(trial)
-        return self._outlooks[trial.number]
+    def prediction(self, trial: Trial) -> Prediction:
+        if trial.number not in self._predictions:
+            self._predictions[trial.number] = self._prediction(trial)
+        return self._predictions[trial.number]
 
-    def _outlook(self, trial: Trial) -> Outlook:
+    def _prediction(self, trial: Trial) -> Prediction:
         rows = self._of.get(trial.number)
         if rows is None:
             unknown = tuple((0.0, _UNKNOWN) for _ in self.noise.components)
-            return Outlook(trial.configuration, 0.0, _UNKNOWN, 0.5, unknown)
+            return Prediction(trial.configuration, 0.0, _UNKNOWN, 0.5, unknown)
         mean = rows.mean(axis=0).tolist()
         errors = [s / math.sqrt(len(rows)) for s in (self.noise.score, *self.noise.components)]
         room = margin(self._guide.floor)
         pairs = list(zip(mean, errors, strict=True))
         feasible = math.prod(float(ndtr((room - m) / e)) for m, e in pairs[1:])
-        return Outlook(trial.configuration, -pairs[0][0], pairs[0][1], feasible, tuple(pairs[1:]))
+        return Prediction(
+            trial.configuration, -pairs[0][0], pairs[0][1], feasible, tuple(pairs[1:])
+        )
 
     def contributions(self, trial: Trial) -> list[Contribution]:
         return []
@@ -107,7 +109,7 @@ class MeansView:
     def picks(self, count: int, most_new: int | None) -> list[Pick]:
         left = self._left() if most_new is None else min(self._left(), most_new)
         first = len(self._trials)
-        order = sorted(self._free, key=lambda t: (-self.outlook(t).gain, t.number))
+        order = sorted(self._free, key=lambda t: (-self.prediction(t).gain, t.number))
         # At least a third of the arms are existing trials.
         back = [t.number for t in order][: max(count // 3, count - left)]
         new = range(first, first + min(left, count - len(back)))

@@ -18,7 +18,7 @@ from tuner.campaign.rules import stored_rules
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.steps import Finish
 from tuner.model import BASELINE, Block, Campaign, Measurement, Trial
-from tuner.propose.outlook import Contribution, Outlook
+from tuner.propose.prediction import Contribution, Prediction
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store, problems
 
@@ -67,8 +67,8 @@ class Hopeless:
     def contributions(self, trial: Trial) -> list[Contribution]:
         return []
 
-    def outlook(self, trial: Trial) -> Outlook:
-        return Outlook(trial.configuration, 0.0, 0.0, 0.0, ())
+    def prediction(self, trial: Trial) -> Prediction:
+        return Prediction(trial.configuration, 0.0, 0.0, 0.0, ())
 
     def picks(self, count: int, most_new: int | None) -> tuple[()]:
         return ()

@@ -16,7 +16,7 @@ from tuner.campaign.certifying import Certification, best_certified
 from tuner.campaign.steps import Explore, Finish, Step
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify_several
 from tuner.model import BASELINE, Block, BlockKind, Configuration, Measurement
-from tuner.propose.outlook import Outlook
+from tuner.propose.prediction import Prediction
 
 
 def begins_an_attempt(step: Step) -> bool:
@@ -107,11 +107,11 @@ def test_further_blocks_that_contradict_a_certificate_withdraw_it() -> None:
 def answer(attempts: list[Certification], expected: dict[int, tuple[float, int]]) -> int | None:
     """Return the answer, given the expected gain and the number of settings of each trial."""
 
-    def outlook(trial: int) -> Outlook:
+    def prediction(trial: int) -> Prediction:
         gain, changes = expected[trial]
-        return Outlook(Configuration.of({}), gain, 0.01, 1.0, (), changes)
+        return Prediction(Configuration.of({}), gain, 0.01, 1.0, (), changes)
 
-    finish = best_certified(attempts, outlook, 0.02)
+    finish = best_certified(attempts, prediction, 0.02)
     return None if finish is None else finish.finalist
 
 

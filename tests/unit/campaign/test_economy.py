@@ -19,15 +19,15 @@ from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.score import margin
 from tuner.model import Configuration, Trial
-from tuner.propose.outlook import Contribution, Outlook
+from tuner.propose.prediction import Contribution, Prediction
 
 
-def outlook(
+def prediction(
     gain: float, error: float = 0.003, loss: float = 0.0, name: int = 1, changes: int = 1
-) -> Outlook:
+) -> Prediction:
     """A configuration with this gain in both components, or with a loss in the second."""
     parts = ((-gain, error), (loss if loss else -gain, error))
-    return Outlook(Configuration.of({"server.p": name}), gain, error, 1.0, parts, changes)
+    return Prediction(Configuration.of({"server.p": name}), gain, error, 1.0, parts, changes)
 
 
 NOISE = Noise(0.02, (0.02, 0.02))
@@ -37,14 +37,14 @@ NOISE = Noise(0.02, (0.02, 0.02))
 class Stub:
     """A view with fixed answers. ``hopes``: the probability that something gains more."""
 
-    best: Outlook | None
+    best: Prediction | None
     hopes: float = 0.5
     noise: Noise = NOISE
 
     def hope(self, gain: float, *, new: bool) -> float:
         return self.hopes
 
-    def outlook(self, trial: Trial) -> Outlook:
+    def prediction(self, trial: Trial) -> Prediction:
         raise AssertionError("nobody asks")
 
     def contributions(self, trial: Trial) -> Sequence[Contribution]:
@@ -63,19 +63,19 @@ def move(view: Stub, arms_left: float = 200.0, **changed: Any) -> Move:
 
 def test_before_anything_is_measured_it_searches() -> None:
     assert move(Stub(None), math.inf, total_arms=math.inf) is Move.SEARCH
-    assert move(Stub(outlook(0.03, 0.03)), math.inf, total_arms=math.inf) is Move.SEARCH
+    assert move(Stub(prediction(0.03, 0.03)), math.inf, total_arms=math.inf) is Move.SEARCH
 
 
 def test_while_it_is_unsure_it_searches() -> None:
-    assert move(Stub(outlook(0.05, error=0.05))) is Move.SEARCH
+    assert move(Stub(prediction(0.05, error=0.05))) is Move.SEARCH
 
 
 def test_a_likely_and_cheap_attempt_begins_at_once() -> None:
-    assert move(Stub(outlook(0.2), hopes=0.9)) is Move.CERTIFY
+    assert move(Stub(prediction(0.2), hopes=0.9)) is Move.CERTIFY
 
 
 def test_a_likely_but_costly_attempt_waits_while_something_better_is_in_prospect() -> None:
-    likely = outlook(0.05)
+    likely = prediction(0.05)
     assert chance_of(likely, Stub(None).noise, rules(), 1, 20).power > 0.85
     assert move(Stub(likely, hopes=0.6), 30.0, total_arms=120.0) is Move.SEARCH
     assert move(Stub(likely, hopes=0.1), 30.0, total_arms=120.0) is Move.CERTIFY
@@ -83,7 +83,7 @@ def test_a_likely_but_costly_attempt_waits_while_something_better_is_in_prospect
 
 def test_the_last_call() -> None:
     """The search ends when another block would leave too little for the attempt."""
-    unsure = Stub(outlook(0.05, error=0.05), hopes=0.9)
+    unsure = Stub(prediction(0.05, error=0.05), hopes=0.9)
     moves = [move(unsure, float(left), total_arms=120.0) for left in range(120, 5, -1)]
     assert moves[0] is Move.SEARCH
     last = moves.index(Move.CERTIFY)
@@ -94,12 +94,12 @@ def test_the_last_call() -> None:
 
 
 def test_with_nothing_left_to_search_the_best_candidate_is_tried() -> None:
-    assert move(Stub(outlook(0.05, error=0.05)), can_search=False) is Move.CERTIFY
+    assert move(Stub(prediction(0.05, error=0.05)), can_search=False) is Move.CERTIFY
     assert move(Stub(None), can_search=False) is Move.FINISH
 
 
 def test_when_nothing_fits_it_is_over() -> None:
-    assert move(Stub(outlook(0.2)), arms_left=5.0) is Move.FINISH
+    assert move(Stub(prediction(0.2)), arms_left=5.0) is Move.FINISH
     assert move(Stub(None), arms_left=13.0) is Move.FINISH
     assert move(Stub(None), arms_left=14.0) is Move.SEARCH
 
@@ -112,60 +112,60 @@ def test_the_first_block_of_the_search_leaves_the_shortest_attempt() -> None:
 
 
 def test_a_gain_not_worth_acting_on_is_not_certified() -> None:
-    assert move(Stub(outlook(0.01, 0.001)), can_search=False) is Move.FINISH
-    assert move(Stub(outlook(0.01, 0.001), hopes=0.0)) is Move.SEARCH
+    assert move(Stub(prediction(0.01, 0.001)), can_search=False) is Move.FINISH
+    assert move(Stub(prediction(0.01, 0.001), hopes=0.0)) is Move.SEARCH
 
 
 def test_after_a_certificate_only_something_better_is_certified() -> None:
-    have = outlook(0.1)
+    have = prediction(0.1)
     assert move(Stub(have, hopes=0.0), certified=have) is Move.SEARCH
     assert move(Stub(have), certified=have, can_search=False) is Move.FINISH
-    little = outlook(0.11, name=2)
+    little = prediction(0.11, name=2)
     assert move(Stub(little), certified=have, can_search=False, attempt=2) is Move.FINISH
-    better = Stub(outlook(0.3, name=2), hopes=0.0)
+    better = Stub(prediction(0.3, name=2), hopes=0.0)
     assert move(better, certified=have, attempt=2) is Move.CERTIFY
     # No budget is reserved if there is nothing to reserve it for.
     assert move(Stub(have), arms_left=4.0, certified=have) is Move.SEARCH
 
 
 def test_a_large_step_beyond_a_certificate_is_certified_at_once() -> None:
-    have = outlook(0.1)
+    have = prediction(0.1)
     position: dict[str, Any] = {"certified": have, "attempt": 2}
     large = 2.0 * margin(rules().race.delta)
-    assert move(Stub(outlook(0.1 + 1.1 * large, name=2), hopes=0.9), **position) is Move.CERTIFY
-    assert move(Stub(outlook(0.1 + 0.9 * large, name=2), hopes=0.9), **position) is Move.SEARCH
+    assert move(Stub(prediction(0.1 + 1.1 * large, name=2), hopes=0.9), **position) is Move.CERTIFY
+    assert move(Stub(prediction(0.1 + 0.9 * large, name=2), hopes=0.9), **position) is Move.SEARCH
     # Early attempts do not spend the share of the error reserved for later ones.
     late = position | {"attempt": 5}
-    assert move(Stub(outlook(0.1 + 1.1 * large, name=2), hopes=0.9), **late) is Move.SEARCH
+    assert move(Stub(prediction(0.1 + 1.1 * large, name=2), hopes=0.9), **late) is Move.SEARCH
 
 
 def test_after_a_certificate_fewer_settings_that_gain_as_much_are_certified() -> None:
-    have = outlook(0.1, changes=3)
-    simpler = Stub(outlook(0.095, name=2, changes=2), hopes=0.0)
+    have = prediction(0.1, changes=3)
+    simpler = Stub(prediction(0.095, name=2, changes=2), hopes=0.0)
     assert move(simpler, certified=have, attempt=2) is Move.CERTIFY
-    as_many = Stub(outlook(0.095, name=2, changes=3), hopes=0.0)
+    as_many = Stub(prediction(0.095, name=2, changes=3), hopes=0.0)
     assert move(as_many, certified=have, attempt=2) is Move.SEARCH
-    too_little = Stub(outlook(0.05, name=2, changes=2), hopes=0.0)
+    too_little = Stub(prediction(0.05, name=2, changes=2), hopes=0.0)
     assert move(too_little, certified=have, attempt=2) is Move.SEARCH
 
 
 def test_the_certified_configuration_is_measured_further_when_nothing_better_can_be_certified() -> (
     None
 ):
-    have = outlook(0.1)
+    have = prediction(0.1)
     position: dict[str, Any] = {"certified": have, "wide": True, "attempt": 2}
     assert move(Stub(have, hopes=0.9), **position) is Move.SEARCH
     assert move(Stub(have, hopes=0.0), **position) is Move.NARROW
     # After another block of the search, too little would be left to certify what it may find.
     assert move(Stub(have, hopes=0.9), 8.0, **position) is Move.NARROW
     assert move(Stub(have, hopes=0.9), can_search=False, **position) is Move.NARROW
-    assert move(Stub(outlook(0.3, 0.3, name=2)), 7.0, **position) is Move.NARROW
+    assert move(Stub(prediction(0.3, 0.3, name=2)), 7.0, **position) is Move.NARROW
     assert move(Stub(have), 1.0, **position) is Move.FINISH
     assert move(Stub(have), 1.0, **position | {"wide": False}) is Move.FINISH
 
 
 def test_several_testbeds_and_finalists_cost_as_many_arms() -> None:
-    view = Stub(outlook(0.2), hopes=0.9)
+    view = Stub(prediction(0.2), hopes=0.9)
     assert move(view, arms_left=6.0) is Move.CERTIFY
     assert move(view, arms_left=6.0, limits=rules(testbeds=2)) is Move.FINISH
     assert move(view, arms_left=6.0, limits=rules(finalists=2)) is Move.FINISH
@@ -173,7 +173,7 @@ def test_several_testbeds_and_finalists_cost_as_many_arms() -> None:
 
 def test_a_broken_floor_makes_an_attempt_hopeless() -> None:
     noise = Noise(0.02, (0.02, 0.02))
-    fine, breaking = outlook(0.2), outlook(0.2, loss=0.3)
+    fine, breaking = prediction(0.2), prediction(0.2, loss=0.3)
     assert chance_of(fine, noise, rules(), 1, 20).power > 0.9
     assert chance_of(breaking, noise, rules(), 1, 20).power < 0.05
     assert move(Stub(breaking, hopes=0.0)) is Move.SEARCH
@@ -181,7 +181,7 @@ def test_a_broken_floor_makes_an_attempt_hopeless() -> None:
 
 def test_floors_with_a_laxer_error_are_shown_sooner() -> None:
     noise = Noise(0.03, (0.03, 0.06))
-    near = outlook(0.2, loss=0.001)
+    near = prediction(0.2, loss=0.001)
     strict = chance_of(near, noise, rules(floors=Floors.STRICT), 1, 10)
     bounded = chance_of(near, noise, rules(floors=Floors.BOUNDED), 1, 10)
     assert bounded.power > strict.power + 0.1
@@ -190,11 +190,11 @@ def test_floors_with_a_laxer_error_are_shown_sooner() -> None:
 
 def test_later_attempts_and_fewer_blocks_have_less_power() -> None:
     noise = Noise(0.05, (0.05, 0.05))
-    of = [chance_of(outlook(0.06, 0.01), noise, rules(), k, 20).power for k in (1, 2, 3)]
+    of = [chance_of(prediction(0.06, 0.01), noise, rules(), k, 20).power for k in (1, 2, 3)]
     assert of == sorted(of, reverse=True)
-    by = [chance_of(outlook(0.06, 0.01), noise, rules(), 1, n).power for n in (4, 8, 16, 20)]
+    by = [chance_of(prediction(0.06, 0.01), noise, rules(), 1, n).power for n in (4, 8, 16, 20)]
     assert by == sorted(by)
-    assert chance_of(outlook(0.06), noise, rules(), 1, 2).power == 0.0
+    assert chance_of(prediction(0.06), noise, rules(), 1, 2).power == 0.0
 
 
 @pytest.mark.slow
@@ -205,7 +205,7 @@ def test_the_forecast_matches_the_share_of_certificates(gain: float) -> None:
     """
     limits = replace(rules(certify_blocks=12), floors=Floors.BOUNDED)
     sd = 0.04
-    single = Outlook(Configuration(), gain, 0.0, 1.0, ((-gain, 0.0),))
+    single = Prediction(Configuration(), gain, 0.0, 1.0, ((-gain, 0.0),))
     expected = chance_of(single, Noise(sd, (0.0,)), limits, 1, 12)
     rng = np.random.default_rng(5)
     certified = 0
@@ -224,7 +224,7 @@ def test_the_forecast_matches_the_share_of_certificates(gain: float) -> None:
 
 def test_fewer_settings_are_certified_in_the_second_half_of_the_budget() -> None:
     """Not only at the end, when a single look would decide which settings these are."""
-    many, few = outlook(0.2, changes=5), outlook(0.2, name=2, changes=3)
+    many, few = prediction(0.2, changes=5), prediction(0.2, name=2, changes=3)
     position: dict[str, Any] = {"certified": many, "attempt": 2, "total_arms": 400.0}
     assert move(Stub(few, hopes=0.9), 250.0, **position) is Move.SEARCH
     assert move(Stub(few, hopes=0.9), 190.0, **position) is Move.CERTIFY
@@ -237,7 +237,7 @@ def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -
     """With the error of a third attempt it needs ten differences of the same sign; the t-type test
     may need only three.
     """
-    best = outlook(0.2)
+    best = prediction(0.2)
     limits = rules(certify_blocks=20)
     plain, suspect = (
         Position(attempt=3, arms_left=200.0, total_arms=250.0, can_search=True, suspect=flag)
@@ -253,7 +253,7 @@ def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -
     position: dict[str, Any] = {
         "attempt": 3,
         "total_arms": 120.0,
-        "certified": outlook(0.17, name=2),
+        "certified": prediction(0.17, name=2),
     }
     position |= {"limits": limits}
     lefts = range(100, 0, -1)

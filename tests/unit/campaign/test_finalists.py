@@ -12,7 +12,7 @@ from tuner.campaign.attempts import alpha_of
 from tuner.campaign.steps import Finish, RunBlock
 from tuner.judge.certify import CertificateOutcome
 from tuner.model import BASELINE, Answer, BlockKind, Recommendation
-from tuner.propose.outlook import Contribution
+from tuner.propose.prediction import Contribution
 
 
 def in_race(count: int = 2) -> History:

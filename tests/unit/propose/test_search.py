@@ -140,7 +140,7 @@ def test_a_gain_that_breaks_a_floor_does_not_look_best() -> None:
     best = search.best()
     assert ruinous(best.configuration.as_dict()) == (-0.08, -0.08)
     assert best.feasible > 0.8
-    broken = search.outlook(Configuration.of({"fileserver.threads": 200}))
+    broken = search.prediction(Configuration.of({"fileserver.threads": 200}))
     assert broken.gain > 0.08
     assert broken.feasible < 0.5
     assert broken.feasible < 0.1
@@ -205,8 +205,8 @@ def test_configurations_that_fail_are_avoided() -> None:
     best = search.best().configuration.as_dict()
     assert planted(best)[0] < 0.0
     assert not breaks(best)
-    works = search.outlook(Configuration.of({"fileserver.threads": 70}))
-    breaking = search.outlook(Configuration.of({"fileserver.threads": 240}))
+    works = search.prediction(Configuration.of({"fileserver.threads": 70}))
+    breaking = search.prediction(Configuration.of({"fileserver.threads": 240}))
     assert works.feasible > breaking.feasible
 
 

@@ -23,7 +23,7 @@ from search_spaces import Space
 from tuner.model import BASELINE, Configuration, Value
 from tuner.propose.aims import Aims
 from tuner.propose.encoding import Tunable
-from tuner.propose.outlook import Outlook
+from tuner.propose.prediction import Prediction
 from tuner.propose.search import Search
 from tuner.propose.search_trials import Arm, SearchTrial
 from tuner.propose.trials import AskTrial, Replay, ask, distributions, replay
@@ -90,7 +90,7 @@ class ModelSampler(optuna.samplers.BaseSampler):
         """
         return ask(AskTrial(trial), self._tunables)
 
-    def best(self, study: optuna.Study) -> Outlook:
+    def best(self, study: optuna.Study) -> Prediction:
         """Return the configuration that looks best by all trials of a study, measured or not; the
         baseline if nothing looks better. This is a model estimate, not a test. Raises ValueError as
         ``sample_relative`` does.

@@ -8,7 +8,7 @@ from tuner.model import Configuration
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Prediction:
     """Prediction for a configuration. ``gain``: mean of the negated log time ratio to the baseline;
     ``error``: its standard deviation; ``feasible``: the probability that it runs and keeps every
     floor. ``components``: mean and standard deviation of each component's log time ratio.
