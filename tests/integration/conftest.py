@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import search_spaces
 from deploy.cell import Cell, Cells, CellSpec, Node
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.process import ProcessId
+from deploy.cell.server import VOLUME
 from tuner.hosts.node import NodeConnector
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.cache_manager import CacheManager
@@ -105,6 +107,22 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.02)
+
+
+@contextmanager
+def quota(cell: Cell, kilobytes: int) -> Iterator[None]:
+    """Limit what the cell's volume may hold."""
+
+    def limit(most: int) -> None:
+        # The volume server refuses while it or the salvager has the volume.
+        command = ["vos", "setfields", VOLUME, "-localauth", "-maxquota", str(most)]
+        wait_for(lambda: cell.server.run(command).status == 0, "the volume server")
+
+    limit(kilobytes)
+    try:
+        yield
+    finally:
+        limit(0)
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,8 @@ import pytest
 
 from deploy.cell import Cell, Cells, CellSpec, Node
 from deploy.cell.client import VOLUME_PATH
-from deploy.cell.server import PARTITION, VOLUME
-from tests.integration.conftest import attach_cache_manager, process_in, wait_for
+from deploy.cell.server import PARTITION
+from tests.integration.conftest import attach_cache_manager, process_in, quota, wait_for
 from tests.integration.engine_runs import Runner, engine_processes
 
 pytestmark = pytest.mark.cell
@@ -113,16 +113,6 @@ def test_a_short_write_voids_the_run(pair: Cell, limit: int, kind: str, number: 
     assert runner.left() == []
 
 
-@contextmanager
-def small_quota(cell: Cell) -> Iterator[None]:
-    quota = ["vos", "setfields", VOLUME, "-localauth", "-maxquota"]
-    cell.server.check([*quota, "100"])
-    try:
-        yield
-    finally:
-        cell.server.check([*quota, "0"])
-
-
 def used_kb(cell: Cell) -> int:
     """Return what the partition holds, once it stays the same: files just removed may be freed
     later, and would leave room for all of the data.
@@ -160,7 +150,8 @@ NOT_THERE: Fault = ("short-read", "read", None, "")
 
 @pytest.mark.parametrize(
     ("full", "faults"),
-    [(small_quota, [OVER_QUOTA]), (full_partition, [NOT_STORED, NOT_THERE])],
+    [(lambda cell: quota(cell, 100), [OVER_QUOTA]), (full_partition, [NOT_STORED, NOT_THERE])],
+    ids=["quota", "partition"],
 )
 def test_a_full_volume_voids_the_run(
     pair: Cell, full: Callable[[Cell], AbstractContextManager[None]], faults: list[Fault]
