@@ -26,6 +26,8 @@ _OWNER = "fstune-workloads"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FILE_OVERHEAD_BYTES = 4096
 _CLEAN_PATIENCE_S = 5.0
+#: For a directory that is not empty, rmdir(2) fails with either of the first two; AFS says EEXIST.
+_IN_USE = (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOENT)
 
 
 def check_run_id(run_id: str) -> str:
@@ -130,9 +132,7 @@ def _patiently(step: Callable[[str], None], root: str) -> None:
             return
         except OSError as error:
             # A file whose last close is still in progress leaves a hidden name behind for a moment.
-            if error.errno not in (errno.ENOTEMPTY, errno.EBUSY, errno.ENOENT) or (
-                time.monotonic() > patience_ends
-            ):
+            if error.errno not in _IN_USE or time.monotonic() > patience_ends:
                 path = str(error.filename or root)
                 raise WorkloadFailure(os_failure(error, "clean", path)) from None
             time.sleep(0.05)

@@ -12,8 +12,7 @@ import yaml
 from deploy.cell import Cell
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.node import SHARED
-from deploy.cell.server import VOLUME
-from tests.integration.conftest import process_in, wait_for
+from tests.integration.conftest import process_in, quota, wait_for
 from tuner.errors import WorkloadError
 from tuner.hosts.node import NodeConnector
 from tuner.measure.driver import Engine
@@ -83,15 +82,11 @@ def test_a_full_volume_names_operation_and_path(
     cell: Cell, cache_manager: CacheManager, tmp_path: Path
 ) -> None:
     engine = install(cell, tmp_path)
-    quota = ["vos", "setfields", VOLUME, "-localauth", "-maxquota"]
-    cell.server.check([*quota, "600"])
-    cache_manager.make_cold()
-    try:
+    with quota(cell, 600):
+        cache_manager.make_cold()
         with pytest.raises(WorkloadError, match=r"stage \w+: .* in \w+ of /afs/.*fstune-it-3/"):
             engine.run("it-3", 7, cache_manager.make_cold, silent)
-    finally:
-        cell.server.check([*quota, "0"])
-        cache_manager.make_cold()
+    cache_manager.make_cold()
     engine.clean_leftovers("it-3")
     assert runs(cell) == []
 
@@ -138,8 +133,13 @@ def test_leftovers_of_other_runs_and_of_other_people_stay(cell: Cell, tmp_path: 
     for run_id in ("it-6-1", "it-7-1"):
         engine.run_stage("write", run_id, 7)
     client.check(["mkdir", f"{VOLUME_PATH}/fstune-it-6-mine", f"{VOLUME_PATH}/it-6-1"])
-    engine.clean_leftovers("it-6-")
+    (sentence,) = engine.clean_leftovers("it-6-")
+    mine = f"{VOLUME_PATH}/fstune-it-6-mine"
+    assert (
+        sentence
+        == f"client1: {mine}: not removed: {mine}/.fstune-run.json: No such file or directory"
+    )
     assert sorted(runs(cell)) == ["fstune-it-6-mine", "fstune-it-7-1", "it-6-1"]
-    engine.clean_leftovers("it-7-")
-    client.check(["rmdir", f"{VOLUME_PATH}/fstune-it-6-mine", f"{VOLUME_PATH}/it-6-1"])
+    assert engine.clean_leftovers("it-7-") == ()
+    client.check(["rmdir", mine, f"{VOLUME_PATH}/it-6-1"])
     assert runs(cell) == []

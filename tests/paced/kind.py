@@ -34,8 +34,8 @@ class _PacedEngine:
     def end_runs(self, prefix: str) -> None:
         self.simulated.end_runs(prefix)
 
-    def clean_leftovers(self, prefix: str) -> None:
-        self.simulated.clean_leftovers(prefix)
+    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
+        return self.simulated.clean_leftovers(prefix)
 
 
 class _PacedTestbed(SimulatedTestbed):

@@ -130,7 +130,8 @@ class OpenTestbed:
     def clean(self) -> None:
         """Remove files left behind by interrupted checks."""
         with suppress(TunerError):
-            self.bench.engine.clean_leftovers(self.name)
+            for sentence in self.bench.engine.clean_leftovers(self.name):
+                self.say(sentence)
 
     def check_record(self, before: Configuration, after: Configuration) -> None:
         """Raise TestbedError when a host has lost the journal of the previous configuration, unless

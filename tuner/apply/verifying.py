@@ -252,7 +252,8 @@ def _measure(
                     bench.engine.end_runs(verification.id)
                     for sentence in bench.target.restore(hand.say):
                         writer.tell("restored", sentence)
-                    bench.engine.clean_leftovers(verification.id)
+                    for sentence in bench.engine.clean_leftovers(verification.id):
+                        writer.tell("leftovers", sentence)
             finally:
                 if (closed := testbed.close()) is not None:
                     writer.tell("testbed-closed", closed)

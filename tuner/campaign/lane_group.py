@@ -38,9 +38,11 @@ class LaneGroup:
         self._observer = observer
         self._doing = observer.doing
         self._doings = Doings(observer)
+        self._campaign = ""
 
     def open(self, campaign: str, workload: Workload) -> None:
         """Open the testbeds. One of several that fails is lost; a single one that fails raises."""
+        self._campaign = campaign
         for lane in self._lanes:
             with self.ledgers.run.on("testbed"):
                 if lane.site.testbed.claim(campaign):
@@ -75,7 +77,7 @@ class LaneGroup:
         text = f"{self.prefix(lane)}no longer used: {problem}"
         self._writer.tell("testbed-lost", text, {**self.event_data(lane), **evidence(problem)})
         with self.ledgers.run.on("testbed"):
-            events, failure = lane.give_back(self._doing)
+            events, failure = lane.give_back(self._campaign, self._doing)
         self.tell_restored(lane, events, failure)
 
     def observer(self, lane: Lane) -> Observer:
@@ -129,7 +131,7 @@ class LaneGroup:
         """Restore every testbed that is not in its original state yet; see ``Lane.give_back``."""
         with self.ledgers.run.on("testbed"):
             lanes = [lane for lane in self._lanes if not lane.is_back]
-            return [(lane, *lane.give_back(self._doing)) for lane in lanes]
+            return [(lane, *lane.give_back(self._campaign, self._doing)) for lane in lanes]
 
     def tell_restored(
         self, lane: Lane, events: Sequence[tuple[str, str]], failure: TunerError | None

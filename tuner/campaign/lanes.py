@@ -64,9 +64,10 @@ class Lane:
         self.bench = self.site.testbed.open(workload, say)
 
     def give_back(
-        self, doing: Callable[[str], None]
+        self, campaign: str, doing: Callable[[str], None]
     ) -> tuple[list[tuple[str, str]], TunerError | None]:
-        """Restore and close the testbed, without using the store, which may be what failed.
+        """Restore, clean up and close the testbed, without using the store, which may be what
+        failed.
 
         Returns event kinds with their sentences, and the error, if any.
         """
@@ -75,6 +76,7 @@ class Lane:
         if self.bench is not None:
             try:
                 events += [("restored", sentence) for sentence in self.bench.target.restore(doing)]
+                events += [("leftovers", sentence) for sentence in self._leftovers(campaign)]
             except TunerError as problem:
                 failure = problem
         try:
@@ -84,6 +86,18 @@ class Lane:
             failure = failure or problem
         self.is_back = failure is None
         return events, failure
+
+    def _leftovers(self, campaign: str) -> list[str]:
+        """Remove what runs have left, and return a sentence on each that could not be removed."""
+        assert self.bench is not None
+        sentences: list[str] = []
+        try:
+            sentences += self.bench.engine.clean_leftovers(campaign)
+            for reference in self.bench.references:
+                sentences += reference.clean_leftovers(campaign)
+        except TestbedError as problem:
+            sentences.append(f"what runs have left was not removed: {problem}")
+        return sentences
 
     def end_runs(self, campaign: str) -> None:
         """End the workload running on it; harmless if none is running or no host answers."""

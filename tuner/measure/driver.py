@@ -109,11 +109,12 @@ class Engine:
             self.remove(run_id)
 
     def remove(self, run_id: str) -> None:
-        """Remove the files of a run, if there are any. Raises TransportError."""
-        self.client.change(
-            [*self._command("clean"), "--dir", self.target, "--run-id", word(run_id, "run")],
-            timeout_s=_CLEAN_TIMEOUT_S,
-        )
+        """Remove the files of a run, if there are any. Raises TestbedError."""
+        argv = [*self._command("clean"), "--dir", self.target, "--run-id", word(run_id, "run")]
+        result = self.client.change(argv, timeout_s=_CLEAN_TIMEOUT_S)
+        if result.status != 0:
+            where = f"{self.client.host}: {self.target}/fstune-{run_id}"
+            raise TestbedError(f"{where}: not removed: {_reason(result)}", failure_data(result))
 
     def end_runs(self, prefix: str) -> None:
         """Kill remaining processes of runs whose identifier begins with ``prefix``, such as a run
@@ -124,17 +125,23 @@ class Engine:
         argv = ["python3", program, f"{self.directory}/workloads.pyz", word(prefix, "run")]
         check_change(self.client, argv)
 
-    def clean_leftovers(self, prefix: str) -> None:
-        """Kill runs whose identifier begins with ``prefix``, and remove their files."""
+    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
+        """Kill runs whose identifier begins with ``prefix``, and remove their files. Return why
+        some of these could not be removed, a sentence each. Raises TestbedError.
+        """
         self.end_runs(prefix)
+        left: list[str] = []
         listing = self.client.ask(["ls", "-1A", self.target])
         # The hidden ones were being created or removed when their run was killed.
         names = [name.removeprefix(".") for name in listing.stdout.split()]
         for name in sorted(set(names)):
             run_id = name.removeprefix("fstune-")
             if run_id != name and run_id.startswith(prefix):
-                with suppress(TestbedError):
+                try:
                     self.remove(run_id)
+                except TestbedError as problem:
+                    left.append(str(problem))
+        return tuple(left)
 
     def run_stage(self, stage: str, run_id: str, seed: int) -> Report:
         """Run one stage. Raises WorkloadError; its files are not removed."""
@@ -211,6 +218,15 @@ def read_document(result: CommandResult, stage: str) -> dict[str, Any]:
         raise _no_report(stage, result.tail) from problem
     kind = NotLetGo if error["kind"] == _NOT_LET_GO else WorkloadError
     raise kind(f"stage {stage}: {what}", failure_data(result))
+
+
+def _reason(result: CommandResult) -> str:
+    """Return why the engine did not clean up."""
+    try:
+        error = json.loads(result.stdout)["error"]
+        return f"{error['path']}: {error['message']}"
+    except (ValueError, KeyError, TypeError):
+        return result.tail
 
 
 def report_of(document: Mapping[str, Any], stage: str) -> Report:

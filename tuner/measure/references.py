@@ -70,9 +70,9 @@ class ReferencePath:
             return report, PageCache.NOT_CONTROLLABLE
         return report, PageCache.DROPPED if cold else None
 
-    def clean_leftovers(self, prefix: str) -> None:
+    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
         """See ``Engine.clean_leftovers``."""
-        self.engine.clean_leftovers(prefix)
+        return self.engine.clean_leftovers(prefix)
 
     def _make_cold(self, run_id: str) -> PageCache:
         program = f"{self.engine.directory}/uncache.py"

@@ -79,10 +79,10 @@ class Together:
         with ThreadPoolExecutor(len(self.engines)) as pool:
             list(pool.map(lambda engine: engine.end_runs(prefix), self.engines))
 
-    def clean_leftovers(self, prefix: str) -> None:
+    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
         """See ``Engine.clean_leftovers``. All clients share the files, so one of them cleans up."""
         self.end_runs(prefix)
-        self.engines[0].clean_leftovers(prefix)
+        return self.engines[0].clean_leftovers(prefix)
 
     def _run_stage(self, stage: str, run_id: str, seed: int, cold_before: int) -> Report:
         """Run one stage on all clients, each shifted by ``cold_before`` from its own files."""

@@ -22,6 +22,7 @@ _WARNINGS = frozenset(
         "campaign-failed",
         "diagnostics",
         "guard",
+        "leftovers",
         "pilot-warning",
         "reference-failed",
         "restore-failed",

@@ -28,8 +28,10 @@ class Engine(Protocol):
         """Stop what is still running of runs whose identifier starts with ``prefix``."""
         ...
 
-    def clean_leftovers(self, prefix: str) -> None:
-        """Stop runs whose identifier starts with ``prefix`` and remove their leftovers."""
+    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
+        """Stop runs whose identifier starts with ``prefix`` and remove their leftovers. Return why
+        some of these could not be removed, a sentence each.
+        """
         ...
 
 
@@ -50,8 +52,8 @@ class Reference(Protocol):
         """
         ...
 
-    def clean_leftovers(self, prefix: str) -> None:
-        """Remove the leftovers of runs whose identifier starts with ``prefix``."""
+    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
+        """See ``Engine.clean_leftovers``."""
         ...
 
 

@@ -48,8 +48,9 @@ class Staged:
     def end_runs(self, prefix: str) -> None:
         """Nothing keeps running."""
 
-    def clean_leftovers(self, prefix: str) -> None:
+    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
         """Nothing is ever left."""
+        return ()
 
 
 @dataclass

@@ -207,6 +207,27 @@ def test_an_answer_is_kept_where_the_testbed_cannot_be_put_back(
     assert "restore-failed" in campaign.kinds()
 
 
+def test_what_runs_have_left_and_cannot_be_removed_is_reported(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence = "client1: /afs/volume/fstune-1: not removed: in use"
+    prefixes: list[str] = []
+
+    def clean_leftovers(_engine: object, prefix: str) -> tuple[str, ...]:
+        prefixes.append(prefix)
+        return (sentence,)
+
+    monkeypatch.setattr(
+        "tuner.services.simulated.testbed._SimulatedEngine.clean_leftovers", clean_leftovers
+    )
+    campaign = begin(spec(faster(), **SHORT))
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.FINISHED
+    assert sentence in outcome.restored
+    assert set(prefixes) == {campaign.id}
+    assert campaign.kinds().count("leftovers") == 1
+
+
 def test_a_server_restarted_in_the_middle_of_a_run_voids_the_block(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,6 +163,22 @@ def test_leftovers_are_found_by_prefix_only() -> None:
     assert [argv[-1] for argv in client.commands[2:]] == ["abc-1-0", "abc-2-1", "abc-3"]
 
 
+def test_leftovers_that_cannot_be_removed_are_named() -> None:
+    error = json.dumps({"ok": False, "error": {"path": "/afs/volume/x", "message": "in use"}})
+    answers = {"abc-1": result(3, error), "abc-2": result(0, "{}"), "abc-3": result(1, "", "bug")}
+
+    def answer(argv: Sequence[str]) -> CommandResult:
+        if argv[0] == "ls":
+            return result(0, "fstune-abc-1\nfstune-abc-2\nfstune-abc-3\n")
+        return answers.get(argv[-1], result(0, ""))
+
+    _, engine = install(answer)
+    assert engine.clean_leftovers("abc") == (
+        "client1: /afs/volume/fstune-abc-1: not removed: /afs/volume/x: in use",
+        "client1: /afs/volume/fstune-abc-3: not removed: bug",
+    )
+
+
 @pytest.mark.parametrize("name", ["no-such-workload", "/no/such/file.yaml"])
 def test_an_unknown_workload_is_a_spec_error(name: str) -> None:
     with pytest.raises(SpecError, match="workload"):

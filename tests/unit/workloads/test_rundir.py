@@ -157,6 +157,27 @@ def test_a_run_directory_can_be_removed_whenever_its_run_was_killed(
     rundir.create(root, {"run_id": "one"}, 1, 1)
 
 
+@pytest.mark.parametrize("number", [errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY])
+def test_a_directory_that_is_not_yet_empty_is_removed_a_moment_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    root = rundir.path_of(str(tmp_path), "one")
+    rundir.create(root, {"run_id": "one"}, 1, 1)
+    os.mkdir(f"{root}/mails")
+    failures = [OSError(number, os.strerror(number))]
+    rmdir = os.rmdir
+
+    def late(path: str, **options: Any) -> None:
+        if failures:
+            raise failures.pop()
+        rmdir(path, **options)
+
+    monkeypatch.setattr("os.rmdir", late)
+    assert rundir.remove(root, "one")
+    assert failures == []
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_empty_directory_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
     root = rundir.path_of(str(tmp_path), "one")
     os.mkdir(root)

@@ -180,8 +180,9 @@ class _SimulatedEngine:
     def end_runs(self, prefix: str) -> None:
         """Nothing runs in the background."""
 
-    def clean_leftovers(self, prefix: str) -> None:
+    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
         """Runs leave nothing behind."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +198,9 @@ class _SimulatedReference:
     ) -> tuple[Report, PageCache | None]:
         return self.draw(run_id, Configuration(), self.ratio), None
 
-    def clean_leftovers(self, prefix: str) -> None:
+    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
         """Runs leave nothing behind."""
+        return ()
 
 
 @dataclass(slots=True)
