@@ -69,7 +69,8 @@ class PartPlanDocument(Document):
     """Changes to one program.
 
     ``old``, ``new``: its command-line options. ``where_kept``: where they are stored so that they
-    survive a restart of the host, or what to do to make them persistent.
+    survive a restart of the host, or what to do to make them persistent. ``how_changed``: what the
+    change means for what runs, such as "is restarted".
     """
 
     component: str
@@ -79,6 +80,7 @@ class PartPlanDocument(Document):
     new: list[str]
     outlives_restart: bool
     where_kept: str
+    how_changed: str
 
 
 class PlanDocument(Document):
@@ -116,6 +118,7 @@ class PlanDocument(Document):
                 new=list(part.new),
                 outlives_restart=part.outlives_restart,
                 where_kept=part.where_kept,
+                how_changed=part.how_changed,
             )
             for part in plan.parts
         ]

@@ -38,7 +38,7 @@ def narrow(
         if parameters[name].risk not in risks:
             risk = parameters[name].risk
             raise SpaceError(
-                f"{space.name}: {name} is a matter of {risk}: it needs {risk!s} in allow_risk"
+                f"{space.name}: {name} has the risk class {risk}: add {risk} to allow_risk"
             )
     for name, bounds in ranges.items():
         parameters[name] = _with_range(space, parameters[name], bounds)

@@ -7,7 +7,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tests.acceptance.lab import Lab, Records, wait_for
+from tests.acceptance.lab import Lab, Records
+from tests.waiting import wait_for
 from tuner.model import Event
 from tuner.states import BlockState, CampaignState
 

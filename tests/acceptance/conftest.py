@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +17,8 @@ from deploy.cell import Cell, Cells, CellSpec
 from tests.acceptance.campaigns import THREADS
 from tests.acceptance.files import FSTUNE, careless_space, small_workload
 from tests.acceptance.lab import Lab, Labs
+from tests.killing import Forks, forks
+from tests.unit.campaign import outcomes
 from tuner.model import Block, Campaign, Event, Trial
 from tuner.store import Store
 
@@ -129,22 +131,42 @@ def place(root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
 
     It is in memory, where no page cache can be dropped, unless the test is marked ``disk``.
     """
-    packages = root / "build" / "test-state" / "packages"
-    packages.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         directory = tmp_path
         if request.node.get_closest_marker("disk"):
-            directory = Path(stack.enter_context(TemporaryDirectory(dir=packages.parent)))
-        yield from _placed(directory, packages)
+            state = root / "build" / "test-state"
+            state.mkdir(parents=True, exist_ok=True)
+            directory = Path(stack.enter_context(TemporaryDirectory(dir=state)))
+        yield stack.enter_context(placed(root, directory))
 
 
-def _placed(directory: Path, packages: Path) -> Iterator[Place]:
-    place = Place(directory, f"t-{os.getpid()}")
+@contextmanager
+def placed(
+    root: Path, directory: Path, prefix: str = "t", first: Sequence[dict[str, int]] = FIRST
+) -> Iterator[Place]:
+    """Yield a place with the small campaign; take its cell down in any case.
+
+    ``prefix``: of the cell's name. ``first``: the configurations that the campaign begins with.
+    """
+    packages = root / "build" / "test-state" / "packages"
+    packages.mkdir(parents=True, exist_ok=True)
+    place = Place(directory, f"{prefix}-{os.getpid()}")
     place.state.mkdir()
     (place.state / "packages").symlink_to(packages)
-    write_campaign(place, FIRST)
-    yield place
-    Cells(place.state).down(place.cell)
+    write_campaign(place, first)
+    try:
+        yield place
+    finally:
+        Cells(place.state).down(place.cell)
+
+
+@pytest.fixture(scope="module")
+def forked(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """Yield a process that runs commands, which are fast to start and can be killed anywhere."""
+    directory = tmp_path_factory.mktemp("forks")
+    simulated = outcomes.write_campaign(directory / "campaign.yaml")
+    with forks(root, directory, simulated) as process:
+        yield process
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.cell import Node
-from tests.acceptance.lab import RESTORE, Lab, wait_for
+from tests.acceptance.lab import RESTORE, Lab
+from tests.waiting import wait_for
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 

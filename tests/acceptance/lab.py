@@ -33,13 +33,6 @@ _PATIENCE_S = 240.0
 _WORKLOAD = Path(__file__).parents[1] / "data" / "small-workload.yaml"
 
 
-def wait_for(condition: Callable[[], bool], what: str, every_s: float = 0.1) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(every_s)
-
-
 def make_key(path: Path) -> Path:
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)]
     subprocess.run(command, check=True)

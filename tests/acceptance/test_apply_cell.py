@@ -5,18 +5,17 @@ All of it is done by the command line.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from deploy.cell import Cell, Cells
-from tests.acceptance.conftest import Place, write_campaign
-from tests.acceptance.lab import wait_for
+from deploy.cell import Cell
+from tests.acceptance.conftest import Place, placed
 from tests.acceptance.processes import command_line, runs_with
 from tests.recommending import recommending
+from tests.waiting import wait_for
 from tuner.applications import Application
 from tuner.campaign.spec import read_spec
 from tuner.model import Value
@@ -65,18 +64,10 @@ class StandingCell:
 
 @pytest.fixture(scope="module")
 def standing(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandingCell]:
-    packages = root / "build" / "test-state" / "packages"
-    packages.mkdir(parents=True, exist_ok=True)
-    place = Place(tmp_path_factory.mktemp("kept"), f"k-{os.getpid()}")
-    place.state.mkdir()
-    (place.state / "packages").symlink_to(packages)
-    write_campaign(place, [])
-    try:
+    with placed(root, tmp_path_factory.mktemp("kept"), "k", []) as place:
         standing = StandingCell(place, place.bring_up())
         standing.original.update(standing.programs())
         yield standing
-    finally:
-        Cells(place.state).down(place.cell)
 
 
 def test_a_configuration_is_applied_verified_and_rolled_back(standing: StandingCell) -> None:

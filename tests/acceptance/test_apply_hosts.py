@@ -13,10 +13,11 @@ import pytest
 
 from deploy.cell import Node
 from tests.acceptance.faults import hear_nothing, standing_in
-from tests.acceptance.lab import Lab, wait_for
+from tests.acceptance.lab import Lab
 from tests.acceptance.processes import runs_with
 from tests.integration.conftest import process_in
 from tests.recommending import recommending
+from tests.waiting import wait_for
 from tuner.applications import Application
 from tuner.campaign.spec import read_spec
 from tuner.model import Value

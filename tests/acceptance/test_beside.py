@@ -63,14 +63,3 @@ def test_two_clients_and_a_reference(place: Place) -> None:
         assert "times as long as local-disk (95% interval" in output
     assert "client2:" in pages[1]
     assert place.left_behind() == []
-
-
-def test_a_reference_that_is_tuned_is_refused_before_anything_is_changed(place: Place) -> None:
-    extend(place, references=[{"name": "self", "path": "/afs"}])
-    result = place.fstune("run", str(place.campaign_file))
-    assert result.returncode == 2
-    assert "references: self: /afs on client1 is on the file system that is tuned" in result.stderr
-    campaign, trials, blocks, _ = place.load()
-    assert campaign.state is CampaignState.FAILED
-    assert (trials, blocks) == ([], [])
-    assert place.left_behind() == []

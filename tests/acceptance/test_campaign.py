@@ -10,16 +10,10 @@ import pytest
 import yaml
 
 from tests.acceptance.conftest import Place
-from tuner.model import Block
+from tests.unit.campaign.outcomes import measured
 from tuner.states import BlockState, CampaignState, TrialState
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
-
-
-def measured(blocks: list[Block]) -> dict[tuple[int, int], object]:
-    pairs = [((b.number, m.trial), m) for b in blocks for m in b.measurements]
-    assert len(dict(pairs)) == len(pairs)
-    return dict(pairs)
 
 
 def compare(place: Place, configurations: dict[str, dict[str, dict[str, int]]]) -> None:
@@ -70,24 +64,6 @@ def test_bad_configurations_fail_with_their_reason_and_the_campaign_ends(place: 
     assert place.left_behind() == []
     answer = json.loads(place.fstune("recommend", "--format", "json").stdout)
     assert campaign.recommendation.answer in json.dumps(answer)
-
-
-def test_restarts_are_in_the_servers_own_log(place: Place) -> None:
-    """A cell that was up before stays up, and its FileLog has every restart."""
-    cell = place.bring_up()
-    compare(place, {"more threads": {"fileserver": {"threads": 20}}})
-    result = place.fstune("run", str(place.campaign_file))
-    assert result.returncode == 0, result.stdout + result.stderr
-    _, trials, blocks, _ = place.load()
-    restarts = sum("fileserver restart" in m.actions for b in blocks for m in b.measurements)
-    assert restarts >= 3
-    output = cell.server.check(["sh", "-c", "cat /var/log/openafs/FileLog*"])
-    starts = [line for line in output.splitlines() if "File server starting (" in line]
-    # The log of the previous start is kept, so both of two alternating configurations are there.
-    assert any("-p 20" in line for line in starts)
-    assert any("-p" not in line.split() for line in starts)
-    assert trials[1].flags["fileserver"] == ("-p", "20")
-    assert cell.is_alive()
 
 
 def test_interrupted_then_killed_it_is_resumed_and_loses_no_measurement(place: Place) -> None:

@@ -11,9 +11,10 @@ from tests.acceptance.campaigns import (
     the,
 )
 from tests.acceptance.faults import drop_connections, hanging, standing_in
-from tests.acceptance.lab import Lab, wait_for
+from tests.acceptance.lab import Lab
 from tests.acceptance.processes import engine_runs
 from tests.integration.conftest import process_in
+from tests.waiting import wait_for
 from tuner.states import BlockState
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]

@@ -15,8 +15,9 @@ from tests.acceptance.campaigns import (
     wait_for_end,
 )
 from tests.acceptance.faults import cable_cut, hear_nothing, restart
-from tests.acceptance.lab import Lab, wait_for
+from tests.acceptance.lab import Lab
 from tests.acceptance.processes import engine_runs
+from tests.waiting import wait_for
 from tuner.states import BlockState, CampaignState
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +15,15 @@ import yaml
 
 from deploy.cell import Cell
 from tests.acceptance.conftest import Place
-from tests.killing import Forks, Point, forks
-from tests.postgresql import Server, running
+from tests.killing import Forks, Point
+from tests.postgresql import Server
 from tests.unit.campaign import outcomes
+from tests.unit.conftest import postgresql
 from tuner.model import Measurement
 from tuner.states import BlockState, CampaignState
 from tuner.store import problems
 
+__all__ = ["postgresql"]
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(900)]
 
 KILLS = 12
@@ -62,12 +63,6 @@ class Machines:
         return cls(configuration, tuple(sorted(command for command in commands if command)))
 
 
-@pytest.fixture(scope="module")
-def postgresql(root: Path) -> Iterator[Server]:
-    with running(root / "build" / "test-state" / "packages") as server:
-        yield server
-
-
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def database(request: pytest.FixtureRequest, place: Place) -> outcomes.Place:
     """Return the database of the campaign."""
@@ -81,14 +76,6 @@ def database(request: pytest.FixtureRequest, place: Place) -> outcomes.Place:
 def cell(place: Place) -> Cell:
     """Return a cell that is up before any campaign."""
     return place.bring_up()
-
-
-@pytest.fixture(scope="module")
-def forked(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
-    directory = tmp_path_factory.mktemp("forks")
-    simulated = outcomes.write_campaign(directory / "campaign.yaml")
-    with forks(root, directory, simulated) as process:
-        yield process
 
 
 def write_campaign(place: Place, root: Path) -> None:

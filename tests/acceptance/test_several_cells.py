@@ -14,8 +14,7 @@ import yaml
 from deploy.cell import Cell, Cells
 from tests.acceptance.conftest import Place
 from tests.acceptance.test_kill_cell import Machines
-from tests.killing import Forks, Point, forks
-from tests.unit.campaign import outcomes
+from tests.killing import Forks, Point
 from tests.unit.campaign.outcomes import measured
 from tuner.model import Block, Event, Trial
 from tuner.states import BlockState, CampaignState, TrialState
@@ -34,14 +33,6 @@ def names(place: Place) -> Iterator[tuple[str, str]]:
     yield both
     for name in both:
         Cells(place.state).down(name)
-
-
-@pytest.fixture(scope="module")
-def forked(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
-    directory = tmp_path_factory.mktemp("forks")
-    simulated = outcomes.write_campaign(directory / "campaign.yaml")
-    with forks(root, directory, simulated) as process:
-        yield process
 
 
 def write_campaign(place: Place, names: Sequence[str], root: Path, **more: object) -> None:

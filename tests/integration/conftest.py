@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import search_spaces
 from deploy.cell import Cell, Cells, CellSpec, Node
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.process import ProcessId
-from deploy.cell.server import VOLUME
 from tuner.hosts.node import NodeConnector
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.cache_manager import CacheManager
@@ -100,29 +98,6 @@ def started(pid: int) -> str:
 def mounts_below(directory: Path) -> list[str]:
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return [line for line in lines if str(directory) in line]
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 100.0
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.02)
-
-
-@contextmanager
-def quota(cell: Cell, kilobytes: int) -> Iterator[None]:
-    """Limit what the cell's volume may hold."""
-
-    def limit(most: int) -> None:
-        # The volume server refuses while it or the salvager has the volume.
-        command = ["vos", "setfields", VOLUME, "-localauth", "-maxquota", str(most)]
-        wait_for(lambda: cell.server.run(command).status == 0, "the volume server")
-
-    limit(kilobytes)
-    try:
-        yield
-    finally:
-        limit(0)
 
 
 @pytest.fixture(scope="session")

@@ -20,13 +20,14 @@ from sqlalchemy import Connection, update
 from typer.testing import CliRunner
 
 from tests.ending import kill_runs
-from tests.integration.conftest import command, wait_for
+from tests.integration.conftest import command
 from tests.integration.serving import Service, paced
 from tests.integration.test_api_curl import CAMPAIGN
 from tests.ports import free_port
 from tests.recommending import recommending
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL
 from tests.unit.campaign.campaigns import faster, spec
+from tests.waiting import wait_for
 from tuner.cli.app import app as command_line
 from tuner.errors import ConflictError, NotFoundError, ServerError, SpecError, TunerError
 from tuner.model import Campaign

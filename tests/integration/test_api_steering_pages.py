@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.integration.conftest import wait_for
 from tests.integration.pages import (
     CAMPAIGN,
     PATIENCE_MS,
@@ -24,6 +23,7 @@ from tests.integration.pages import (
 )
 from tests.integration.serving import Service, kept_from_outliving_us, paced
 from tests.ports import free_port
+from tests.waiting import wait_for
 
 __all__ = ["browser", "context", "paced", "watched"]
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]

@@ -24,8 +24,8 @@ from tests.integration.conftest import (
     environment,
     mounts_below,
     run_to_end,
-    wait_for,
 )
+from tests.waiting import wait_for
 from tuner.cli import main
 
 pytestmark = pytest.mark.cell

@@ -16,55 +16,15 @@ from tests.integration.conftest import (
     PLACE,
     attach_fileserver,
     process_in,
-    wait_for,
 )
 from tests.integration.targets import Values, commands_now, effective, file_log
+from tests.waiting import wait_for
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.node import NodeConnector
-from tuner.model import Value
 from tuner.services.openafs.fileserver import Fileserver
 
 pytestmark = pytest.mark.cell
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {
-            "threads": 24,
-            "dir_buffers": 200,
-            "large_vnodes": 900,
-            "small_vnodes": 1600,
-            "volume_cache": 500,
-            "callbacks": 90000,
-        },
-        {"preset": "L", "jumbograms": True, "vlru_disable": True},
-        {
-            "jumbograms": False,
-            "udp_buffer": 131072,
-            "sync_behavior": "always",
-            "send_buffer": 20000,
-        },
-    ],
-)
-def test_flags_are_applied_and_read_back(
-    unchanged: None, cell: Cell, fileserver: Fileserver, values: Values
-) -> None:
-    assert effective(fileserver, values) == values
-    started = [line for line in file_log(cell).splitlines() if "File server starting" in line]
-    flags = " ".join(fileserver.space.render(values))
-    assert started[-1].endswith(f"-fs-state-dont-save -fs-state-dont-restore {flags})")
-    cell.clients[0].check(["ls", VOLUME_PATH])
-
-
-def test_values_that_the_server_raises_or_the_kernel_lowers_are_reported(
-    unchanged: None, fileserver: Fileserver
-) -> None:
-    most = fileserver.facts["net_core_rmem_max"]
-    settings: dict[str, Value] = {"threads": 64, "large_vnodes": 100, "udp_buffer": 16 * most}
-    expected = settings | {"large_vnodes": 129, "udp_buffer": most}
-    assert effective(fileserver, settings) == expected
 
 
 def test_reading_back_finds_a_value_that_is_not_in_effect(

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from deploy.cell import Cell
-from tests.integration.conftest import attach_fileserver, process_in, wait_for
+from tests.integration.conftest import attach_fileserver, process_in
+from tests.waiting import wait_for
 from tuner.errors import ConflictError, TestbedError
 from tuner.hosts import hold as holding
 from tuner.hosts.connector import CommandFailed, check, check_change

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -13,9 +12,10 @@ from deploy.cell import Cells, Node, ssh
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS, client_address
 from tests.acceptance.faults import drop_connections, standing_in
-from tests.acceptance.lab import CELL, RESTORE, Lab, bring_up, wait_for
+from tests.acceptance.lab import CELL, RESTORE, Lab, bring_up
 from tests.acceptance.processes import processes
 from tests.unit.services.openafs.test_file import HOSTILE
+from tests.waiting import wait_for
 from tuner.errors import ConfigurationError, TransportError
 from tuner.hosts.log_in import SshHost
 from tuner.hosts.ssh import SshConnector
@@ -112,18 +112,3 @@ def test_a_lost_connection_ends_the_conversation_and_the_command(
     assert str(lost.value.details["command"]).startswith("sh -c ")
     wait_for(lambda: not asking(lab.server), "its end")
     assert server.run(["true"]).status == 0
-
-
-def test_a_long_command_survives_its_connection(lab: Lab, server: SshConnector) -> None:
-    flag = lab.server.shared / "long"
-    script = 'echo ran >> "$1"; while [ -e "$1" ]; do sleep 0.05; done; echo done'
-    with ThreadPoolExecutor(1) as pool:
-        argv = ["sh", "-c", script, "sh", "/fstune/long"]
-        running = pool.submit(server.run_long, argv, run_id="long-1", timeout_s=60.0)
-        wait_for(flag.exists, "its beginning")
-        drop_connections(lab.server)
-        wait_for(lambda: server.run(["true"]).status == 0, "a new connection")
-        assert flag.read_text() == "ran\n"
-        flag.unlink()
-        assert running.result(60.0).stdout == "done\n"
-    assert server.run(["ls", "-A", "/var/tmp/fstune-0"]).stdout == ""

@@ -9,7 +9,7 @@ import pytest
 
 from deploy.cell import Cell
 from deploy.cell.node import SHARED
-from tests.integration.conftest import wait_for
+from tests.waiting import wait_for
 from tuner.errors import TestbedError
 from tuner.hosts.node import SerialNode
 

@@ -13,7 +13,8 @@ import pytest
 from deploy.cell import Cell
 from deploy.cell.network import SERVER_ADDRESS
 from search_spaces import Chance, Preset, Space, Takes, draw, load
-from tests.integration.conftest import process_in, wait_for
+from tests.integration.conftest import process_in
+from tests.waiting import wait_for
 from tuner.model import Configuration, Value
 from tuner.services import part
 from tuner.services.openafs import cache_manager as cache_manager_module
@@ -177,14 +178,16 @@ def test_clamps_are_distinguished_from_failures(fileserver: Fileserver, readings
     space, facts = fileserver.space, fileserver.facts
     values: dict[str, Value] = {
         "threads": 100,
+        "large_vnodes": 150,
         "small_vnodes": 150,
         "volume_cache": 50,
         "udp_buffer": 2 * facts["net_core_rmem_max"],
     }
     effective = apply(fileserver, values).part("fileserver")
-    assert readings.check(space, values, facts) == 3
+    assert readings.check(space, values, facts) == 4
     assert effective == {
         "threads": 100,
+        "large_vnodes": 201,
         "small_vnodes": 201,
         "volume_cache": 200,
         "udp_buffer": facts["net_core_rmem_max"],

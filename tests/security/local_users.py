@@ -12,7 +12,7 @@ from pathlib import Path
 
 from deploy.cell import Node
 from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT
-from tests.integration.conftest import wait_for
+from tests.waiting import wait_for
 
 UID = 1234
 OPTIONS = ("-dynroot", "-fakestat", "-cachedir", CACHE_DIRECTORY, "-mountdir", MOUNT_POINT)

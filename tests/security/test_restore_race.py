@@ -16,8 +16,8 @@ import pytest
 
 from deploy.cell import Cell, Node
 from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT, VOLUME_PATH
-from tests.integration.conftest import wait_for
 from tests.security.local_users import OPTIONS, of_root
+from tests.waiting import wait_for
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.hold import Hold, Owner
 from tuner.hosts.node import NodeConnector

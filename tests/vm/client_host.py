@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,13 +100,3 @@ def client_host(guest: Guest, state: Path) -> Iterator[ClientHost]:
             yield client
         finally:
             client.put_back()
-
-
-def wait_for(
-    condition: Callable[[], bool], what: str, every_s: float = 1.0, most_s: float = 180.0
-) -> None:
-    """Wait for a condition, with limits suitable for an emulated machine."""
-    deadline = time.monotonic() + most_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(every_s)

@@ -17,7 +17,8 @@ import yaml
 
 from deploy.vm import Guest, seed
 from tests.acceptance.files import FSTUNE, small_workload
-from tests.vm.client_host import client_host, wait_for, write_changed_testbed
+from tests.vm.client_host import client_host, write_changed_testbed
+from tests.waiting import wait_for
 from tuner.model import Block, Campaign, Event
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
@@ -67,7 +68,7 @@ class Conducted:
         def is_due() -> bool:
             return words in self.log or process.poll() is not None
 
-        wait_for(is_due, words, most_s=_PATIENCE_S)
+        wait_for(is_due, words, 1.0, most_s=_PATIENCE_S)
         assert words in self.log, self.log
 
     def records(self) -> tuple[Campaign, list[Block], list[Event]]:

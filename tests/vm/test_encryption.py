@@ -16,7 +16,8 @@ import pytest
 
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.node import SHARED, Node
-from tests.vm.client_host import ClientHost, wait_for
+from tests.vm.client_host import ClientHost
+from tests.waiting import wait_for
 from tuner.model import Value
 from tuner.services.openafs import parse, tokens
 from tuner.services.part import NotInEffect

@@ -13,7 +13,8 @@ import pytest
 
 from deploy.cell.node import processes_below
 from deploy.vm import Guests
-from tests.integration.conftest import command, environment, mounts_below, wait_for
+from tests.integration.conftest import command, environment, mounts_below
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(3600)]
 

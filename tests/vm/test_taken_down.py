@@ -14,8 +14,9 @@ import pytest
 
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.vm import Guest, Guests
-from tests.integration.conftest import Trace, mounts_below, process_in, wait_for
+from tests.integration.conftest import Trace, mounts_below, process_in
 from tests.vm.conftest import NAME
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(3600)]
 

@@ -152,6 +152,7 @@ def _parts(
             new=tuple(part.space.render(after.part(component))),
             outlives_restart=part.outlives_restart,
             where_kept=part.where_kept,
+            how_changed=part.how_changed,
         )
         for component, part in testbed.parts.items()
         if component in changed

@@ -43,7 +43,7 @@ def plan_lines(plan: ApplyPlan) -> Iterator[str]:
 
 
 def _part(part: PartPlan) -> Iterator[str]:
-    yield f"{part.component} ({part.program}) is restarted"
+    yield f"{part.component} ({part.program}) {part.how_changed}"
     for change in part.changes:
         mark = "+" if change.old is None else "-" if change.new is None else "~"
         yield f"  {mark} {_change(change)}"

@@ -21,7 +21,7 @@ _LENGTH = 32
 @dataclass(frozen=True, slots=True)
 class PartPlan:
     """Changes of one part. ``old`` and ``new``: its current and planned program options;
-    ``outlives_restart`` and ``where_kept``: see ``LastingPart``.
+    ``outlives_restart``, ``where_kept`` and ``how_changed``: see ``LastingPart``.
     """
 
     component: str
@@ -31,6 +31,7 @@ class PartPlan:
     new: tuple[str, ...]
     outlives_restart: bool
     where_kept: str
+    how_changed: str = "is restarted"
 
 
 @dataclass(frozen=True, slots=True)

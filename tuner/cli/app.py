@@ -99,7 +99,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "rollback": _Listed(
         "tuner.cli.apply:rollback",
-        "Restore exactly what was in effect before an application, and verify it.",
+        "Restore exactly what was in effect before an application, and check that it is in effect.",
     ),
     "verify": _Listed(
         "tuner.cli.apply:verify",

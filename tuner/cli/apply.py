@@ -131,7 +131,7 @@ def rollback(
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Restore exactly what was in effect before an application, and verify it.
+    """Restore exactly what was in effect before an application, and check that it is in effect.
 
     This includes applications that were interrupted at any point.
     """

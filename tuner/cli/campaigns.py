@@ -45,6 +45,7 @@ from tuner.report.progress import progress_for
 from tuner.report.tables import show
 from tuner.states import OVER
 from tuner.store import Store
+from tuner.text import counted
 
 CampaignFile = Annotated[Path, typer.Argument(help="The campaign file (YAML).")]
 
@@ -173,7 +174,7 @@ def branch(
             rules = rules_of(prepared.spec, prepared.workload)
             trials, blocks = store.trials(old.id), store.blocks(old.id)
             guidance = priors(old.id, trials, blocks, rules, prepared.parameters)
-            say(f"fstune: {len(guidance)} trials of {old.id} guide the search", err=True)
+            say(f"fstune: {_guided_by(guidance, [old.id])}", err=True)
             return _create(store, prepared.spec, guidance)
 
         if queue:
@@ -203,9 +204,14 @@ def _guided(store: Store, prepared: Prepared) -> Campaign:
     rules = rules_of(spec, prepared.workload)
     guidance, used = warm_start(store, spec, rules, prepared.aspects, prepared.parameters)
     if spec.warm_start == "auto":
-        of = f" of {', '.join(used)}" if used else ": no finished campaign here is similar"
-        say(f"fstune: {len(guidance)} trials{of} guide the search", err=True)
+        none = "no earlier campaign guides the search: none that has finished is similar"
+        say(f"fstune: {_guided_by(guidance, used) if used else none}", err=True)
     return _create(store, spec, guidance)
+
+
+def _guided_by(guidance: Sequence[Prior], campaigns: Sequence[str]) -> str:
+    trials = counted(len(guidance), "trial")
+    return f"the search is guided by {trials} of {', '.join(campaigns)}"
 
 
 def _create(store: Store, spec: CampaignSpec, guidance: Sequence[Prior] = ()) -> Campaign:

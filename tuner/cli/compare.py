@@ -79,7 +79,8 @@ def compare_command(load_trial: TrialLoader) -> Callable[..., None]:
             bool, typer.Option("--ministat", help="Answer as the classic ministat does.")
         ] = False,
         edition: Annotated[
-            Edition, typer.Option(help="Whose ministat: median and percent interval differ.")
+            Edition,
+            typer.Option(help="Which ministat to imitate; medians and percentages differ."),
         ] = Edition.OLD,
         separate: Annotated[
             bool, typer.Option("-s", "--separate", help="With --ministat: a line for each bar.")

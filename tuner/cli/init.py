@@ -43,7 +43,7 @@ _START = Question("start", "What should be tuned?", "You can start over at any t
 _TIME = Question(
     "time",
     "How long may it measure (30m, 6h, 2d)?",
-    "More time shows smaller gains; it can be interrupted and resumed.",
+    "With more time, smaller gains can be shown; it can be interrupted and resumed.",
 )
 _WORKLOAD = Question(
     "workload",
@@ -217,7 +217,7 @@ def _checked(
     rehearsals = []
     for place in spec.places:
         if place.way.hosts(place.section):
-            asker.doing("checking on the hosts what was written")
+            asker.doing("checking the files against the hosts")
         rehearsal = place.way.rehearse(place.section, prepared.wish, directory)
         if rehearsal is not None:
             rehearsals.append((rehearsal, refusal(rehearsal, prepared)))

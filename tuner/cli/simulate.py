@@ -64,7 +64,9 @@ def simulate(
     ] = None,
     pilot: Annotated[
         int,
-        typer.Option("--pilot", min=0, max=1000, help="Most blocks of the pilot; 0 for none."),
+        typer.Option(
+            "--pilot", min=0, max=1000, help="Maximum number of pilot blocks; 0 for none."
+        ),
     ] = 4,
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=1, max=256, help="Number of concurrent campaigns.")

@@ -315,7 +315,7 @@ def _floors_sentence(components: Sequence[ComponentVerdict], allowed: str) -> st
 def _ruled_out(lower: float) -> str:
     """State what a comparison that shows no gain does rule out."""
     if math.isinf(lower):
-        return "no improvement is ruled out yet"
+        return "no size of improvement has been ruled out yet"
     return f"an improvement of more than {percent(lower)} is ruled out"
 
 

@@ -127,8 +127,8 @@ def _claims(evidence: Evidence) -> Iterator[str]:
         open_ones = [n for n, effect in answer.components.items() if not effect.floor_held]
         if open_ones:
             yield (
-                f"Floors that were not settled: {', '.join(map(clean, open_ones))}. They may be "
-                "slower than the floor allows."
+                f"Components whose floors were not settled: {', '.join(map(clean, open_ones))}. "
+                "They may be slower than the floor allows."
             )
         if len(differences(answer.baseline, answer.configuration)[0]) > 1:
             yield (
@@ -177,4 +177,5 @@ def _disturbed(evidence: Evidence) -> Iterator[str]:
     for message in messages[:_MOST_SHOWN]:
         yield f"The campaign itself warned: {clean(message)}."
     if len(messages) > _MOST_SHOWN:
-        yield f"It warned {len(messages) - _MOST_SHOWN} times more; see the disturbances."
+        more = counted(len(messages) - _MOST_SHOWN, "more warning")
+        yield f"The disturbances show {more}."

@@ -21,7 +21,7 @@ class JournalState(StrEnum):
     """State of a journal on a host.
 
     ``open``: the host restores itself from it; ``kept``: it was closed in favour of a
-    configuration; ``none``: there is no journal, so the original settings are in effect.
+    configuration; ``none``: there is none: nothing was changed, it was restored, or it is lost.
     """
 
     OPEN = "open"
@@ -32,6 +32,11 @@ class JournalState(StrEnum):
 @runtime_checkable
 class LastingPart(Part, Protocol):
     """A part whose configuration can stay. ``name`` is that of an application."""
+
+    @property
+    def how_changed(self) -> str:
+        """What a change of its configuration means for what runs; a phrase after its name."""
+        ...
 
     @property
     def outlives_restart(self) -> bool:

@@ -18,7 +18,7 @@ DIED = EventKind.RUN_DIED
 
 
 class Fate(StrEnum):
-    """The outcome of a campaign for its worker. The first four end the job."""
+    """The outcome of a campaign for its worker. All but the last two end the job."""
 
     FINISHED = "finished"
     CANCELLED = "cancelled"

@@ -240,7 +240,7 @@ class Worker:
             leashed=True,
             options=("--log", str(self._orders.log)),
         )
-        message = f"worker {self._id} on {this_process().host} takes it"
+        message = f"worker {self._id} on {this_process().host} took the campaign from the queue"
         await self._tell(campaign, TAKEN, message, {"worker": self._id})
         about = {"campaign": campaign, "testbeds": ", ".join(testbeds)}
         self._say("info", "run-begins", **about, log=str(run.log))

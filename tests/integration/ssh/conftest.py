@@ -12,7 +12,7 @@ import pytest
 
 from deploy.cell import Cell, Cells, CellSpec, Node, ssh
 from deploy.cell.network import SERVER_ADDRESS, client_address
-from tests.integration.conftest import wait_for
+from tests.waiting import wait_for
 from tuner.hosts.log_in import Patience, SshHost
 from tuner.hosts.ssh import SshConnector
 

@@ -12,7 +12,6 @@ import pytest
 
 from deploy.cell import ssh
 from deploy.cell.network import SERVER_ADDRESS, client_address
-from tests.integration.conftest import wait_for
 from tests.integration.ssh.conftest import (
     LIMITS_S,
     LONG,
@@ -21,6 +20,7 @@ from tests.integration.ssh.conftest import (
     fingerprint,
     make_key,
 )
+from tests.waiting import wait_for
 from tuner.errors import TransportError
 from tuner.hosts.connector import CommandFailed, CommandTimeout
 from tuner.hosts.log_in import AccessError, Patience

@@ -14,7 +14,6 @@ import pytest
 
 from deploy.cell import ssh
 from deploy.cell.network import client_address
-from tests.integration.conftest import wait_for
 from tests.integration.ssh.conftest import (
     KEEPALIVE_S,
     LONG,
@@ -23,6 +22,7 @@ from tests.integration.ssh.conftest import (
     await_end,
     restart,
 )
+from tests.waiting import wait_for
 from tuner.errors import TransportError
 from tuner.hosts.log_in import Patience
 from tuner.hosts.ssh import SshConnector

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,12 +17,11 @@ from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL
 from tests.unit.campaign.campaigns import failing, faster, spec
+from tests.waiting import wait_for
 from tuner.states import EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.verifications import Verifications
 from tuner.tokens import Scope
-
-_PATIENCE_S = 120.0
 
 
 def recommending_campaign(guarded: Guarded, *effects: dict[str, object]) -> str:
@@ -51,13 +48,6 @@ def newest(guarded: Guarded, campaign: str) -> dict[str, Any]:
     application = answer.json()[0]
     assert isinstance(application, dict)
     return application
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from starlette.testclient import TestClient
 from api.app import create_app
 from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
+from tests.waiting import wait_for
 from tuner.settings import ServiceSettings
 from tuner.store import Store
 from tuner.tokens import Scope
@@ -40,13 +40,6 @@ server:
 clients:
   - {name: c1, reach: {ssh: {address: c1.example.org}}, control: {fuse: {}}}
 """
-
-
-def wait_for(what: Callable[[], bool], why: str) -> None:
-    deadline = time.monotonic() + 60.0
-    while not what():
-        assert time.monotonic() < deadline, f"waited in vain for {why}"
-        time.sleep(0.05)
 
 
 @pytest.fixture

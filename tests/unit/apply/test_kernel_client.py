@@ -5,39 +5,26 @@ The fake host is that of the client's own tests.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, cast
-
 import pytest
 
 import search_spaces
-from tests.unit.services.openafs.kernel_client import SERVER, Machine, machine_in
+from tests.unit.services.openafs.applications import open_lasting
+from tests.unit.services.openafs.conftest import machine
+from tests.unit.services.openafs.kernel_client import SERVER, Machine
 from tuner.apply.open_testbed import OpenTestbed
 from tuner.errors import TestbedError
 from tuner.model import Configuration, Value
-from tuner.services.lasting import lasting_parts
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.client_runtime import ClientRuntime
 from tuner.services.openafs.live import Live
 from tuner.services.target import Target
-from tuner.services.testbed import Bench
+
+__all__ = ["machine"]
 
 RUNTIME = search_spaces.load("openafs-client-runtime")
 CACHE = search_spaces.load("openafs-cache-manager-linux-1.8")
 NAME = "a1"
 BEFORE = Configuration.of({"client_runtime.crypt": "on"})
-
-
-class NoEngine:
-    """An engine without runs."""
-
-    def end_runs(self, prefix: str) -> None:
-        """See Engine.end_runs."""
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return machine_in(tmp_path, monkeypatch)
 
 
 def open_client(machine: Machine, *, putting_back: bool = False) -> OpenTestbed:
@@ -48,9 +35,7 @@ def open_client(machine: Machine, *, putting_back: bool = False) -> OpenTestbed:
     runtime = ClientRuntime.attach([client.live], RUNTIME, alike=not putting_back)
     cache = CacheManager([client], CACHE, "afsd", {}, {}, [client.options])
     target = Target({"cache_manager": cache, "client_runtime": runtime})
-    unused = cast(Any, None)
-    bench = Bench(target, cast(Any, NoEngine()), unused, unused)
-    return OpenTestbed(NAME, bench, lasting_parts(target), (), lambda message: None)
+    return open_lasting(NAME, target)
 
 
 def apply(machine: Machine, *parts: str, **values: Value) -> OpenTestbed:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import search_spaces
-from tuner.apply.plan import changed_parts, notes, plan_identity, steps, unfit
+from tuner.apply.pages import plan_lines
+from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, steps, unfit
 from tuner.model import Configuration, Value
 
 OLD = Configuration.of({"fileserver.threads": 64, "cache_manager.daemons": 3})
@@ -51,6 +52,17 @@ def test_the_identity_depends_on_old_and_new_state() -> None:
         plan_identity("hall", "afsd 1", OLD, NEW, True),
     }
     assert len(others | {one}) == 6
+
+
+def test_the_page_says_what_each_change_means_for_what_runs() -> None:
+    def part(name: str, **more: str) -> PartPlan:
+        return PartPlan(name, f"{name}d", (), (), (), True, "a file keeps them", **more)
+
+    parts = (part("server"), part("limits", how_changed="are set at once"))
+    plan = ApplyPlan("c", "hall", "hall", "afsd 1", OLD, NEW, parts, (), (), False)
+    page = list(plan_lines(plan))
+    assert "server (serverd) is restarted" in page
+    assert "limits (limitsd) are set at once" in page
 
 
 def test_settings_unknown_to_the_search_spaces_are_not_applied() -> None:

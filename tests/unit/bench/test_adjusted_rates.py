@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +30,7 @@ from bench.error_rates.floors import (
     floor_table,
     recommended,
 )
+from tests.unit.bench.committed import rows_of
 from tuner.judge.adjustment import fit_adjustment, is_shown, raw_alpha
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
 from tuner.judge.evalue import Floats
@@ -113,45 +113,8 @@ def test_the_studies_in_small(tmp_path: Path) -> None:
     assert adjusted_table(rows).count("\n") == len(WORLDS) + 1
 
 
-def committed(root: Path, name: str) -> list[dict[str, str]]:
-    with (root / "bench" / "error_rates" / name).open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def adjusted_row(row: dict[str, str]) -> AdjustedRow:
-    return AdjustedRow(
-        world=row["world"],
-        gain=float(row["gain"]),
-        rule=row["rule"],
-        histories=int(row["histories"]),
-        paths=int(row["paths"]),
-        used=float(row["used"]),
-        refused=float(row["refused"]),
-        shown=float(row["shown"]),
-        error_se=float(row["error_se"]),
-        limit=float(row["limit"]),
-        kept=row["kept"] == "True",
-    )
-
-
-def floor_row(row: dict[str, str]) -> FloorRow:
-    return FloorRow(
-        truth=row["truth"],
-        floor=float(row["floor"]),
-        sd=float(row["sd"]),
-        blocks=int(row["blocks"]),
-        floor_alpha=float(row["floor_alpha"]),
-        paths=int(row["paths"]),
-        gain_shown=float(row["gain_shown"]),
-        recommended=float(row["recommended"]),
-        error_se=float(row["error_se"]),
-        limit=float(row["limit"]),
-        kept=row["kept"] == "True",
-    )
-
-
 def test_committed_claims_keep_their_error(root: Path) -> None:
-    rows = [adjusted_row(row) for row in committed(root, "adjusted.csv")]
+    rows = rows_of(AdjustedRow, root, "adjusted.csv")
     assert {row.world for row in rows} == {one.name for one in WORLDS}
     for row in rows:
         if row.gain == 0.0 and row.rule == "adjusted":
@@ -164,7 +127,7 @@ def test_committed_claims_keep_their_error(root: Path) -> None:
 def test_committed_claims_find_more_than_raw_ones(root: Path) -> None:
     rates = {
         (row.world, row.gain, row.rule): row.shown
-        for row in (adjusted_row(row) for row in committed(root, "adjusted.csv"))
+        for row in rows_of(AdjustedRow, root, "adjusted.csv")
     }
     for one in WORLDS:
         if one.name.startswith("half explained"):
@@ -176,7 +139,7 @@ def test_committed_claims_find_more_than_raw_ones(root: Path) -> None:
 
 
 def test_committed_floors_keep_their_error(root: Path) -> None:
-    rows = [floor_row(row) for row in committed(root, "floors.csv")]
+    rows = rows_of(FloorRow, root, "floors.csv")
     broken = [row for row in rows if row.truth in {t.name for t in TRUTHS if t.breaks_floor}]
     assert len(broken) * 2 == len(rows)
     for row in broken:
@@ -186,8 +149,8 @@ def test_committed_floors_keep_their_error(root: Path) -> None:
 
 def test_readme_shows_the_committed_figures_of_both(root: Path) -> None:
     text = (root / "bench" / "error_rates" / "README.md").read_text(encoding="utf-8")
-    adjusted = [adjusted_row(row) for row in committed(root, "adjusted.csv")]
-    floors = [floor_row(row) for row in committed(root, "floors.csv")]
+    adjusted = rows_of(AdjustedRow, root, "adjusted.csv")
+    floors = rows_of(FloorRow, root, "floors.csv")
     assert adjusted_table(adjusted) in text
     for floor in FLOORS:
         assert floor_table(floors, 20, floor) in text

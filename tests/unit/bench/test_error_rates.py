@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,7 @@ from bench.error_rates.rules import (
     wilcoxon_level,
     wilcoxon_pruned,
 )
+from tests.unit.bench.committed import committed, rows_of
 from tuner.judge import ministat
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
 from tuner.judge.evalue import Floats
@@ -262,11 +263,6 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     assert with_table(marked, "t", table).count(table) == 1
 
 
-def committed(root: Path, name: str) -> list[dict[str, str]]:
-    with (root / "bench" / "error_rates" / name).open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def test_committed_errors_keep_the_promises(root: Path) -> None:
     rows = committed(root, "results.csv")
     assert len(rows) == len(NOISES) * len(RULES) * len(study.HORIZONS)
@@ -301,40 +297,12 @@ def test_committed_guards_are_quiet_under_normal_noise(root: Path) -> None:
 
 def test_readme_shows_the_committed_figures(root: Path) -> None:
     text = (root / "bench" / "error_rates" / "README.md").read_text(encoding="utf-8")
-    errors = [
-        study.ErrorRow(
-            noise=r["noise"],
-            rule=r["rule"],
-            blocks=int(r["blocks"]),
-            nominal=float(r["nominal"]),
-            promised=r["promised"] == "True",
-            paths=int(r["paths"]),
-            wrong=int(r["wrong"]),
-            error=int(r["wrong"]) / int(r["paths"]),
-            error_se=float(r["error_se"]),
-            kept=r["kept"] == "True",
-        )
-        for r in committed(root, "results.csv")
-    ]
+    # The share has four digits in the file.
+    rows = rows_of(study.ErrorRow, root, "results.csv")
+    errors = [replace(row, error=row.wrong / row.paths) for row in rows]
     assert study.error_table(errors, 20) in text
     assert study.error_table(errors, 50) in text
-    guards = [
-        study.GuardRow(
-            noise=r["noise"],
-            mistake=r["mistake"],
-            candidates=int(r["candidates"]),
-            pilot=r["pilot"],
-            promised=float(r["promised"]),
-            rate=float(r["rate"]),
-            matters=r["matters"] == "True",
-            campaigns=int(r["campaigns"]),
-            seen=int(r["seen"]),
-            warned_share=float(r["warned_share"]),
-            rate_left=float(r["rate_left"]),
-            warned_without_cause=float(r["warned_without_cause"]),
-        )
-        for r in committed(root, "guards.csv")
-    ]
+    guards = rows_of(study.GuardRow, root, "guards.csv")
     # The remaining rate has one digit less in the file, so it may round differently.
     readme_rows = {tuple(line.split(" | ")[:5]) for line in text.splitlines()}
     assert {

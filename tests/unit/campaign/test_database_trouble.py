@@ -133,13 +133,14 @@ def taken_up(place: Place, environment: dict[str, str], within: Sequence[str] = 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def check_that_it_stopped(process: subprocess.Popen[str]) -> None:
-    """Check that a campaign ends on its own, and says why and what to do."""
+def check_that_it_stopped(process: subprocess.Popen[str]) -> str:
+    """Check that a campaign ends on its own, and says why and what to do; return all it says."""
     _, output = process.communicate()
     assert process.returncode == StoreError.exit_code, output
     assert output.splitlines()[-1].startswith("fstune: ")
     assert "its disk is full; make room and resume" in output.splitlines()[-1]
     assert "Traceback" not in output
+    return output
 
 
 def check_that_it_was_cut_off(store: Store) -> None:
@@ -163,7 +164,7 @@ def test_a_full_disk_stops_a_campaign_which_then_goes_on(
     disk.fill(FREE_BYTES)
     place = Place(disk.directory / "state")
     with started(campaign_file, place, environment, disk.within) as process:
-        check_that_it_stopped(process)
+        assert check_that_it_stopped(process).count("\n") == 1
     disk.make_room()
     taken_up(place, environment, disk.within)
     copy = Place(tmp_path / "copy")

@@ -95,14 +95,6 @@ def test_a_campaign_is_deleted_with_everything(state: Path) -> None:
     assert "end it first" in str(refused)
 
 
-@pytest.mark.parametrize("word", ["-h", "--help"])
-@pytest.mark.parametrize("command", [(), ("run",), ("cell",), ("cell", "up")])
-def test_help_is_short_too(command: tuple[str, ...], word: str) -> None:
-    done = CliRunner().invoke(app, [*command, word])
-    assert done.exit_code == 0
-    assert "Usage" in done.output
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_commands_and_options_are_completed(shell: str) -> None:
     words = {"bash": {"COMP_WORDS": "fstune li", "COMP_CWORD": "1"}}.get(
@@ -135,13 +127,6 @@ def test_ctrl_c_is_answered_at_once_and_quiet_shows_only_the_end(
     assert notices[0].startswith("SIGINT: stopping: ")
     assert "block 1" not in done.output
     assert "the campaign is paused" in done.output
-
-
-def test_without_a_campaign_commands_explain_how_to_start_one(tmp_path: Path) -> None:
-    with Store.open(tmp_path):
-        pass
-    for command in ("show", "recommend", "resume"):
-        assert "; start one: fstune run FILE" in str(fstune(tmp_path, command).exception)
 
 
 def test_arguments_are_named_as_in_the_reference() -> None:

@@ -20,17 +20,6 @@ from tuner.store import NewEvent, Store
 
 pytestmark = pytest.mark.slow
 
-SIMULATED = """
-name: done
-testbed: {simulated: {effects: [{parameter: cache_manager.daemons, low: 1, change: -0.2}]}}
-spaces: {cache_manager: {name: openafs-cache-manager-fuse-1.8, only: [daemons]}}
-workload: mixed-use
-pilot: {blocks: 0}
-search: {arms: 1, blocks_per_trial: 3, max_trials: 1}
-budget: {wall_time: 15m}
-certification: {blocks: 12}
-"""
-
 ON_A_CELL = """
 name: wrong program
 testbed: {{cell: {{}}}}
@@ -80,17 +69,13 @@ def test_a_space_for_no_campaign_says_what_it_is_for(tmp_path: Path, part: str) 
     assert message in str(done.exception)
 
 
-def test_last_is_the_newest_campaign_that_measured_something(tmp_path: Path) -> None:
-    file = tmp_path / "campaign.yaml"
-    file.write_text(SIMULATED)
-    assert CliRunner().invoke(app, ["run", str(file), "--state-dir", str(tmp_path)]).exit_code == 0
-    with Store.open(tmp_path) as store:
-        measured = store.campaign("last").id
+def test_last_is_the_newest_campaign_that_measured_something(finished: str, state: Path) -> None:
+    with Store.open(state) as store:
         now = datetime.now(UTC)
         refused = store.create_campaign("refused", "{}", 1, now).id
         event = NewEvent(now, "campaign-failed", "the cell is in use")
         store.move_campaign(refused, CampaignState.FAILED, "the cell is in use", event)
-        assert store.campaign("last").id == measured
+        assert store.campaign("last").id == finished
         assert store.campaigns()[0].id == refused
 
 

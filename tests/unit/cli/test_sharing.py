@@ -19,6 +19,7 @@ import yaml
 from tests.unit.campaign.campaigns import faster, spec
 from tests.unit.cli.conftest import COMMAND, Fstune, process_of
 from tests.unit.store.test_sharing import THERE, block_on
+from tests.unit.work.looking import kinds
 from tuner.model import Block
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import NewEvent, Store, problems
@@ -55,10 +56,6 @@ def file_of(tmp_path: Path, name: str, testbed: str | None = None) -> Path:
     path = tmp_path / f"{name}.yaml"
     path.write_text(yaml.safe_dump(document))
     return path
-
-
-def kinds(store: Store, campaign: str) -> list[str]:
-    return [event.kind for event in store.events(campaign)]
 
 
 def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
@@ -151,7 +148,11 @@ def test_watchers_are_notified_that_the_process_died(
 def test_what_a_killed_process_left_is_ended(
     fstune: Fstune, begin: Begin, state: Path, tmp_path: Path
 ) -> None:
+    assert fstune("status").stdout == "No campaign is running.\n"
     process = begin("run", file_of(tmp_path, "long"))
+    second = fstune("resume")
+    assert second.returncode == 4
+    assert "is being run by another process" in second.stderr
     process.kill()
     process.communicate()
     assert "died; resume it with 'fstune resume'" in fstune("status").stdout
@@ -280,7 +281,7 @@ def test_a_new_campaign_begins_with_what_an_earlier_one_found(
         configurations = {f"{old.id}:{t.number}": t.configuration for t in store.trials(old.id)}
         assert old.id == finished
         assert [prior.origin for prior in priors] == [f"{old.id}:{n}" for n in (1, 2, 3)]
-        assert result.stderr == f"fstune: 3 trials of {old.id} guide the search\n"
+        assert result.stderr == f"fstune: the search is guided by 3 trials of {old.id}\n"
         assert all(configurations[prior.origin] == prior.configuration for prior in priors)
         assert min(prior.difference for prior in priors) < -0.1
         # Trials from them are measured afresh; the old measurements count nowhere.

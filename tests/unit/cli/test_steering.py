@@ -12,8 +12,6 @@ import yaml
 
 import workloads
 from tests.unit.cli.conftest import Fstune, process_of
-from tuner.states import BlockState
-from tuner.store import Store
 
 pytestmark = pytest.mark.slow
 
@@ -28,35 +26,6 @@ def wait_for(process: subprocess.Popen[str], words: str) -> None:
             return
         assert time.monotonic() < deadline, f"{words!r} was not printed"
     raise AssertionError(f"it ended without printing {words!r}")
-
-
-def test_status_shows_who_runs_what_and_who_has_died(
-    fstune: Fstune, environment: dict[str, str], long_file: Path, state: Path
-) -> None:
-    assert fstune("status").stdout == "No campaign is running.\n"
-    with process_of(environment, "run", long_file) as process:
-        wait_for(process, "block 1 complete")
-        page = fstune("status").stdout
-        assert f"{process.pid} on " in page
-        assert page.rstrip().endswith("runs")
-        second = fstune("resume")
-        assert second.returncode == 4
-        assert "is being run by another process" in second.stderr
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert "died; resume it with 'fstune resume'" in fstune("status").stdout
-    with Store.open(state) as store:
-        (campaign,) = store.campaigns()
-        assert campaign.time_use.wall_s > 0.0
-    with process_of(environment, "resume") as process:
-        wait_for(process, " complete")
-        assert fstune("status").stdout.rstrip().endswith("runs")
-        process.terminate()
-        process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 130
-    with Store.open(state) as store:
-        states = {block.state for block in store.blocks(campaign.id)}
-        assert BlockState.RUNNING not in states
 
 
 def test_a_campaign_whose_workload_has_changed_is_not_resumed(

@@ -8,13 +8,14 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import wait_for
 from tuner.errors import ConflictError, TestbedError
 from tuner.hosts import hold as holding
 from tuner.hosts.connector import CommandFailed
@@ -29,13 +30,6 @@ pytestmark = pytest.mark.slow
 OURS, THEIRS = Owner("campaign-1", "here"), Owner("campaign-2", "there")
 #: Appends the name of its part to a file next to the journals.
 PROVES = 'echo "${PWD##*/}" >> ../../proof; echo restored\n'
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 100.0
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.01)
 
 
 @dataclass

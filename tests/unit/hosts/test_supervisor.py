@@ -7,14 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
+from tests.waiting import wait_for
 from tuner.hosts import supervisor
 from tuner.hosts.connector import OUTPUT_LIMIT_BYTES
 from tuner.hosts.exchange import BOOTSTRAP, Answer, AnswerReader, Request
@@ -22,13 +21,6 @@ from tuner.hosts.exchange import BOOTSTRAP, Answer, AnswerReader, Request
 pytestmark = pytest.mark.slow
 
 PATIENCE_S = 60.0
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def alive(pid: int) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 import yaml
 
 from tests.unit.measure.local import LocalClient
+from tests.waiting import wait_for
 from tuner.errors import TestbedError, TransportError, WorkloadError
 from tuner.hosts.connector import CommandResult
 from tuner.measure.together import Together
@@ -140,11 +140,8 @@ def test_when_one_is_killed_halfway_all_are_stopped(tmp_path: Path) -> None:
 
     running = threading.Thread(target=run)
     running.start()
-    deadline = time.monotonic() + 100.0
-    while len(place.left) < 2 or not (pids := place.processes()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.kill(min(pids), signal.SIGKILL)
+    wait_for(lambda: len(place.left) >= 2 and place.processes() != [], "both parts")
+    os.kill(min(place.processes()), signal.SIGKILL)
     running.join(100)
     assert place.processes() == []
     assert len(caught) == 1

@@ -7,26 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.api.conftest import CAMPAIGN, fstune
+from tests.unit.api.conftest import measured
 from tuner.page.document import ReportDocument
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import Sight
 from tuner.store import Store
 
-
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a state directory with one campaign, which found an improvement."""
-    directory = tmp_path_factory.mktemp("finished")
-    file = directory / "campaign.yaml"
-    file.write_text(CAMPAIGN)
-    fstune(directory, "run", str(file))
-    return directory
+__all__ = ["measured"]
 
 
 @pytest.fixture(scope="session")
-def store(finished: Path) -> Iterator[Store]:
-    with Store.open(finished) as store:
+def store(measured: Path) -> Iterator[Store]:
+    with Store.open(measured) as store:
         yield store
 
 

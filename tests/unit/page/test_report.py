@@ -84,8 +84,8 @@ def test_a_report_contains_the_answer_and_its_evidence(
 
 
 @pytest.mark.slow
-def test_the_noise_is_reported_as_by_fstune_show(document: ReportDocument, finished: Path) -> None:
-    output = json.loads(fstune(finished, "show", "--json"))["noise"]
+def test_the_noise_is_reported_as_by_fstune_show(document: ReportDocument, measured: Path) -> None:
+    output = json.loads(fstune(measured, "show", "--json"))["noise"]
     assert document.noise is not None
     assert json.loads(document.noise.model_dump_json()) == output
     assert len(document.noise.rows()) == len(output["levels"])

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
 from api.application_documents import ApplicationDocument, PlanDocument
-from tests.unit.apply.conftest import Desk
+from tests.unit.apply.conftest import Desk, desk
 from tests.unit.remote.test_client import Server, client, problem
 from tuner.apply.applying import make_plan
 from tuner.apply.verdict import VerifyOutcome
 from tuner.errors import ConflictError, ServerError
 from tuner.remote.applications import RemoteApplications
 from tuner.states import ApplicationState
-from tuner.store import Store
+
+__all__ = ["desk"]
 
 CAMPAIGN = "20261122-094652-d6fg"
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with Store.open(tmp_path) as store:
-        yield Desk(store, tmp_path)
 
 
 def at(server: Server) -> RemoteApplications:

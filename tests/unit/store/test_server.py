@@ -19,7 +19,7 @@ from sqlalchemy import Connection, event, select
 from typer.testing import CliRunner
 
 from tests.postgresql import PASSWORD, SECRET_ROLE, Server
-from tests.unit.campaign.campaigns import SHORT, Campaign, Recorder, faster, spec
+from tests.unit.campaign.campaigns import SHORT, faster, spec
 from tests.unit.store import proxy, records
 from tests.unit.store.conftest import Place
 from tests.unit.store.proxy import Moment, Proxy
@@ -125,42 +125,6 @@ def test_a_campaign_is_created_once(broken: tuple[Store, Proxy], moment: Moment)
     campaign = store.create_campaign("c", "{}", 0, records.NOON)
     assert between.broken == 1
     assert store.campaigns() == [campaign]
-
-
-def test_a_campaign_continues_after_its_database_was_restarted(
-    postgresql: Server, store: Store, tmp_path: Path
-) -> None:
-    small = spec(faster(), **SHORT)
-    with Store.open(tmp_path / "calm") as calm_store:
-        calm = Campaign(calm_store, small, tmp_path)
-        assert calm.run().error is None
-        expected = [(b.order, b.state, [m.components for m in b.measurements]) for b in calm.blocks]
-        answer = calm_store.campaign(calm.id).recommendation
-
-    stops = {30: signal.SIGINT, 60: signal.SIGQUIT}
-    starting: list[threading.Timer] = []
-
-    def disturb(count: int) -> None:
-        if count in stops:
-            for timer in starting:
-                timer.join()  # it may still be waiting for the server to start
-            postgresql.stop(stops[count])
-            starting.append(threading.Timer(0.2, postgresql.start))
-            starting[-1].start()
-
-    disturbed = Campaign(store, small, tmp_path)
-    outcome = disturbed.run(Recorder(disturb))
-    for timer in starting:
-        timer.join()
-    assert len(starting) == len(stops)
-    assert (outcome.error, outcome.campaign.state) == (None, CampaignState.FINISHED)
-    assert [
-        (b.order, b.state, [m.components for m in b.measurements]) for b in disturbed.blocks
-    ] == expected
-    assert outcome.campaign.recommendation == answer
-    events = [replace(event, data={}) for event in store.events(disturbed.id)]
-    assert [event.number for event in events] == list(range(1, len(events) + 1))
-    assert len({(event.kind, event.message, event.at) for event in events}) == len(events)
 
 
 def test_waiting_has_a_limit(

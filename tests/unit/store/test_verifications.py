@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +14,6 @@ from tuner.store.verifications import Verifications
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 REQUEST = NewEvent(NOW, EventKind.VERIFY_REQUESTED, "somebody asked")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path) as store:
-        yield store
 
 
 def outcomes(store: Store, campaign: str) -> list[tuple[str, object]]:

@@ -23,8 +23,9 @@ class RunSpan:
         return self.began <= other.finished and other.began <= self.finished
 
 
-def events_of(store: Store, campaign: str) -> list[Event]:
-    return store.events(campaign)
+def kinds(store: Store, campaign: str) -> list[str]:
+    """Return the kinds of all events of a campaign."""
+    return [event.kind for event in store.events(campaign)]
 
 
 def runs_of(events: Sequence[Event], testbed: str) -> list[RunSpan]:

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from tests.postgresql import Server
 from tests.unit.store import records
 from tests.unit.store.conftest import Place
+from tests.unit.work.looking import kinds
 from tuner.campaign.steering import steer
 from tuner.errors import ConflictError, SpecError, StoreError
 from tuner.model import Holder, Wish
@@ -35,10 +36,6 @@ def put(store: Store, queue: Queue, testbed: str = "hall 7", name: str = "simula
     event = NewEvent(records.NOON, "campaign-queued", "on the queue")
     queue.put(campaign, deferring(campaign, name, [testbed]), event)
     return campaign
-
-
-def kinds(store: Store, campaign: str) -> list[str]:
-    return [event.kind for event in store.events(campaign)]
 
 
 class Hand:

@@ -18,7 +18,7 @@ from tests.ending import kill, kill_runs
 from tests.postgresql import Server
 from tests.unit.campaign.campaigns import faster, spec
 from tests.unit.cli.conftest import COMMAND
-from tests.unit.work.looking import decisions, events_of, runs_of
+from tests.unit.work.looking import decisions, kinds, runs_of
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.steering import steer
 from tuner.model import Lease, Wish
@@ -163,10 +163,6 @@ def fall_silent(store: Store, worker: int) -> None:
         )
 
 
-def kinds(store: Store, campaign: str) -> list[str]:
-    return [event.kind for event in store.events(campaign)]
-
-
 def worker_of(store: Store, campaign: str) -> int:
     took = [e for e in store.events(campaign) if e.kind == "worker-took"]
     return int(str(took[-1].data["worker"]))
@@ -213,7 +209,7 @@ def test_three_workers_share_three_testbeds_and_one_of_them_is_killed(
     runs = [
         run
         for c, testbed in zip(campaigns, testbeds, strict=True)
-        for run in runs_of(events_of(store, c), testbed)
+        for run in runs_of(store.events(c), testbed)
     ]
     assert len(runs) == 5
     for run in runs:

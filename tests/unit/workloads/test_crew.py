@@ -102,6 +102,7 @@ def test_a_worker_that_hangs_is_ended_at_the_deadline(tmp_path: Path) -> None:
         with pytest.raises(WorkloadFailure) as caught:
             crew.ask(("go", 0), "read")
     assert caught.value.failure.kind == "wall-clock-limit"
+    assert caught.value.failure.operation == "read"
     for path in tmp_path.iterdir():
         with pytest.raises(ProcessLookupError):
             os.kill(int(path.name), 0)

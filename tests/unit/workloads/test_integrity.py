@@ -42,13 +42,29 @@ def _replace_by_directory(path: Path) -> None:
     path.mkdir()
 
 
+def _zeros(path: Path) -> None:
+    path.write_bytes(bytes(6000))
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, 10)
+
+
+def _remove(path: Path) -> None:
+    path.unlink()
+
+
+def _link(path: Path) -> None:
+    (path.parent / f"{path.name}.link").touch()
+
+
 INJURIES: list[tuple[str, Callable[[Path], object], str, str, str, int | None, str]] = [
     ("header", lambda p: _flip(p, 20), "read", "mismatch", FILE, None, "byte 20 differs"),
     ("data", lambda p: _flip(p, 4097), "read", "mismatch", FILE, None, "byte 4097 differs"),
     ("swapped", lambda p: _swap(p, p.parent / "f0000004"), "read", "mismatch", "", None, "byte 40"),
     ("cut", lambda p: os.truncate(p, 4095), "read", "short-read", FILE, None, "4095 of 4096"),
     ("longer", lambda p: os.truncate(p, 6001), "read", "mismatch", FILE, None, "planned end"),
-    ("gone", lambda p: p.unlink(), "read", "os-error", FILE, errno.ENOENT, "No such file"),
+    ("gone", _remove, "read", "os-error", FILE, errno.ENOENT, "No such file"),
     ("folder", _replace_by_directory, "read", "os-error", FILE, errno.EISDIR, "Is a directory"),
     ("size", lambda p: os.truncate(p, 1), "stat", "mismatch", FILE, None, "1 bytes long, not 6000"),
     ("kind", _replace_by_directory, "stat", "mismatch", FILE, None, "not a regular file"),
@@ -63,7 +79,7 @@ INJURIES: list[tuple[str, Callable[[Path], object], str, str, str, int | None, s
     ),
     (
         "missing",
-        lambda p: p.unlink(),
+        _remove,
         "list",
         "mismatch",
         "small.d00001",
@@ -79,7 +95,7 @@ INJURIES: list[tuple[str, Callable[[Path], object], str, str, str, int | None, s
         None,
         "nothing ever created it",
     ),
-    ("undead", lambda p: p.unlink(), "unlink", "os-error", FILE, errno.ENOENT, "No such file"),
+    ("undead", _remove, "unlink", "os-error", FILE, errno.ENOENT, "No such file"),
     (
         "full",
         lambda p: (p.parent / "core").touch(),
@@ -89,6 +105,15 @@ INJURIES: list[tuple[str, Callable[[Path], object], str, str, str, int | None, s
         errno.ENOTEMPTY,
         "not empty",
     ),
+    ("zeros", _zeros, "random-read", "mismatch", FILE, None, "differs"),
+    ("zeros", _zeros, "read-modify-write", "mismatch", FILE, None, "differs"),
+    ("cut", _cut, "random-read", "short-read", FILE, None, "of 4096 bytes"),
+    ("gone", _remove, "access", "mismatch", FILE, None, "does not exist"),
+    ("cut", _cut, "walk", "mismatch", "small.d00001", None, "f0000001 is 10 bytes long, not 6000"),
+    ("gone", _remove, "flock", "os-error", FILE, errno.ENOENT, "No such file"),
+    ("taken", _link, "link", "os-error", FILE, errno.EEXIST, "File exists"),
+    ("gone", _remove, "append", "os-error", FILE, errno.ENOENT, "No such file"),
+    ("gone", _remove, "rewrite", "os-error", FILE, errno.ENOENT, "No such file"),
 ]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,38 +93,6 @@ def test_a_lost_write_is_detected(
     path.write_bytes(old + bytes(size - len(old)))
     error = own.run("after").document["error"]
     assert (error["kind"], error["operation"], error["path"]) == ("mismatch", "read", str(path))
-
-
-INJURIES: list[tuple[str, Callable[[Path], object], str, str]] = [
-    ("random-read", lambda p: p.write_bytes(bytes(6000)), "mismatch", "differs"),
-    ("read-modify-write", lambda p: p.write_bytes(bytes(6000)), "mismatch", "differs"),
-    ("random-read", lambda p: os.truncate(p, 10), "short-read", "of 4096 bytes"),
-    ("access", lambda p: p.unlink(), "mismatch", "does not exist"),
-    ("walk", lambda p: os.truncate(p, 10), "mismatch", "f0000001 is 10 bytes long, not 6000"),
-    ("flock", lambda p: p.unlink(), "os-error", "No such file"),
-    ("link", lambda p: (p.parent / f"{p.name}.link").touch(), "os-error", "File exists"),
-    ("append", lambda p: p.unlink(), "os-error", "No such file"),
-    ("rewrite", lambda p: p.unlink(), "os-error", "No such file"),
-]
-
-
-@pytest.mark.parametrize(("operation", "injure", "kind", "message"), INJURIES)
-def test_an_injury_is_named(
-    engine: Callable[..., Engine],
-    mapping: dict[str, Any],
-    operation: str,
-    injure: Callable[[Path], object],
-    kind: str,
-    message: str,
-) -> None:
-    mapping["filesets"]["small"]["size"] = {"distribution": "fixed", "bytes": 6000}
-    own = engine(**_spec(mapping, operation))
-    assert own.run("write").status == 0
-    injure(own.root / "small.d00001/f0000001")
-    error = own.run("change").document["error"]
-    assert (error["kind"], error["operation"]) == (kind, operation)
-    assert "small.d00001" in error["path"]
-    assert message in error["message"]
 
 
 def test_every_word_of_a_spec_has_an_operation() -> None:

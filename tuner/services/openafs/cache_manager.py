@@ -94,6 +94,11 @@ class CacheManager:
         return "; ".join(self._on_all(lambda client, rest: client.restore()))
 
     @property
+    def how_changed(self) -> str:
+        """See LastingPart.how_changed."""
+        return "is restarted"
+
+    @property
     def outlives_restart(self) -> bool:
         """See LastingPart.outlives_restart."""
         return all(client.options_file is not None for client in self.clients)

@@ -69,6 +69,11 @@ class ClientRuntime:
         return "; ".join(on_all(self.clients, lambda client: client.restore()))
 
     @property
+    def how_changed(self) -> str:
+        """See LastingPart.how_changed."""
+        return "is changed while it runs"
+
+    @property
     def outlives_restart(self) -> bool:
         """See LastingPart.outlives_restart."""
         return False

@@ -24,7 +24,7 @@ COUNTED = (
         "misses of the data caches",
         Unit.COUNT,
         Good.FEWER,
-        "At each miss a client asks the server for data; larger chunks or caches make fewer.",
+        "At a miss a client asks the server for data; larger chunks or caches have fewer misses.",
     ),
     Counted(
         "cm.vcache_misses",

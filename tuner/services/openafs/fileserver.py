@@ -151,6 +151,11 @@ class Fileserver:
         return f"fileserver on {self.host.host} {action}: {self.original[0]}"
 
     @property
+    def how_changed(self) -> str:
+        """See LastingPart.how_changed."""
+        return "is restarted"
+
+    @property
     def outlives_restart(self) -> bool:
         """See LastingPart.outlives_restart."""
         return True

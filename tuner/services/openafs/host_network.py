@@ -105,6 +105,11 @@ class HostNetwork:
         return "; ".join(on_all(self.hosts, lambda limits: limits.restore()))
 
     @property
+    def how_changed(self) -> str:
+        """See LastingPart.how_changed."""
+        return "are set at once; a fileserver whose buffers depend on them is restarted"
+
+    @property
     def outlives_restart(self) -> bool:
         """See LastingPart.outlives_restart."""
         return False

@@ -69,9 +69,9 @@ class CellWay(Way[CellSection]):
     workers = Workers.STATE
     title = "a private cell"
     threat = (
-        "It was measured on a private cell: servers and clients share one machine, and volumes "
-        "and caches lie in its memory. What is faster there may not be faster on your disks and "
-        "your network."
+        "The campaign was measured on a private cell: servers and clients share one machine, and "
+        "volumes and caches lie in its memory. What is faster there may not be so on your disks "
+        "and your network."
     )
     several = "private cells are on one machine: what runs in one disturbs the others"
 

@@ -315,7 +315,7 @@ class _HostDraft:
         ]
         if look.tunable:
             spaces = {"fileserver": {"name": _FILESERVER_SPACE}, **spaces}
-            why = "its search space is of this version"
+            why = "there is a search space for this version"
         else:
             why = "there is no search space for this version, so the server is left as it is"
         choices.insert(0, Choice("fileserver", f"OpenAFS {_short(look.version)}", why))

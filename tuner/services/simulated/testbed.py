@@ -128,6 +128,11 @@ class _SimulatedPart:
         return f"{self.space.component}: as found"
 
     @property
+    def how_changed(self) -> str:
+        """See LastingPart.how_changed."""
+        return "is restarted"
+
+    @property
     def outlives_restart(self) -> bool:
         """See LastingPart.outlives_restart."""
         return True

@@ -8,26 +8,19 @@ from typing import Any
 import pytest
 
 import search_spaces
+from tests.unit.services.openafs.applications import open_lasting
 from tests.unit.services.openafs.network_host import NetworkHost, host_in
-from tuner.apply.open_testbed import OpenTestbed
 from tuner.hosts.connector import Connector
 from tuner.hosts.put_back import restore_all
 from tuner.model import Configuration
-from tuner.services.lasting import lasting_parts
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.host_network import HostNetwork, bound
 from tuner.services.target import Target
-from tuner.services.testbed import Bench
 
 LIMITS = search_spaces.load("host-network")
 SERVER = search_spaces.load("openafs-fileserver-1.8")
 USUAL, MIB = 212992, 1 << 20
 RMEM, UDP = "host_network.rmem_max", "fileserver.udp_buffer"
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> NetworkHost:
-    return host_in(tmp_path, "fs9")
 
 
 def target_on(host: NetworkHost, *tuned: Connector) -> Target:
@@ -155,33 +148,18 @@ def test_the_server_is_restored_although_limits_cannot_be(host: NetworkHost) -> 
 # Configurations that stay.
 
 
-class NoEngine:
-    """An engine without runs."""
-
-    def end_runs(self, prefix: str) -> None:
-        """See Engine.end_runs."""
-
-
-def open_testbed(host: NetworkHost) -> OpenTestbed:
-    unused: Any = None
-    engine: Any = NoEngine()
-    both = target_on(host)
-    bench = Bench(both, engine, unused, unused)
-    return OpenTestbed("a1", bench, lasting_parts(both), (), lambda message: None)
-
-
 @pytest.mark.slow
 def test_lasting_limits_restart_the_server_when_applied_and_rolled_back(host: NetworkHost) -> None:
     """Only the limits change, but the server with clamped buffers must be restarted."""
     host.set_up_server("-udpsize 4194304")
-    testbed = open_testbed(host)
+    testbed = open_lasting("a1", target_on(host))
     before = testbed.in_effect()
     assert before == Configuration.of({UDP: 4 * MIB})
     after = Configuration.of({UDP: 4 * MIB, RMEM: 8 * MIB})
     testbed.change(after, frozenset({"host_network"}))
     testbed.keep(frozenset({"host_network"}))
     assert (host.number("buffer"), host.journals()) == (4 * MIB, [])
-    again = open_testbed(host)
+    again = open_lasting("a1", target_on(host))
     assert again.in_effect() == after
     assert again.put_back(before) == ""
     assert (host.number("buffer"), host.limits[0], host.journals()) == (USUAL, USUAL, [])

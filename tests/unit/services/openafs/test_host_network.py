@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import search_spaces
+from tests.unit.services.openafs.applications import open_lasting
 from tests.unit.services.openafs.network_host import USUAL, NetworkHost, host_in
 from tuner.apply.open_testbed import OpenTestbed
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.dry import DryConnector
 from tuner.hosts.put_back import restore_all
 from tuner.model import Configuration
-from tuner.services.lasting import JournalState, LastingPart, lasting_parts
+from tuner.services.lasting import JournalState, LastingPart
 from tuner.services.openafs.host_network import HostNetwork, possible
 from tuner.services.part import NotInEffect
 from tuner.services.target import Target
-from tuner.services.testbed import Bench
 
 SPACE = search_spaces.load("host-network")
 MIB = 1 << 20
@@ -39,11 +38,6 @@ def parts(*hosts: NetworkHost) -> HostNetwork:
     }
     every = [limits for one in networks for limits in one.hosts]
     return HostNetwork(every, SPACE, networks[0].identity, networks[0].initial, facts)
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> NetworkHost:
-    return host_in(tmp_path, "fs9")
 
 
 def test_limits_are_set_proven_and_put_back(host: NetworkHost) -> None:
@@ -220,19 +214,8 @@ def test_a_search_may_set_what_memory_and_campaign_allow() -> None:
 # Configurations that stay.
 
 
-class NoEngine:
-    """An engine without runs."""
-
-    def end_runs(self, prefix: str) -> None:
-        """See Engine.end_runs."""
-
-
 def open_testbed(name: str, *hosts: NetworkHost, putting_back: bool = False) -> OpenTestbed:
-    unused: Any = None
-    target = Target({"host_network": part(*hosts, alike=not putting_back)})
-    engine: Any = NoEngine()
-    bench = Bench(target, engine, unused, unused)
-    return OpenTestbed(name, bench, lasting_parts(target), (), lambda message: None)
+    return open_lasting(name, Target({"host_network": part(*hosts, alike=not putting_back)}))
 
 
 def apply(name: str, host: NetworkHost, **values: int) -> Configuration:
@@ -250,6 +233,7 @@ def apply(name: str, host: NetworkHost, **values: int) -> Configuration:
 def test_what_is_applied_stays_and_is_rolled_back(host: NetworkHost) -> None:
     assert not part(host).outlives_restart
     assert "/etc/sysctl.d" in part(host).where_kept
+    assert "a fileserver whose buffers depend on them is restarted" in part(host).how_changed
     first = apply("a1", host, rmem_max=8 * MIB)
     assert (host.limits[0], host.journals()) == (8 * MIB, [])
     assert part(host).journals("a1") == {JournalState.KEPT}

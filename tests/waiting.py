@@ -1,0 +1,19 @@
+"""Waiting for a condition, with a limit that only a failure reaches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def wait_for(
+    condition: Callable[[], bool],
+    what: str = "a condition",
+    every_s: float = 0.05,
+    most_s: float = 240.0,
+) -> None:
+    """Wait until a condition holds. AssertionError when it does not after ``most_s`` seconds."""
+    deadline = time.monotonic() + most_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(every_s)
