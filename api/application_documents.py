@@ -73,7 +73,7 @@ class PartPlanDocument(Document):
     change means for what runs, such as "is restarted".
     """
 
-    component: str
+    name: str
     program: str
     changes: list[ChangeDocument]
     old: list[str]
@@ -111,7 +111,7 @@ class PlanDocument(Document):
         """Convert a plan and the application stored for it."""
         parts = [
             PartPlanDocument(
-                component=part.component,
+                name=part.name,
                 program=part.program,
                 changes=[ChangeDocument(name=c.name, old=c.old, new=c.new) for c in part.changes],
                 old=list(part.old),

@@ -153,7 +153,10 @@ def get_noise(campaign: PathCampaign, serving: Serving) -> Noise:
     """Noise of a difference of two runs, with one measure against it after the other."""
     report = noise(serving.store, campaign.id, rules_if_known(campaign))
     if report is None:
-        raise NotFoundError(f"campaign {campaign.id} repeated too little to tell its noise")
+        raise NotFoundError(
+            f"the noise of campaign {campaign.id} cannot be estimated: too few configurations were "
+            "measured twice so far, or its workload's file has changed"
+        )
     return report
 
 

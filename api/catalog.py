@@ -36,7 +36,7 @@ class SpaceDocument(Document):
     """A search space in a list."""
 
     name: str
-    component: str
+    part: str
     title: str
     program: str
     versions: str
@@ -96,7 +96,7 @@ def _spaces() -> tuple[SpaceDocument, ...]:
     return tuple(
         SpaceDocument(
             name=space.name,
-            component=space.component,
+            part=space.part,
             title=space.title,
             program=space.program,
             versions=space.versions,

@@ -96,7 +96,7 @@ class CampaignDocument(Document):
 
 
 class TrialDocument(Document):
-    """A trial; number 0 is the baseline. ``flags``: command-line options by component."""
+    """A trial; number 0 is the baseline. ``flags``: command-line options by part."""
 
     number: int
     race: int

@@ -1,4 +1,4 @@
-"""Search spaces as data: one YAML document per component and version, with a typed API.
+"""Search spaces as data: one YAML document per part and version, with a typed API.
 
 ``load`` reads a space. A ``Space`` renders and parses command lines, finds violations, predicts
 what reading back should show, and can be narrowed. ``draw`` generates valid configurations.

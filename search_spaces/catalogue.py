@@ -23,7 +23,7 @@ from search_spaces.model import (
 class Catalogue:
     """Content of a space file for one program, without anything computed from it.
 
-    ``component``: qualifies the parameters' names outside (``fileserver.threads``).
+    ``part``: qualifies the parameters' names outside (``fileserver.threads``).
     ``parameters``: in file order, which is the order on the command line; ``order``: each after
     those it depends on. ``preset_parameter``: the one that selects the set of defaults, empty if
     there is none; ``preset_fields``: the parameters it sets. ``options``: all options of the
@@ -33,7 +33,7 @@ class Catalogue:
     """
 
     name: str
-    component: str
+    part: str
     title: str
     program: str
     versions: str

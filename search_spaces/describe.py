@@ -156,7 +156,7 @@ def document(space: Space) -> dict[str, Json]:
     """A space as one JSON document."""
     return {
         "name": space.name,
-        "component": space.component,
+        "part": space.part,
         "title": space.title,
         "program": space.program,
         "versions": space.versions,

@@ -70,7 +70,7 @@ def parse_space(text: str, where: str) -> Space:
     fields = {n for n, p in by_name.items() if n != preset and p.defaults.keys() - {NO_PRESET}}
     space = Space(
         name=root.text("name"),
-        component=root.text("component"),
+        part=root.text("part"),
         title=root.text("title"),
         program=root.text("program"),
         versions=root.text("versions"),

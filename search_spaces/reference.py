@@ -40,7 +40,7 @@ def page() -> str:
     """The whole page as Markdown."""
     spaces = [load(name) for name in names()]
     rows = [
-        f"| [{s.name}](#{_anchor(s.name)}) | {s.component} | {len(s.parameters)} | "
+        f"| [{s.name}](#{_anchor(s.name)}) | {s.part} | {len(s.parameters)} | "
         f"{len(s.searched)} | {', '.join(s.uses)} | {s.title} |\n"
         for s in spaces
     ]

@@ -235,10 +235,10 @@ def _remember_what_never_changes() -> None:
     """Cache what each fork would otherwise compute anew: it takes longer than a small campaign."""
     spaces: dict[tuple[str, str], Space] = {}
 
-    def load(section: SpaceSection, component: str) -> Space:
-        key = (section.model_dump_json(), component)
+    def load(section: SpaceSection, part: str) -> Space:
+        key = (section.model_dump_json(), part)
         if key not in spaces:
-            spaces[key] = load_space(section, component)
+            spaces[key] = load_space(section, part)
         return spaces[key]
 
     setattr(compose, "load_space", load)  # noqa: B010

@@ -51,10 +51,10 @@ class Configuration:
         """Return the values by qualified name, as a new dictionary."""
         return dict(self.items)
 
-    def part(self, component: str) -> dict[str, Value]:
-        """Return the values of one component (``fileserver``) by the parameters' own names."""
-        prefix = f"{component}."
-        return {name.removeprefix(prefix): v for name, v in self.items if name.startswith(prefix)}
+    def part(self, name: str) -> dict[str, Value]:
+        """Return the values of one part (``fileserver``) by the parameters' own names."""
+        prefix = f"{name}."
+        return {n.removeprefix(prefix): v for n, v in self.items if n.startswith(prefix)}
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
         return iter(self.items)
@@ -76,7 +76,7 @@ class Trial:
     """One configuration under evaluation. ``number``: from 0, the baseline, within its campaign.
 
     ``race``: the race it was proposed for (0 for the baseline). ``origin``: what proposed it.
-    ``flags``: its rendered command-line options by component. ``reason``: why it is in its state, a
+    ``flags``: its rendered command-line options by part. ``reason``: why it is in its state, a
     sentence.
     """
 

@@ -37,7 +37,7 @@ def presets(surface: Surface) -> list[Configuration]:
     Leaves out duplicates and presets with a risk that the surface does not allow.
     """
     configurations: dict[Configuration, None] = {}
-    for component, space in surface.spaces.items():
+    for part, space in surface.spaces.items():
         for preset in space.presets:
             risky = any(
                 space[name].risk is not Risk.PERFORMANCE and not space[name].searched
@@ -46,8 +46,8 @@ def presets(surface: Surface) -> list[Configuration]:
             if risky:
                 continue
             values = space.fit(preset.values, FACTS)
-            own = {f"{component}.{name}": value for name, value in values.items()}
-            others = [(n, v) for n, v in surface.baseline if not n.startswith(f"{component}.")]
+            own = {f"{part}.{name}": value for name, value in values.items()}
+            others = [(n, v) for n, v in surface.baseline if not n.startswith(f"{part}.")]
             configurations.setdefault(Configuration.of(dict(others) | own))
     configurations.pop(surface.baseline, None)
     return list(configurations)

@@ -50,10 +50,10 @@ def questions(surface: Surface) -> tuple[Question, ...]:
 def configuration_of(surface: Surface, ask: NamedAsk) -> Configuration:
     """Return the valid configuration that these answers give."""
     values: dict[str, Value] = {}
-    for component, space in surface.spaces.items():
-        ask.component = component
-        part_values = draw(space, ask, FACTS, surface.baseline.part(component))
-        values |= {f"{component}.{name}": value for name, value in part_values.items()}
+    for part, space in surface.spaces.items():
+        ask.part = part
+        part_values = draw(space, ask, FACTS, surface.baseline.part(part))
+        values |= {f"{part}.{name}": value for name, value in part_values.items()}
     return Configuration.of(values)
 
 
@@ -63,13 +63,13 @@ def configuration(surface: Surface, answers: Mapping[str, Value]) -> Configurati
 
 
 class NamedAsk(Ask):
-    """An ``Ask`` that prefixes question names with the component."""
+    """An ``Ask`` that prefixes question names with the part."""
 
-    component = ""
+    part = ""
 
     def full_name(self, name: str) -> str:
         """Return the full name of a question."""
-        return f"{self.component}.{name}"
+        return f"{self.part}.{name}"
 
 
 class _FixedAnswers(NamedAsk):

@@ -1,1 +1,1 @@
-"""The cost of reaching hosts by SSH instead of entering their namespaces."""
+"""The cost of reaching hosts over SSH instead of entering their namespaces."""

@@ -1,4 +1,4 @@
-"""Runs the same small campaign on the same hosts, alternately by SSH and by entering namespaces.
+"""Runs the same small campaign on the same hosts, alternately over SSH and by entering namespaces.
 
 Run ``python -m bench.ssh_overhead [ROUNDS]`` as root on Debian, or ``python -m bench.ssh_overhead
 quickstart`` for one campaign each way that differs from the quickstart's only in length; it fetches

@@ -1,4 +1,4 @@
-"""Times a short command by SSH, alternating between new and reused remote processes.
+"""Times a short command over SSH, alternating between new and reused remote processes.
 
 Run ``python -m bench.ssh_overhead.commands`` as root on Debian. It writes ``commands.csv`` next to
 this file.

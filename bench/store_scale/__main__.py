@@ -93,9 +93,9 @@ def resume(directory: Path, address: str | None, campaign: str) -> None:
         rules = rules_of(SPEC, load_workload(SPEC.workload.name))
         blocks = store.block_times(store.campaign(campaign).id, rules.components)
         tunables = {}
-        for component in ("fileserver", "cache_manager"):
-            space = load_space(SPEC.spaces[component], component)
-            tunables[component] = Tunable(
+        for part in ("fileserver", "cache_manager"):
+            space = load_space(SPEC.spaces[part], part)
+            tunables[part] = Tunable(
                 space, {name: fact.assumed for name, fact in space.facts.items()}, {}
             )
         trials = store.trials(campaign)

@@ -1,7 +1,7 @@
 """Start, inspect and stop a guest with the OpenAFS kernel client on the network of a private cell.
 
 Owns the guest's files in the cell's directory. QEMU runs in the server node and ends with it, so
-taking the cell down is complete even after a crash. The guest is reached by SSH from the server
+taking the cell down is complete even after a crash. The guest is reached over SSH from the server
 node's network; the host's network is not used.
 """
 

@@ -1,4 +1,4 @@
-"""Running a campaign on hosts by SSH while something happens to it."""
+"""Running a campaign on hosts over SSH while something happens to it."""
 
 from __future__ import annotations
 

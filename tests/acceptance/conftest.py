@@ -1,4 +1,4 @@
-"""A small campaign on a real cell, as a user would write and run it; and hosts by SSH."""
+"""A small campaign on a real cell, as a user would write and run it; and hosts over SSH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts by SSH as in an administrator's setup: a fileserver, two clients, and a desk.
+"""Hosts over SSH as in an administrator's setup: a fileserver, two clients, and a desk.
 
 The desk is the machine on which fstune runs. All are nodes of a private cell, but fstune sees none
 of that.

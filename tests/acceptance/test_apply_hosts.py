@@ -1,4 +1,4 @@
-"""Faults while a configuration is applied on hosts by SSH: afterwards the old one is in force, or
+"""Faults while a configuration is applied on hosts over SSH: afterwards the old one is in force, or
 all of the new one.
 """
 

@@ -1,4 +1,4 @@
-"""Campaigns on hosts by SSH whose connections fail: each time the hosts are restored."""
+"""Campaigns on hosts over SSH whose connections fail: each time the hosts are restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults on hosts by SSH while a campaign uses them: each time the hosts are restored."""
+"""Faults on hosts over SSH while a campaign uses them: each time the hosts are restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts by SSH that a campaign loses, or that lose their campaign: each time they are restored."""
+"""Hosts over SSH that a campaign loses, or that lose their campaign: they are always restored."""
 
 from __future__ import annotations
 

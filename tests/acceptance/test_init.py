@@ -1,4 +1,4 @@
-"""``fstune init`` on hosts by SSH: what it detects and writes, and its errors."""
+"""``fstune init`` on hosts over SSH: what it detects and writes, and its errors."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tuner.compose import prepare
 from tuner.errors import SpecError
 
 ROOT = Path(__file__).parents[2]
-CELL, HOSTS, SIMULATED = "a private cell", "hosts by SSH", "simulated"
+CELL, HOSTS, SIMULATED = "a private cell", "hosts over SSH", "simulated"
 EXAMPLES = ROOT / "examples"
 _REFUSED = re.compile(
     "is not for what this testbed runs|takes no fs commands that set anything|is for real hosts|"
@@ -33,7 +33,7 @@ TESTBEDS: dict[str, list[dict[str, object]]] = {
 
 def _usable(space: str, testbed: dict[str, object], state: Path) -> bool:
     """Whether a campaign on this testbed may change this space."""
-    part = search_spaces.load(space).component
+    part = search_spaces.load(space).part
     if part not in ("host_network", "fileserver", "cache_manager", "client_runtime"):
         return False
     client = "linux" if "kernel" in str(testbed) else "fuse"
@@ -78,7 +78,7 @@ def test_the_spaces_that_campaigns_can_change(
 
 def test_a_simulated_testbed_takes_every_fileserver_and_cache_manager(tmp_path: Path) -> None:
     for name in search_spaces.names():
-        part = search_spaces.load(name).component
+        part = search_spaces.load(name).part
         taken = _usable(name, TESTBEDS[SIMULATED][0], tmp_path)
         assert taken == (part in ("fileserver", "cache_manager")), name
         assert taken == (Use.SIMULATION in search_spaces.load(name).uses), name

@@ -22,13 +22,13 @@ SETTINGS: dict[str, tuple[Mapping[str, Value], ...]] = {
 
 
 def main() -> None:
-    state, name, component = sys.argv[1:]
+    state, name, part_name = sys.argv[1:]
     cell = Cells(Path(state)).load(name)
     assert cell is not None
     part: Part = (
-        attach_fileserver(cell) if component == "fileserver" else attach_cache_manager(cell)
+        attach_fileserver(cell) if part_name == "fileserver" else attach_cache_manager(cell)
     )
-    for values in cycle(SETTINGS[component]):
+    for values in cycle(SETTINGS[part_name]):
         print("changing", flush=True)
         part.apply(values)
 

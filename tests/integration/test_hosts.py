@@ -1,4 +1,4 @@
-"""What hosts by SSH do for a workload: interactive commands, and lost connections."""
+"""What hosts over SSH do for a workload: interactive commands, and lost connections."""
 
 from __future__ import annotations
 

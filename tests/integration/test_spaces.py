@@ -120,9 +120,9 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> Readings:
 
 
 def apply(target: part.Part, values: Mapping[str, Value]) -> Configuration:
-    component = target.space.component
-    configuration = Configuration.of({f"{component}.{n}": v for n, v in values.items()})
-    return Target({component: target}).apply(configuration, lambda _: None).effective
+    part = target.space.part
+    configuration = Configuration.of({f"{part}.{n}": v for n, v in values.items()})
+    return Target({part: target}).apply(configuration, lambda _: None).effective
 
 
 def sampled(space: Space, facts: Mapping[str, int]) -> list[dict[str, Value]]:

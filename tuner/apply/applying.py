@@ -145,17 +145,17 @@ def _parts(
     changed, changes = changed_parts(before, after), differences(before, after)[0]
     return tuple(
         PartPlan(
-            component=component,
+            name=name,
             program=part.space.program,
-            changes=tuple(c for c in changes if c.name.partition(".")[0] == component),
-            old=tuple(part.space.render(before.part(component))),
-            new=tuple(part.space.render(after.part(component))),
+            changes=tuple(c for c in changes if c.name.partition(".")[0] == name),
+            old=tuple(part.space.render(before.part(name))),
+            new=tuple(part.space.render(after.part(name))),
             outlives_restart=part.outlives_restart,
             where_kept=part.where_kept,
             how_changed=part.how_changed,
         )
-        for component, part in testbed.parts.items()
-        if component in changed
+        for name, part in testbed.parts.items()
+        if name in changed
     )
 
 
@@ -164,8 +164,8 @@ def _steps(
 ) -> tuple[Configuration, ...]:
     if not stepwise:
         return (after,)
-    spaces = {component: part.space for component, part in testbed.parts.items()}
-    facts = {component: part.facts for component, part in testbed.parts.items()}
+    spaces = {name: part.space for name, part in testbed.parts.items()}
+    facts = {name: part.facts for name, part in testbed.parts.items()}
     return steps(before, after, spaces, facts)
 
 

@@ -59,9 +59,9 @@ class OpenTestbed:
         lives = self.target.incarnations()
         run = f"{self.name}-{self._checks}-0"
         self.bench.engine.run(run, self._checks, self.bench.make_cold, lambda stage: None)
-        for component, life in self.target.incarnations().items():
-            if life != lives[component]:
-                raise WorkloadError(f"the {component} was restarted during the check: {life}")
+        for name, life in self.target.incarnations().items():
+            if life != lives[name]:
+                raise WorkloadError(f"the {name} was restarted during the check: {life}")
 
     def stays(self, before: Configuration, after: Configuration) -> bool:
         """Whether a configuration that was decided to stay is still in effect everywhere, that is,
@@ -81,12 +81,12 @@ class OpenTestbed:
         """Close the journals of these parts, so that the configuration stays. Journals that the
         change has left open in other parts are restored, lest their hosts do so later.
         """
-        for component, part in self.parts.items():
-            if component in parts:
+        for name, part in self.parts.items():
+            if name in parts:
                 part.keep(self.name)
         # Last, since restoring one part may have to wait for the open journal of another.
-        for component, part in self.parts.items():
-            if component not in parts:
+        for name, part in self.parts.items():
+            if name not in parts:
                 part.restore()
 
     def _keeps(self, part: LastingPart) -> bool:

@@ -43,12 +43,12 @@ def plan_lines(plan: ApplyPlan) -> Iterator[str]:
 
 
 def _part(part: PartPlan) -> Iterator[str]:
-    yield f"{part.component} ({part.program}) {part.how_changed}"
+    yield f"{part.name} ({part.program}) {part.how_changed}"
     for change in part.changes:
         mark = "+" if change.old is None else "-" if change.new is None else "~"
         yield f"  {mark} {_change(change)}"
-    yield f"    options now:  {' '.join(part.old) or _NONE}"
-    yield f"    options then: {' '.join(part.new) or _NONE}"
+    yield f"    options now:   {' '.join(part.old) or _NONE}"
+    yield f"    options after: {' '.join(part.new) or _NONE}"
     if part.outlives_restart:
         yield f"    After a restart of the host: {part.where_kept}."
         return
@@ -57,7 +57,7 @@ def _part(part: PartPlan) -> Iterator[str]:
     if name is None or not part.new:
         return
     try:
-        rendering = render(name, [Part(part.component, part.program, part.new)])
+        rendering = render(name, [Part(part.name, part.program, part.new)])
     except SpecError:
         return
     yield f"    Or as {name}, for {FORMATS[name].where} ({rendering.mind}):"

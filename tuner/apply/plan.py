@@ -24,7 +24,7 @@ class PartPlan:
     ``outlives_restart``, ``where_kept`` and ``how_changed``: see ``LastingPart``.
     """
 
-    component: str
+    name: str
     program: str
     changes: tuple[Difference, ...]
     old: tuple[str, ...]

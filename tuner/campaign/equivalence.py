@@ -45,13 +45,13 @@ def least_facts(targets: Mapping[str, Target]) -> dict[str, dict[str, int]]:
     """Return the facts that hold on all hosts, by part: every proposal must fit every host."""
     every = list(targets.values())
     return {
-        component: {
+        part_name: {
             name: (max if name == _LESS_IS_MORE else min)(
-                target.parts[component].facts[name] for target in every
+                target.parts[part_name].facts[name] for target in every
             )
             for name in part.facts
         }
-        for component, part in every[0].parts.items()
+        for part_name, part in every[0].parts.items()
     }
 
 
@@ -84,7 +84,7 @@ def facts_text(target: Target) -> str:
 
 
 def _programs(target: Target) -> dict[str, Value]:
-    return {component: part.identity for component, part in target.parts.items()}
+    return {part_name: part.identity for part_name, part in target.parts.items()}
 
 
 def _facts(target: Target) -> dict[str, int]:

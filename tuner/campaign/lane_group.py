@@ -125,7 +125,7 @@ class LaneGroup:
                 self.lose(lane, problem)
             elif lane.voids >= MAX_VOID_IN_A_ROW:
                 text = f"{lane.voids} blocks in a row were void; the last one: {block.reason}"
-                self.lose(lane, CampaignHalted(f"the campaign halted: {text}"))
+                self.lose(lane, CampaignHalted(text))
 
     def give_back(self) -> list[tuple[Lane, list[tuple[str, str]], TunerError | None]]:
         """Restore every testbed that is not in its original state yet; see ``Lane.give_back``."""

@@ -308,11 +308,9 @@ class BlockRunner:
         """Raise WorkloadError if a server crashed and was restarted, which invalidates the run."""
         with self._ledger.on("apply"):
             after = self._bench.target.incarnations()
-        for component, life in before.items():
-            if after[component] != life:
-                raise WorkloadError(
-                    f"the {component} was restarted during the run: {after[component]}"
-                )
+        for name, life in before.items():
+            if after[name] != life:
+                raise WorkloadError(f"the {name} was restarted during the run: {after[name]}")
 
     def _stage(self, watch: ArmWatch, stage: str, doing: Callable[[str], None]) -> None:
         with self._ledger.on(None):

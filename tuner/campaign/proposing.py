@@ -68,10 +68,10 @@ def compared(target: Target, facts: Facts, spec: CampaignSpec) -> list[Proposal]
 def _over_baseline(target: Target, facts: Facts, where: str, spec: CampaignSpec) -> Configuration:
     """The baseline with the values of one key of the file. Raises SpecError if it does not fit."""
     configuration = Configuration.of(target.baseline.as_dict() | dict(given_values(spec))[where])
-    for component, part in target.parts.items():
-        wrong = part.space.violations(configuration.part(component), facts[component])
+    for part_name, part in target.parts.items():
+        wrong = part.space.violations(configuration.part(part_name), facts[part_name])
         if wrong:
-            raise SpecError(f"{where}: {component}: {wrong[0]}")
+            raise SpecError(f"{where}: {part_name}: {wrong[0]}")
     return configuration
 
 
@@ -85,10 +85,10 @@ def _presets(
     target: Target, facts: Facts, spec: CampaignSpec
 ) -> Iterator[tuple[Configuration, str]]:
     """Yield the selected presets over the baseline, each adjusted to the limits of its host."""
-    for component, part in target.parts.items():
-        others = {n: v for n, v in target.baseline if not n.startswith(f"{component}.")}
+    for part_name, part in target.parts.items():
+        others = {n: v for n, v in target.baseline if not n.startswith(f"{part_name}.")}
         for preset in part.space.presets:
-            if preset.name in spec.spaces[component].presets:
-                values = part.space.fit(preset.values, facts[component])
-                own = {f"{component}.{name}": value for name, value in values.items()}
+            if preset.name in spec.spaces[part_name].presets:
+                values = part.space.fit(preset.values, facts[part_name])
+                own = {f"{part_name}.{name}": value for name, value in values.items()}
                 yield Configuration.of(others | own), f"preset {preset.name}"

@@ -93,15 +93,13 @@ def _not_for_campaigns(name: str) -> str:
     return f"{name} is not for campaigns, but for {describe.purpose(space)}; "
 
 
-def load_space(section: SpaceSection, component: str) -> Space:
+def load_space(section: SpaceSection, part: str) -> Space:
     """Return the search space that a section names, narrowed as it specifies. Raises SpecError."""
     try:
         space = search_spaces.load(section.name)
-        if space.component != component:
-            message = (
-                f"{_not_for_campaigns(section.name)}{space.name} is a space of {space.component}"
-            )
-            raise SpecError(f"spaces.{component}: {message}")
+        if space.part != part:
+            message = f"{_not_for_campaigns(section.name)}{space.name} is a space of {space.part}"
+            raise SpecError(f"spaces.{part}: {message}")
         narrowed = space.narrow(
             only=section.only,
             also=section.also,
@@ -111,7 +109,7 @@ def load_space(section: SpaceSection, component: str) -> Space:
         )
         return narrowed if section.only is not None else _with_presets(narrowed, section)
     except SpaceError as problem:
-        raise SpecError(f"spaces.{component}: {problem}") from problem
+        raise SpecError(f"spaces.{part}: {problem}") from problem
 
 
 def stored_spaces(text: str, *, files: bool = True) -> dict[str, Space]:

@@ -309,12 +309,12 @@ def _unknown_names(document: Mapping[str, object], directory: Path) -> list[str]
         except workloads.SpecError as problem:
             wrong.append(f"workload {workload}: {problem}")
     sections = document.get("spaces")
-    for component, section in sections.items() if isinstance(sections, dict) else ():
-        if component in part_order() and (space := name_of(section)):
+    for part, section in sections.items() if isinstance(sections, dict) else ():
+        if part in part_order() and (space := name_of(section)):
             try:
                 search_spaces.load(space)
             except SpaceError as problem:
-                wrong.append(f"spaces.{component}: {problem}")
+                wrong.append(f"spaces.{part}: {problem}")
     return wrong
 
 

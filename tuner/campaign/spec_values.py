@@ -38,8 +38,8 @@ def wrong_names(spec: CampaignSpec, spaces: Mapping[str, Space]) -> list[str]:
     parameters = [f"{c}.{p.name}" for c, space in spaces.items() for p in space.parameters]
     pairs = [(where, name) for where, values in given_values(spec) for name in values]
     wrong = []
-    for component, space in spaces.items():
-        wrong += _wrong_presets(spec.spaces[component], space)
+    for part, space in spaces.items():
+        wrong += _wrong_presets(spec.spaces[part], space)
     return wrong + [
         f"{where}: no parameter {name!r} in the campaign's search spaces{meant(name, parameters)}"
         for where, name in pairs
@@ -50,7 +50,7 @@ def wrong_names(spec: CampaignSpec, spaces: Mapping[str, Space]) -> list[str]:
 def _wrong_presets(section: SpaceSection, space: Space) -> list[str]:
     """Return a sentence for each named preset that does not exist."""
     of = [preset.name for preset in space.presets]
-    where = f"spaces.{space.component}.presets: {space.name} has no preset"
+    where = f"spaces.{space.part}.presets: {space.name} has no preset"
     return [
         f"{where} {name!r}{meant(name, of) or '; it has ' + ', '.join(of)}"
         for name in section.presets

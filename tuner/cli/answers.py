@@ -133,10 +133,10 @@ def _noise(store: Store, campaign: Campaign) -> tuple[NoiseReport, tuple[str, ..
 def recommend(
     campaign: CampaignReference = "last",
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
-    component: Annotated[
+    part: Annotated[
         str | None,
         typer.Option(
-            "--component",
+            "--part",
             help="Print only the settings of this part (fileserver, cache_manager); for the "
             "formats after 'flags'.",
             show_default=False,
@@ -196,8 +196,8 @@ def recommend(
         answer = _stored_recommendation(campaign, state_dir, database)
     record, document, references, sentences = answer
     assert record.recommendation is not None
-    if component is not None and form in (Format.TEXT, Format.JSON, Format.FLAGS):
-        raise SpecError(f"--component: the format {form} shows all parts; see docs/formats.md")
+    if part is not None and form in (Format.TEXT, Format.JSON, Format.FLAGS):
+        raise SpecError(f"--part: the format {form} shows all parts; see docs/formats.md")
     match form:
         case Format.TEXT:
             page = recommendation_page(
@@ -215,7 +215,7 @@ def recommend(
         case Format.FLAGS:
             say(recommendation_flags(record.recommendation), nl=False)
         case _:
-            _print_rendering(form, record, component)
+            _print_rendering(form, record, part)
     if form not in (Format.TEXT, Format.JSON) and record.recommendation.expired:
         say(f"fstune: {record.recommendation.expired}", err=True)
     if record.recommendation.answer is Answer.NO_IMPROVEMENT:
@@ -246,22 +246,22 @@ def _list_all(
         show(Console(), known_page(rows))
 
 
-def _print_rendering(form: Format, record: Campaign, component: str | None) -> None:
+def _print_rendering(form: Format, record: Campaign, part: str | None) -> None:
     """Print the settings as a file or commands; remarks go to standard error."""
     answer, spaces = record.recommendation, stored_spaces(record.spec)
     assert answer is not None
     no_gain = answer.answer is Answer.NO_IMPROVEMENT
     flags = answer.baseline_flags if no_gain else answer.flags
-    if component is not None and component not in flags:
-        raise SpecError(f"--component {component}: choose one of {', '.join(flags)}")
+    if part is not None and part not in flags:
+        raise SpecError(f"--part {part}: choose one of {', '.join(flags)}")
     parts = [
         Part(name, spaces[name].program, tuple(words))
         for name, words in flags.items()
-        if name in spaces and component in (None, name)
+        if name in spaces and part in (None, name)
     ]
     result = render(form, parts)
     if no_gain:
-        say("fstune: no improvement found; keep these options, which are in force", err=True)
+        say("fstune: no improvement shown; keep these options, which are in force", err=True)
     for sentence in (*result.left_out, result.mind):
         say(f"fstune: {sentence}", err=True)
     say(result.text, nl=False)

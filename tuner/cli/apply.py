@@ -50,8 +50,9 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Reference = Annotated[
     str,
     typer.Argument(
+        metavar="CAMPAIGN|APPLICATION",
         help="An application, or a campaign: its newest application in force. 'last' is the "
-        "newest of all."
+        "newest of all.",
     ),
 ]
 

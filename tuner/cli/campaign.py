@@ -59,10 +59,10 @@ def _page(prepared: Prepared) -> RenderableType:
     rules = rules_of(spec, prepared.workload)
     alpha = 0.025 if rules.pilot is None else rules.pilot.alpha_certify
     presets = [
-        (f"spaces.{component}.presets", {preset.name: preset.options or "nothing set"})
-        for component, space in prepared.spaces.items()
+        (f"spaces.{part}.presets", {preset.name: preset.options or "nothing set"})
+        for part, space in prepared.spaces.items()
         for preset in space.presets
-        if preset.name in spec.spaces[component].presets
+        if preset.name in spec.spaces[part].presets
     ]
     return plan_page(
         spec.name,

@@ -67,7 +67,7 @@ def list_spaces(as_json: AsJson = False) -> None:
         documents = [
             {
                 "name": s.name,
-                "component": s.component,
+                "part": s.part,
                 "program": s.program,
                 "versions": s.versions,
                 "searched": len(s.searched),
@@ -81,7 +81,7 @@ def list_spaces(as_json: AsJson = False) -> None:
         return
     columns = (
         Column("name", rigid=True),
-        Column("component", rigid=True),
+        Column("part", rigid=True),
         Column("searched", rigid=True, right=True),
         Column("for"),
         Column("title"),
@@ -89,7 +89,7 @@ def list_spaces(as_json: AsJson = False) -> None:
     rows = [
         (
             s.name,
-            s.component,
+            s.part,
             f"{len(s.searched)} of {len(s.parameters)}",
             ", ".join(s.uses),
             s.title,
@@ -108,7 +108,7 @@ def show_space(name: Name, as_json: AsJson = False) -> None:
         say(json.dumps(describe.document(space), indent=2, ensure_ascii=False))
         return
     _say(f"{space.name}: {space.title}")
-    _say(f"component {space.component}; program {space.program}, {space.versions}")
+    _say(f"part {space.part}; program {space.program}, {space.versions}")
     _say(f"for {describe.purpose(space)}")
     if space.evidence:
         _say(f"evidence: {space.evidence}")

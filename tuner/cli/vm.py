@@ -55,7 +55,7 @@ def up(
     ] = False,
     state_dir: StateDir = None,
 ) -> None:
-    """Bring a guest up with its cell: fileserver, KDC, NFS server, and a client host by SSH.
+    """Bring a guest up with its cell: fileserver, KDC, NFS server, and a client host over SSH.
 
     Builds the image first if there is none. Booting takes about a minute, then the kernel's client,
     tokens and the NFS mount are tested. Writes a testbed file that a campaign can use. Times

@@ -22,7 +22,7 @@ _SWITCH = re.compile(r"-(?!\d)")
 class Part:
     """The options of one program, as the words of its command line."""
 
-    component: str
+    name: str
     program: str
     words: tuple[str, ...]
 

@@ -60,16 +60,14 @@ def render(name: str, parts: Sequence[Part]) -> Rendering:
         holds = " and ".join(sorted(form.programs))
         raise SpecError(f"{name}: it holds options of {holds}, and none of them is tuned here")
     if len(held_parts) > 1 and not form.together:
-        raise SpecError(f"{name}: it is for one program at a time; choose it with --component")
+        raise SpecError(f"{name}: it is for one program at a time; choose it with --part")
     left_out, text = [], ""
     for part in parts:
         options = form.holds(part.words) if part in held_parts else ()
         rest = [w for name, of in pairs(part.words) for w in (name, *of) if name not in options]
         if rest:
-            left_out.append(f"{part.component}: {name} cannot hold {' '.join(rest)}")
+            left_out.append(f"{part.name}: {name} cannot hold {' '.join(rest)}")
         if part in held_parts:
-            head = (
-                f"{form.comment} {part.component}\n" if len(held_parts) > 1 and form.comment else ""
-            )
+            head = f"{form.comment} {part.name}\n" if len(held_parts) > 1 and form.comment else ""
             text += head + form.write(part)
     return Rendering(text, tuple(left_out), f"{name}: {form.mind}")

@@ -1,4 +1,4 @@
-"""Connector to a host by SSH.
+"""Connector to a host over SSH.
 
 Owns one exchange with a host's supervisor (``supervisor.py``) over a channel, and its time limits.
 The host needs python3 (3.9 or newer) and a login shell that can run commands; nothing is installed

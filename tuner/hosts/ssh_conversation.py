@@ -1,4 +1,4 @@
-"""A conversation with a command on a host that is reached by SSH.
+"""A conversation with a command on a host that is reached over SSH.
 
 The command is started directly, without a supervisor. It must exit when its standard input closes;
 the commands used here do, since they wait for a line before they do anything.

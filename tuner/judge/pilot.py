@@ -282,7 +282,8 @@ def _warm_up(first_minus_second: Floats, level: Floats) -> WarmUp:
         reasons.append(f"the first run of a block is {change(position)} than the second")
     if by_block:
         reasons.append(f"the first block is {change(first_block)} than the others")
-    reason = " and ".join(reasons) + ": warm up longer" if reasons else "no warm-up effect shown"
+    longer = ": warm up for longer"
+    reason = " and ".join(reasons) + longer if reasons else "no warm-up effect shown"
     return WarmUp(position, interval, first_block, bool(reasons), reason)
 
 
@@ -348,7 +349,7 @@ def _refusals(
 ) -> tuple[str, ...]:
     refusals = []
     if verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.WORSE_BY_DELTA):
-        refusals.append(f"the baseline differs from itself: {verdict.reason}")
+        refusals.append(f"two runs with the baseline's settings differ: {verdict.reason}")
     elif verdict.outcome is Outcome.UNDECIDED and verdict.n >= rules.max_blocks:
         refusals.append(
             f"the baseline is not shown to equal itself within {percent(margin(within))} "

@@ -114,7 +114,7 @@ class Noise(Part):
 class Applying(Part):
     """How to apply the settings of one program. ``undo``: its original options, "" for none."""
 
-    component: str
+    part: str
     put: str
     then: str
     options: str

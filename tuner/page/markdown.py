@@ -109,8 +109,7 @@ def _applying(d: ReportDocument) -> list[str]:
     lines: list[str] = []
     for step in d.applying:
         lines += [
-            f"{text(step.component)}: put these options into {text(step.put)}; then "
-            f"{text(step.then)}:",
+            f"{text(step.part)}: put these options into {text(step.put)}; then {text(step.then)}:",
             "",
             *_code([step.options or "(no options)"]),
             "",

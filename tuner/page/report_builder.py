@@ -171,7 +171,7 @@ def report_document(
         applying=[]
         if answer is None or answer.answer is not Answer.RECOMMENDED
         else [
-            Applying(component=s.component, put=s.put, then=s.then, options=s.options, undo=s.undo)
+            Applying(part=s.part, put=s.put, then=s.then, options=s.options, undo=s.undo)
             for s in steps(answer, spaces)
         ],
         campaign_file=_campaign_file(look.spec, record.spec),
@@ -223,7 +223,7 @@ def _question(spec: CampaignSpec | None, workload: str, pilot_floor: float | Non
     if spec is None:
         return "Is there a configuration that is faster than the settings as found?"
     tuned = list(spec.spaces)
-    programs = " and ".join(f"the {component.replace('_', ' ')}" for component in tuned)
+    programs = " and ".join(f"the {part.replace('_', ' ')}" for part in tuned)
     delta, floor = 100.0 * spec.statistics.delta, spec.statistics.given_floor or pilot_floor
     slower = "slower than its pilot allows"
     if floor is not None:
@@ -293,8 +293,8 @@ def _measurement_facts(look: _Look) -> Iterator[Fact]:
         yield Fact(what="Concurrent clients", text=str(look.clients))
     if all_names.workload:
         yield Fact(what="Workload", text=_workload(look.snapshot.rules, all_names.workload, spec))
-    for component, space in all_names.spaces.items():
-        yield Fact(what=f"Search space, {component.replace('_', ' ')}", text=clean(space))
+    for part, space in all_names.spaces.items():
+        yield Fact(what=f"Search space, {part.replace('_', ' ')}", text=clean(space))
     yield Fact(what="Measured", text=effort_text(look.effort))
     span = f"{moment(campaign.created)} to {moment(campaign.updated)}"
     yield Fact(what="Period", text=span)

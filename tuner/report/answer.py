@@ -53,7 +53,7 @@ def headline(recommendation: Recommendation) -> Text:
     """The answer in one line."""
     r = recommendation
     if r.answer is Answer.NO_IMPROVEMENT:
-        return Text("No improvement found: keep the baseline", style=STRONG)
+        return Text("No improvement shown: keep the baseline", style=STRONG)
     if r.ratio is None:
         return Text(f"Recommended: trial {r.trial}", style=f"{STRONG} {FASTER}")
     return Text(f"Recommended: {faster(r.ratio)} than the baseline", style=f"{STRONG} {FASTER}")
@@ -71,15 +71,15 @@ def claim(recommendation: Recommendation) -> str:
         return f"False-alarm risk of the campaign: at most {level}, valid under repeated looks."
     largest = r.largest_compatible_improvement
     if r.trial == BASELINE or largest is None:
-        return "No candidate got far enough to be certified, so no improvement is claimed."
-    # The bound covers all candidates, however many there are.
+        return "No trial got far enough to be certified, so no improvement is claimed."
+    # The bound covers all trials, however many there are.
     if math.isinf(largest):
-        return "The measurements put no bound yet on how much faster a candidate may be."
+        return "The measurements put no bound yet on how much faster a trial may be."
     sure = f"{100.0 * (1.0 - ALPHA):.4g}% confidence"
     if largest <= 0.0:
-        return f"The measurements rule out that any candidate is faster ({sure})."
+        return f"The measurements rule out that any trial is faster ({sure})."
     return (
-        f"The largest improvement still compatible with the measurements: a candidate may be "
+        f"The largest improvement still compatible with the measurements: a trial may be "
         f"up to {faster(1.0 / (1.0 + largest))} ({sure})."
     )
 
@@ -207,7 +207,7 @@ def findings(
     r = recommendation
     recommended = r.answer is Answer.RECOMMENDED
     rejected = not recommended and r.configuration != r.baseline
-    title = "Best candidate, not recommended" if rejected else "Settings"
+    title = "Best trial, not recommended" if rejected else "Settings"
     parts: list[RenderableType] = [answer(r, verbose=verbose), section(title, settings(r))]
     if r.notes:
         parts.append(section("Caveats", *map(paragraph, r.notes)))

@@ -27,7 +27,7 @@ class Step:
     ``undo``: the recommended and the original options as shell-quoted lines ("" for none).
     """
 
-    component: str
+    part: str
     put: str
     then: str
     options: str
@@ -59,13 +59,13 @@ def meanings(recommendation: Recommendation, spaces: Mapping[str, Space]) -> lis
 def _meanings(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
     lines = []
     for change in differences(r.baseline, r.configuration)[0]:
-        component, _, name = change.name.partition(".")
-        space = spaces.get(component)
+        part, _, name = change.name.partition(".")
+        space = spaces.get(part)
         if space is None or name not in space.by_name:
             continue
         parameter = space[name]
         unit = f" ({parameter.unit})" if parameter.unit else ""
-        before = space.in_effect(r.baseline.part(component)).get(name)
+        before = space.in_effect(r.baseline.part(part)).get(name)
         what = "default" if change.old is None else "as found"
         effective = f"; {what}: {value_text(before)}" if before is not None else ""
         lines.append(f"{change.name}{unit}: {_brief(parameter.about)}{effective}")
@@ -80,9 +80,9 @@ def _brief(about: str) -> str:
 def _costs(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
     """Estimate how each program's memory use changes, on a host as its search space assumes it."""
     lines = []
-    for component, space in spaces.items():
-        old = space.memory_bytes(r.baseline.part(component)) / _MIB
-        new = space.memory_bytes(r.configuration.part(component)) / _MIB
+    for part, space in spaces.items():
+        old = space.memory_bytes(r.baseline.part(part)) / _MIB
+        new = space.memory_bytes(r.configuration.part(part)) / _MIB
         if round(old) != round(new):
             lines.append(
                 f"memory of {space.program} on each host: about {new:.0f} MiB instead of "
@@ -94,21 +94,21 @@ def _costs(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
 def steps(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[Step]:
     """Return how to apply and undo a recommendation, skipping programs with unchanged options."""
     lines = []
-    for component, space in spaces.items():
-        new = recommendation.flags.get(component, ())
-        old = recommendation.baseline_flags.get(component, ())
+    for part, space in spaces.items():
+        new = recommendation.flags.get(part, ())
+        old = recommendation.baseline_flags.get(part, ())
         if new == old:
             continue
         unknown = Program(
             f"the settings of {space.program}: {describe.form(space)}", f"restart {space.program}"
         )
         program = programs().get(space.program, unknown)
-        lines.append(Step(component, program.where, program.then, flag_line(new), flag_line(old)))
+        lines.append(Step(part, program.where, program.then, flag_line(new), flag_line(old)))
     return lines
 
 
 def _todo(step: Step) -> list[str]:
     return [
-        f"{step.component}: put the options below into {step.put}; then {step.then}",
-        f"{step.component}, undo: the same with the options as found: {step.undo or 'no options'}",
+        f"{step.part}: put the options below into {step.put}; then {step.then}",
+        f"{step.part}, undo: the same with the options as found: {step.undo or 'no options'}",
     ]

@@ -247,7 +247,7 @@ def recommendation_flags(recommendation: Recommendation) -> str:
     flags, lines = r.flags, []
     if r.answer is Answer.NO_IMPROVEMENT:
         flags = r.baseline_flags
-        lines.append("# no improvement found; keep these options, which are in force")
+        lines.append("# no improvement shown; keep these options, which are in force")
     for component, arguments in flags.items():
         lines.append(f"# {clean(component)}" + ("" if arguments else ": no options"))
         if arguments:

@@ -77,7 +77,7 @@ class LastingTestbed(Testbed, Protocol):
 
 
 def lasting_parts(target: Target) -> dict[str, LastingPart]:
-    """The parts by component. Raises TestbedError if the configuration of one cannot stay."""
+    """The parts by name. Raises TestbedError if the configuration of one cannot stay."""
     parts = {name: part for name, part in target.parts.items() if isinstance(part, LastingPart)}
     if missing := target.parts.keys() - parts.keys():
         raise TestbedError(f"a configuration of {min(missing)} cannot stay: fstune cannot apply it")

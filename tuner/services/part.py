@@ -19,7 +19,7 @@ class NotInEffect(ConfigurationError):
 
 
 class Part(Protocol):
-    """One tuned part. Parameters go by their own names, without the component prefix."""
+    """One tuned part. Parameters go by their own names, without the part's name in front."""
 
     @property
     def space(self) -> Space:
@@ -93,6 +93,6 @@ def verify_effective(
 
 
 def _difference(space: Space, name: str, expected: Expected, actual: Value) -> str:
-    setting = f"{space.component}.{name} = {expected.requested}"
+    setting = f"{space.part}.{name} = {expected.requested}"
     shows = f"{expected.key} should show {expected.reading}, it shows {actual}"
     return f"{setting} is not in effect: {shows}"

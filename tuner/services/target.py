@@ -32,7 +32,7 @@ class Applied:
 class Target:
     """All parts of a testbed.
 
-    ``parts``: by component name, in start-up order: servers before clients. ``settle``: called
+    ``parts``: by name, in start-up order: servers before clients. ``settle``: called
     before anything is restored. ``follows``: maps a part to the part that it depends on: when the
     latter changes, the former must be applied again.
     """
@@ -45,8 +45,8 @@ class Target:
     def baseline(self) -> Configuration:
         """The original configuration."""
         values = {
-            f"{component}.{name}": value
-            for component, part in self.parts.items()
+            f"{part_name}.{name}": value
+            for part_name, part in self.parts.items()
             for name, value in part.initial.items()
         }
         return Configuration.of(values)
@@ -60,16 +60,16 @@ class Target:
     def risks(self) -> dict[str, Risk]:
         """The risk class of each parameter, by qualified name."""
         return {
-            f"{component}.{parameter.name}": parameter.risk
-            for component, part in self.parts.items()
+            f"{part_name}.{parameter.name}": parameter.risk
+            for part_name, part in self.parts.items()
             for parameter in part.space.parameters
         }
 
     def flags(self, configuration: Configuration) -> dict[str, tuple[str, ...]]:
-        """The command-line options for a configuration, by component."""
+        """The command-line options for a configuration, by part."""
         return {
-            component: tuple(part.space.render(configuration.part(component)))
-            for component, part in self.parts.items()
+            part_name: tuple(part.space.render(configuration.part(part_name)))
+            for part_name, part in self.parts.items()
         }
 
     def apply(self, configuration: Configuration, doing: Callable[[str], None]) -> Applied:
@@ -80,11 +80,11 @@ class Target:
         ``restore``.
         """
         actions: list[str] = []
-        for component, part in self.parts.items():
-            doing(f"setting {component}")
-            action = part.apply(configuration.part(component))
+        for part_name, part in self.parts.items():
+            doing(f"setting {part_name}")
+            action = part.apply(configuration.part(part_name))
             if action is not None:
-                actions.append(f"{component} {action}")
+                actions.append(f"{part_name} {action}")
         return Applied(self.read_back(configuration, doing), tuple(actions))
 
     def read_back(
@@ -95,15 +95,15 @@ class Target:
         Raises ConfigurationError when they differ from the configuration.
         """
         effective: dict[str, Value] = {}
-        for component, part in self.parts.items():
-            doing(f"reading back {component}")
-            for name, value in read_back(part, configuration.part(component)).items():
-                effective[f"{component}.{name}"] = value
+        for part_name, part in self.parts.items():
+            doing(f"reading back {part_name}")
+            for name, value in read_back(part, configuration.part(part_name)).items():
+                effective[f"{part_name}.{name}"] = value
         return Configuration.of(effective)
 
     def incarnations(self) -> dict[str, str]:
-        """The current run of each program, by component; see ``Part.incarnation``."""
-        return {component: part.incarnation() for component, part in self.parts.items()}
+        """The current run of each program, by part; see ``Part.incarnation``."""
+        return {part_name: part.incarnation() for part_name, part in self.parts.items()}
 
     def restore(self, doing: Callable[[str], None]) -> list[str]:
         """Restore every part; returns a sentence for each.
@@ -113,8 +113,8 @@ class Target:
         self.settle()
         messages: list[str] = []
         failure: TunerError | None = None
-        for component, part in self.parts.items():
-            doing(f"restoring {component}")
+        for part_name, part in self.parts.items():
+            doing(f"restoring {part_name}")
             try:
                 messages.append(part.restore())
             except TunerError as problem:

@@ -1,4 +1,4 @@
-"""Commands on real hosts by SSH: input, output, status, time limits and interruptions."""
+"""Commands on real hosts over SSH: input, output, status, time limits and interruptions."""
 
 from __future__ import annotations
 

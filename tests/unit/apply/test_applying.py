@@ -39,7 +39,7 @@ def test_a_plan_shows_what_changes_and_changes_nothing(desk: Desk) -> None:
     plan, application = make_plan(desk.hand, campaign, desk.site(campaign))
     assert application is not None
     (part,) = plan.parts
-    assert part.component == "fileserver"
+    assert part.name == "fileserver"
     assert [(c.name, c.old, c.new) for c in part.changes] == [
         ("fileserver.dir_buffers", None, 300),
         ("fileserver.threads", 64, 200),

@@ -234,7 +234,7 @@ def test_a_server_restarted_in_the_middle_of_a_run_voids_the_block(
     lives = iter(["first", "second"])
     monkeypatch.setattr(
         "tuner.services.simulated.testbed._SimulatedPart.incarnation",
-        lambda part: next(lives, "second") if part.space.component == "fileserver" else "",
+        lambda part: next(lives, "second") if part.space.part == "fileserver" else "",
     )
     campaign = begin(spec(faster(), **SHORT))
     campaign.run()

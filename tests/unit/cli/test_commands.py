@@ -92,7 +92,7 @@ def test_a_whole_campaign_in_plain_lines(
     entry = text_of("recommend", "--format", "bosconfig").splitlines()
     (options,) = [line.split()[2:] for line in entry if "/dafileserver" in line]
     assert options == flags.splitlines()[1].split()
-    one = ("recommend", "--format", "openafs-server.conf", "--component")
+    one = ("recommend", "--format", "openafs-server.conf", "--part")
     assert f"\np = {configuration['fileserver.threads']}\n" in text_of(*one, "fileserver")
     assert "holds options of dafileserver" in text_of(*one, "cache_manager", status=2)
     assert "choose one of fileserver, cache_manager" in text_of(*one, "printer", status=2)
@@ -115,7 +115,7 @@ def test_json_and_text_agree_when_nothing_is_better(
             NO_IMPROVEMENT,
             "keep these options, which are in force",
         ),
-        (["recommend"], NO_IMPROVEMENT, "No improvement found"),
+        (["recommend"], NO_IMPROVEMENT, "No improvement shown"),
     ):
         assert exit_status(monkeypatch, state, *arguments) == status
         assert words in capsys.readouterr().out

@@ -76,8 +76,8 @@ def test_a_campaign_file_is_refused(tmp_path: Path, at: At) -> None:
 
 
 def test_values_to_try_first_are_those_of_the_space() -> None:
-    for component in ("fileserver", "cache-manager-fuse"):
-        space = search_spaces.load(f"openafs-{component}-1.8")
+    for part in ("fileserver", "cache-manager-fuse"):
+        space = search_spaces.load(f"openafs-{part}-1.8")
         name = next(p.name for p in space.order if not p.choices)
         for value in HOSTILE:
             assert space.violations({name: value}) != [], value

@@ -56,7 +56,7 @@ def test_what_is_written_is_read_back(form: Format, space: Space, seed: int, oft
     values = draw(space, Chance(seed, often))
     words = tuple(space.render(values))
     options = form.holds(words)
-    text = form.write(Part(space.component, space.program, words))
+    text = form.write(Part(space.part, space.program, words))
     assert form.read(text) == options
     # The program would parse it as the configuration, as far as the format can hold that.
     flags = {name for name, _ in pairs(options)} | {word.partition("=")[0] for word in options}
@@ -111,7 +111,7 @@ def test_a_format_for_nothing_here_is_refused() -> None:
 
 
 def test_a_script_is_for_one_program() -> None:
-    with pytest.raises(SpecError, match="--component"):
+    with pytest.raises(SpecError, match="--part"):
         render("script", [SERVER, CLIENT])
 
 

@@ -162,7 +162,7 @@ def test_sound_testbeds_are_seldom_refused_whatever_their_noise() -> None:
 def test_a_baseline_that_differs_from_itself_is_refused() -> None:
     pilot = assess_pilot(pilot_blocks(12, 0.014, difference=0.05), RULES)
     assert pilot.outcome is PilotOutcome.REFUSED
-    assert pilot.refusals[0].startswith("the baseline differs from itself: ")
+    assert pilot.refusals[0].startswith("two runs with the baseline's settings differ: ")
     assert "faster than itself" in pilot.refusals[0]
 
 

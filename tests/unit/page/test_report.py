@@ -70,7 +70,7 @@ def test_a_report_contains_the_answer_and_its_evidence(
     assert document.trial == answer.trial
     assert [s.name for s in document.settings] == ["cache_manager.daemons"]
     assert document.components.keys() == answer.components.keys()
-    assert {step.component for step in document.applying} == {"cache_manager"}
+    assert {step.part for step in document.applying} == {"cache_manager"}
     verdicts = {(one.trial, one.kind) for one in document.verdicts}
     assert (answer.trial, BlockKind.CERTIFY) in verdicts
     blocks = store.blocks(document.campaign)
@@ -267,7 +267,7 @@ def test_what_looks_good_is_not_claimed_before_it_is_certified(tmp_path: Path) -
     fstune(tmp_path, "run", str(file))
     with Store.open(tmp_path) as store:
         document = report_document(Sight(store), store.campaign("last").id)
-    assert document.answer == "No improvement found: keep the baseline"
+    assert document.answer == "No improvement shown: keep the baseline"
     assert document.applying == []
     assert "To apply" not in report_html(document)
     assert any("no improvement is claimed" in s or "may be" in s for s in document.sure)

@@ -11,7 +11,7 @@ from tuner.propose.candidates import Candidates, unique
 
 def check_valid(configuration: Configuration) -> None:
     for space in (SERVER, CLIENT):
-        assert space.violations(configuration.part(space.component), FACTS) == []
+        assert space.violations(configuration.part(space.part), FACTS) == []
 
 
 @pytest.mark.parametrize("seed", ["1", "2", "3"])
@@ -35,7 +35,7 @@ def test_every_parameter_is_set_in_some_and_not_in_others() -> None:
     draws = [c.as_dict() for c in Candidates(tunables(), "1").random(300)]
     for space in (SERVER, CLIENT):
         for parameter in space.searched:
-            name = f"{space.component}.{parameter.name}"
+            name = f"{space.part}.{parameter.name}"
             count = sum(name in values for values in draws)
             assert 10 < count < 290, name
 

@@ -137,7 +137,7 @@ def test_every_configuration_is_valid_on_the_complete_spaces() -> None:
     assert len(set(configurations)) > 10
     for each in configurations:
         for space in (SERVER, CLIENT):
-            assert space.violations(each.part(space.component), FACTS) == []
+            assert space.violations(each.part(space.part), FACTS) == []
     # A parameter's value is asked for only if the parameter is set.
     for trial in study.trials:
         whether = {n.removesuffix("?") for n, v in trial.params.items() if n.endswith("?") and v}

@@ -48,7 +48,7 @@ def test_proposals_are_valid_new_and_complete(sampler: str) -> None:
                 observation.configuration for observation in observations
             }
             for space in (SERVER, CLIENT):
-                values = proposal.configuration.part(space.component)
+                values = proposal.configuration.part(space.part)
                 assert space.violations(values, FACTS) == []
             observations.append(Observation(proposal.configuration, 0.01))
 

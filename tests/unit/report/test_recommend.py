@@ -87,7 +87,7 @@ def test_flags_can_be_pasted() -> None:
 def test_no_improvement_gives_the_options_in_force(answer: Recommendation) -> None:
     answer = replace(answer, baseline_flags={"fileserver": ("-p", "20"), "afsd": ()})
     assert recommendation_flags(answer).splitlines() == [
-        "# no improvement found; keep these options, which are in force",
+        "# no improvement shown; keep these options, which are in force",
         "# fileserver",
         "-p 20",
         "# afsd: no options",

@@ -54,7 +54,7 @@ class Remembering:
         self.log.append("restore")
         if self.fails is not None:
             raise self.fails
-        return f"{self.space.component} restored"
+        return f"{self.space.part} restored"
 
 
 @pytest.fixture(autouse=True)

@@ -69,10 +69,10 @@ class ModelSampler(optuna.samplers.BaseSampler):
         whole = Configuration.of(found or {})
         for space in spaces:
             assumed = {name: fact.assumed for name, fact in space.facts.items()}
-            part = Tunable(space, assumed | dict(facts or {}), whole.part(space.component))
-            if space.component in self._tunables:
-                raise ValueError(f"two search spaces are for the {space.component}")
-            self._tunables[space.component] = part
+            part = Tunable(space, assumed | dict(facts or {}), whole.part(space.part))
+            if space.part in self._tunables:
+                raise ValueError(f"two search spaces are for the {space.part}")
+            self._tunables[space.part] = part
         if not self._tunables:
             raise ValueError("name at least one search space")
         self._baseline = whole

@@ -84,7 +84,7 @@ class NetnsSection(Section):
 
 
 class SshSection(Section):
-    """A host that is reached by SSH; users other than root run commands with ``sudo -n``.
+    """A host that is reached over SSH; users other than root run commands with ``sudo -n``.
 
     ``key``: a private key file without passphrase; if None, the agent's keys are tried.
     ``known_hosts``: must contain its host key; nothing is ever added to it. ``netns``: connect from

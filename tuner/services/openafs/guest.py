@@ -1,4 +1,4 @@
-"""The guest of a private cell as a testbed: a real kernel client, reached by SSH.
+"""The guest of a private cell as a testbed: a real kernel client, reached over SSH.
 
 Responsible for the testbed file of a guest; ``deploy.vm`` sets up the guest itself.
 """

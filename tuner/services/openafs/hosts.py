@@ -362,7 +362,7 @@ def patience(after_s: float) -> Patience:
 
 
 def ssh_host(section: SshSection, base: Path) -> SshHost:
-    """How a host is reached by SSH; relative paths are relative to ``base``."""
+    """How a host is reached over SSH; relative paths are relative to ``base``."""
 
     def absolute(path: Path) -> Path:
         return base / path.expanduser()

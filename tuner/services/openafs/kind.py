@@ -1,6 +1,7 @@
 """OpenAFS as a kind of service: its parts, and the testbeds: private cells and hosts.
 
-Modules that are slow to import and not needed by every campaign (hosts by SSH) are imported lazily.
+Modules that are slow to import and not needed by every campaign (hosts over SSH) are imported when
+they are used.
 """
 
 from __future__ import annotations

@@ -26,23 +26,23 @@ def check_runtime(space: Space, client: str, tokens: bool) -> None:
     """
     if client != "afsd":
         raise SpecError(
-            f"spaces.{space.component}: {client} takes no fs commands that set anything; only the "
+            f"spaces.{space.part}: {client} takes no fs commands that set anything; only the "
             "kernel's client does, see 'The kernel's client' in docs/testbeds.md"
         )
     if space.program != "fs" or space.form is not Form.COMMANDS:
         raise SpecError(
-            f"spaces.{space.component}: {space.name} has no fs commands; it is for "
+            f"spaces.{space.part}: {space.name} has no fs commands; it is for "
             f"{describe.purpose(space)}"
         )
     changed = {p.name for p in space.parameters if p.searched or p.fixed is not None}
     if "cache_size" in changed:
         raise SpecError(
-            f"spaces.{space.component}: cache_size is the size that cache_manager.blocks gives at "
+            f"spaces.{space.part}: cache_size is the size that cache_manager.blocks gives at "
             "the start; tune that one"
         )
     if "crypt" in changed and not tokens:
         raise SpecError(
-            f"spaces.{space.component}: without a token nothing is encrypted: for crypt name a "
+            f"spaces.{space.part}: without a token nothing is encrypted: for crypt name a "
             "keytab under 'token' of every client in the testbed file"
         )
 
@@ -52,7 +52,7 @@ def check_network(space: Space, *, own_kernel: bool) -> None:
 
     ``own_kernel``: whether any of its hosts has its own kernel. Raises SpecError.
     """
-    where = f"spaces.{space.component}"
+    where = f"spaces.{space.part}"
     if not own_kernel:
         raise SpecError(
             f"{where}: nodes of a private cell share the kernel of the machine that they are on, "

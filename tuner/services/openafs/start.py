@@ -1,4 +1,4 @@
-"""Guided setup for OpenAFS: on a private cell of this machine, or on hosts by SSH."""
+"""Guided setup for OpenAFS: on a private cell of this machine, or on hosts over SSH."""
 
 from __future__ import annotations
 
@@ -167,10 +167,10 @@ _PATH = Question(
 
 
 class HostsStart(Start):
-    """An existing fileserver and clients, by SSH."""
+    """An existing fileserver and clients, over SSH."""
 
     name = "hosts"
-    title = "your own fileserver and clients, by SSH"
+    title = "your own fileserver and clients, over SSH"
     questions = (_SERVER, _CLIENTS, _USER, _KEY, _ADDRESS, _CELL, _VOLUME, _PATH)
 
     def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Draft:

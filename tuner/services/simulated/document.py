@@ -200,10 +200,10 @@ class _Scales:
     def __init__(self, spaces: Mapping[str, Space]) -> None:
         self._parameters: dict[str, Parameter] = {}
         self._defaults: dict[str, Value] = {}
-        for component, space in spaces.items():
-            self._parameters |= {f"{component}.{p.name}": p for p in space.parameters}
+        for part, space in spaces.items():
+            self._parameters |= {f"{part}.{p.name}": p for p in space.parameters}
             unset = space.in_effect({}, FACTS)
-            self._defaults |= {f"{component}.{name}": value for name, value in unset.items()}
+            self._defaults |= {f"{part}.{name}": value for name, value in unset.items()}
 
     def effect(self, section: EffectSection, where: str) -> Effect:
         """Convert a section to an effect. Raises SpecError if shape and parameter do not fit."""

@@ -26,8 +26,8 @@ Settings = dict[str, Value]
 class _Document(Section):
     """The content of the file.
 
-    The settings in force and the open journals, by component; and the kept journals, by the name of
-    the application, then by component.
+    The settings in force and the open journals, by part; and the kept journals, by the name of
+    the application, then by part.
     """
 
     settings: dict[str, Settings] = Field(default_factory=dict)
@@ -55,51 +55,51 @@ class Keeper:
         """
         document = self._read()
         settings = dict(otherwise)
-        for component, values in (document.settings | document.open).items():
-            settings = {n: v for n, v in settings.items() if n.partition(".")[0] != component}
-            settings |= {f"{component}.{name}": value for name, value in values.items()}
+        for part, values in (document.settings | document.open).items():
+            settings = {n: v for n, v in settings.items() if n.partition(".")[0] != part}
+            settings |= {f"{part}.{name}": value for name, value in values.items()}
         return settings
 
-    def in_force(self, component: str, otherwise: Mapping[str, Value]) -> Settings:
+    def in_force(self, part: str, otherwise: Mapping[str, Value]) -> Settings:
         """Return the current settings of one part."""
-        return self._read().settings.get(component, dict(otherwise))
+        return self._read().settings.get(part, dict(otherwise))
 
     def change(
-        self, component: str, initial: Mapping[str, Value], settings: Mapping[str, Value]
+        self, part: str, initial: Mapping[str, Value], settings: Mapping[str, Value]
     ) -> None:
         """Record the new settings, and, before the first change, the initial ones."""
         document = self._read()
-        document.open.setdefault(component, dict(initial))
-        document.settings[component] = dict(settings)
+        document.open.setdefault(part, dict(initial))
+        document.settings[part] = dict(settings)
         self._write(document)
 
-    def journal(self, component: str, name: str) -> JournalState:
+    def journal(self, part: str, name: str) -> JournalState:
         """See Journal.state."""
         document = self._read()
-        if component in document.open:
+        if part in document.open:
             return JournalState.OPEN
-        is_kept = component in document.kept.get(name, {})
+        is_kept = part in document.kept.get(name, {})
         return JournalState.KEPT if is_kept else JournalState.NONE
 
-    def keep(self, component: str, name: str) -> None:
+    def keep(self, part: str, name: str) -> None:
         """See Journal.keep."""
         document = self._read()
-        if component in document.open:
-            document.kept.setdefault(name, {})[component] = document.open.pop(component)
+        if part in document.open:
+            document.kept.setdefault(name, {})[part] = document.open.pop(part)
             self._write(document)
 
-    def reopen(self, component: str, name: str) -> None:
+    def reopen(self, part: str, name: str) -> None:
         """See Journal.reopen."""
         document = self._read()
-        if component not in document.open and component in document.kept.get(name, {}):
-            document.open[component] = document.kept[name].pop(component)
+        if part not in document.open and part in document.kept.get(name, {}):
+            document.open[part] = document.kept[name].pop(part)
             self._write(document)
 
-    def put_back(self, component: str) -> None:
+    def put_back(self, part: str) -> None:
         """Restore the initial settings; does nothing if nothing was changed."""
         document = self._read()
-        if component in document.open:
-            document.settings[component] = document.open.pop(component)
+        if part in document.open:
+            document.settings[part] = document.open.pop(part)
             self._write(document)
 
     def _read(self) -> _Document:

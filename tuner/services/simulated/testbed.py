@@ -57,19 +57,19 @@ class VirtualClock:
 class Keeping(Protocol):
     """Persistence of the settings in force; see the methods of ``Keeper``."""
 
-    def in_force(self, component: str, otherwise: Mapping[str, Value]) -> dict[str, Value]: ...
+    def in_force(self, part: str, otherwise: Mapping[str, Value]) -> dict[str, Value]: ...
 
     def change(
-        self, component: str, initial: Mapping[str, Value], settings: Mapping[str, Value]
+        self, part: str, initial: Mapping[str, Value], settings: Mapping[str, Value]
     ) -> None: ...
 
-    def journal(self, component: str, name: str) -> JournalState: ...
+    def journal(self, part: str, name: str) -> JournalState: ...
 
-    def keep(self, component: str, name: str) -> None: ...
+    def keep(self, part: str, name: str) -> None: ...
 
-    def reopen(self, component: str, name: str) -> None: ...
+    def reopen(self, part: str, name: str) -> None: ...
 
-    def put_back(self, component: str) -> None: ...
+    def put_back(self, part: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -92,29 +92,29 @@ class _SimulatedPart:
     keeper: Keeping | None = None
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
-        own = {f"{self.space.component}.{name}": value for name, value in values.items()}
+        own = {f"{self.space.part}.{name}": value for name, value in values.items()}
         up = Configuration.of(_settings(self.before).as_dict() | own)
-        culprit = self.world.failure(up, "start", parts={*self.before, self.space.component})
+        culprit = self.world.failure(up, "start", parts={*self.before, self.space.part})
         if culprit is not None:
-            self.clock.advance(self.world.costs.restart_s(self.space.component))
+            self.clock.advance(self.world.costs.restart_s(self.space.part))
             self.running = False
             self._record(values)
             raise ConfigurationError(f"the simulated program does not start with this {culprit}")
         if self.running and dict(values) == dict(self.values):
             return None
-        self.clock.advance(self.world.costs.restart_s(self.space.component))
+        self.clock.advance(self.world.costs.restart_s(self.space.part))
         self.values, self.running = dict(values), True
         self._record(values)
         return "restart"
 
     def _record(self, values: Mapping[str, Value]) -> None:
         if self.keeper is not None:
-            self.keeper.change(self.space.component, self.initial, values)
+            self.keeper.change(self.space.part, self.initial, values)
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         if dict(values) != dict(self.values):
             difference = f"{dict(values)} is not in effect: it shows {dict(self.values)}"
-            raise NotInEffect(f"{self.space.component}: {difference}")
+            raise NotInEffect(f"{self.space.part}: {difference}")
         return dict(self.values)
 
     def incarnation(self) -> str:
@@ -122,10 +122,10 @@ class _SimulatedPart:
 
     def restore(self) -> str:
         if self.keeper is not None:
-            self.keeper.put_back(self.space.component)
-            self.initial = self.keeper.in_force(self.space.component, self.initial)
+            self.keeper.put_back(self.space.part)
+            self.initial = self.keeper.in_force(self.space.part, self.initial)
         self.values, self.running = dict(self.initial), True
-        return f"{self.space.component}: as found"
+        return f"{self.space.part}: as found"
 
     @property
     def how_changed(self) -> str:
@@ -144,15 +144,15 @@ class _SimulatedPart:
 
     def journals(self, name: str) -> frozenset[JournalState]:
         """See LastingPart.journals."""
-        return frozenset({self._keeper().journal(self.space.component, name)})
+        return frozenset({self._keeper().journal(self.space.part, name)})
 
     def keep(self, name: str) -> None:
         """See LastingPart.keep."""
-        self._keeper().keep(self.space.component, name)
+        self._keeper().keep(self.space.part, name)
 
     def reopen(self, name: str) -> None:
         """See LastingPart.reopen."""
-        self._keeper().reopen(self.space.component, name)
+        self._keeper().reopen(self.space.part, name)
 
     def _keeper(self) -> Keeping:
         if self.keeper is None:
@@ -251,7 +251,7 @@ class SimulatedTestbed:
         *,
         keeper: Keeping | None = None,
     ) -> None:
-        """``spaces``: by component; ``initial``: the initial settings, by qualified name;
+        """``spaces``: by part; ``initial``: the initial settings, by qualified name;
         ``keeper``: stores applied configurations; without one, none can stay.
         """
         self.remarks: tuple[str, ...] = ()
@@ -260,12 +260,12 @@ class SimulatedTestbed:
         self._references = references
         of = Configuration.of(initial or {})
         self._parts: dict[str, _SimulatedPart] = {}
-        for component, space in spaces.items():
-            self._parts[component] = _SimulatedPart(
+        for name, space in spaces.items():
+            self._parts[name] = _SimulatedPart(
                 space,
                 world,
                 self.clock,
-                initial=of.part(component),
+                initial=of.part(name),
                 before=dict(self._parts),
                 keeper=keeper,
             )
@@ -284,7 +284,7 @@ class SimulatedTestbed:
             keeper = part.keeper
             part.values = dict(part.initial)
             if keeper is not None:
-                part.values = keeper.in_force(part.space.component, part.initial)
+                part.values = keeper.in_force(part.space.part, part.initial)
         parts: dict[str, Part] = dict(self._parts)
         draw = _Draw(self._world, workload, self.clock)
         engine = _SimulatedEngine(self._parts, self._world, draw)
