@@ -30,7 +30,7 @@ from api.watching import Feeds
 from tuner.campaign.holding import is_gone
 from tuner.errors import SpecError
 from tuner.page.effects_cache import EffectsCache
-from tuner.page.snapshot import Sight
+from tuner.page.snapshot import SnapshotCache
 from tuner.services.kinds import offers
 from tuner.settings import ServiceSettings, Settings
 from tuner.store import Store
@@ -58,7 +58,7 @@ def create_app(
         effects = EffectsCache(files=False)
         with (
             Store.open(directory, database) as store,
-            closing(Sight(store)) as sight,
+            closing(SnapshotCache(store)) as snapshots,
             closing(effects),
         ):
             # Requests left over from an earlier service process will never be started.
@@ -71,7 +71,7 @@ def create_app(
                 store=store,
                 pages=Pages(store),
                 access=Access(store),
-                sight=sight,
+                snapshots=snapshots,
                 effects=effects,
                 feeds=Feeds(store, options.streams),
                 exports=Exports(store, directory),

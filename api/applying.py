@@ -18,8 +18,8 @@ from api import problems
 from api.application_documents import ApplicationDocument, PlanDocument
 from api.service import ADMIN, READ, Admin, PathCampaign, Service, Serving, Visitor
 from tuner.applications import Application
-from tuner.apply.applying import Hand, look_again, make_plan
-from tuner.apply.place import Site
+from tuner.apply.applying import Actor, look_again, make_plan
+from tuner.apply.testbed import Site
 from tuner.errors import NotFoundError
 from tuner.states import ApplicationState
 from tuner.store import NewEvent
@@ -75,9 +75,9 @@ def plan_application(
     No setting is changed. Use the plan's `identity` to apply it. If the recommended configuration
     is already in effect, the answer is 200 with a plan that changes nothing and cannot be applied.
     """
-    hand = _hand(serving, who)
+    actor = _actor(serving, who)
     plan, application = make_plan(
-        hand, campaign, Site.of(campaign, serving.directory), stepwise=request.step
+        actor, campaign, Site.of(campaign, serving.directory), stepwise=request.step
     )
     if application is None:
         answer.status_code = HTTPStatus.OK
@@ -108,7 +108,7 @@ def apply_plan(
     ]
     if not matches:
         raise NotFoundError(f"campaign {campaign.id} has no plan {plan} that can be applied")
-    look_again(_hand(serving, who), matches[0])
+    look_again(_actor(serving, who), matches[0])
     return _request_and_start(serving, who, matches[0], "apply")
 
 
@@ -129,8 +129,8 @@ def roll_back_application(
     return _request_and_start(serving, who, applications[0], "rollback")
 
 
-def _hand(serving: Service, who: Visitor) -> Hand:
-    return Hand(serving.store, serving.directory, who.name, _log.info)
+def _actor(serving: Service, who: Visitor) -> Actor:
+    return Actor(serving.store, serving.directory, who.name, _log.info)
 
 
 def _request_and_start(

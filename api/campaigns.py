@@ -110,7 +110,7 @@ def list_measurements(
 @router.get("/{campaign}/verdicts", operation_id="list_verdicts")
 def list_verdicts(campaign: PathCampaign, serving: Serving) -> list[VerdictDocument]:
     """Compare every trial with the baseline, separately for each kind of block it was in."""
-    verdicts = serving.sight.verdicts(campaign.id)
+    verdicts = serving.snapshots.verdicts(campaign.id)
     if verdicts is None:
         raise NotFoundError(f"the workload of campaign {campaign.id} is missing or has changed")
     return [VerdictDocument.of(one.trial, one.kind, one.verdict) for one in verdicts]
@@ -119,13 +119,14 @@ def list_verdicts(campaign: PathCampaign, serving: Serving) -> list[VerdictDocum
 @router.get("/{campaign}/drift", operation_id="get_drift")
 def get_drift(campaign: PathCampaign, serving: Serving) -> list[DriftDocument]:
     """Drift of the baseline from block to block, in the order measured."""
-    return [DriftDocument.model_validate(point) for point in serving.sight.of(campaign.id).drift]
+    drift = serving.snapshots.of(campaign.id).drift
+    return [DriftDocument.model_validate(point) for point in drift]
 
 
 @router.get("/{campaign}/effects", operation_id="get_effects")
 def get_effects(campaign: PathCampaign, serving: Serving) -> EffectsDocument:
     """Parameter effects estimated by the search model: a hint where to look, not a claim."""
-    return effects_document(serving.effects.of(serving.sight.of(campaign.id)))
+    return effects_document(serving.effects.of(serving.snapshots.of(campaign.id)))
 
 
 @router.get("/{campaign}/comparison", operation_id="get_comparison")
@@ -144,7 +145,7 @@ def get_why(campaign: PathCampaign, serving: Serving) -> WhyDocument:
     Before there is an answer, those of the incumbent.
     """
     answer = campaign.recommendation
-    trial = serving.sight.of(campaign.id).leader if answer is None else answer.trial
+    trial = serving.snapshots.of(campaign.id).leader if answer is None else answer.trial
     return WhyDocument(trial=trial, sentences=why(serving.store, campaign.id, trial))
 
 
@@ -173,13 +174,13 @@ def recommendation_of(serving: Service, campaign: Campaign) -> RecommendationDoc
     campaign = with_expiry(serving.store, campaign)
     assert campaign.recommendation is not None
     # Only the references need all measurements, and there may be very many.
-    beside = serving.pages.has_references(campaign.id)
+    has_references = serving.pages.has_references(campaign.id)
     return recommendation_document(
         campaign,
         campaign.recommendation,
         client=serving.store.measured_programs(campaign.id),
         references=stored_comparisons(campaign, serving.store.blocks(campaign.id))
-        if beside
+        if has_references
         else (),
         why=why(serving.store, campaign.id, campaign.recommendation.trial),
     )
@@ -230,7 +231,7 @@ def get_report(
     if form is ReportForm.HTML:
         headers["Content-Security-Policy"] = f"{policy()}; frame-ancestors 'none'"
     with serving.exports.turn():
-        text = report_text(serving.sight, campaign.id, form, serving.effects)
+        text = report_text(serving.snapshots, campaign.id, form, serving.effects)
     return Response(text, media_type=form.media_type, headers=headers)
 
 

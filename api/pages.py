@@ -123,7 +123,7 @@ def campaign_live(campaign: PathCampaign, serving: Serving, who: Reader) -> HTML
 def _campaign_context(serving: Service, campaign: Campaign) -> dict[str, Any]:
     """Template context for a campaign; empty while the campaign is still being read."""
     running = campaign.state is CampaignState.RUNNING
-    snapshot = serving.sight.soon(campaign.id, _PATIENCE_S)
+    snapshot = serving.snapshots.soon(campaign.id, _PATIENCE_S)
     if snapshot is None:
         return {}
     comparison = stored_comparison(serving.store, campaign, snapshot.trials)
@@ -172,7 +172,7 @@ def compare_page(
     b: TrialNumber | None = None,
 ) -> HTMLResponse:
     """The page that compares two trials."""
-    snapshot = serving.sight.of(campaign.id)
+    snapshot = serving.snapshots.of(campaign.id)
     other = b if b is not None else snapshot.leader
     comparisons = compare_trials(snapshot, snapshot.scored, a, other)
     last = snapshot.trials[-1].number

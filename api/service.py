@@ -20,7 +20,7 @@ from api.starting import Starter
 from api.watching import Feeds
 from tuner.model import Campaign
 from tuner.page.effects_cache import EffectsCache
-from tuner.page.snapshot import Sight
+from tuner.page.snapshot import SnapshotCache
 from tuner.settings import ServiceSettings
 from tuner.store import Store
 from tuner.store.access import Access
@@ -45,7 +45,7 @@ class Service:
     store: Store
     pages: Pages
     access: Access
-    sight: Sight
+    snapshots: SnapshotCache
     effects: EffectsCache
     feeds: Feeds
     exports: Exports

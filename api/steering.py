@@ -236,11 +236,13 @@ def allowed_spec(spec: CampaignSpec, serving: Service) -> CampaignSpec:
         raise SpecError("workload: there is no such packaged workload; see /v1/workloads")
     if spec.references:
         raise SpecError("references: paths are not accepted over HTTP; use 'fstune run'")
-    return spec.at([_allowed_place(where, place, serving) for where, place in spec.named_places()])
+    return spec.at(
+        [_allowed_section(where, place, serving) for where, place in spec.named_sections()]
+    )
 
 
-def _allowed_place(where: str, testbed: TestbedSection, serving: Service) -> TestbedSection:
+def _allowed_section(where: str, testbed: TestbedSection, serving: Service) -> TestbedSection:
     settings = serving.settings
     directory = settings.testbeds
     files = {} if directory is None else {f.stem: f for f in directory.glob("*.yaml")}
-    return testbed.of(testbed.way.permit(testbed.section, where, settings.allow, files))
+    return testbed.of(testbed.type.permit(testbed.section, where, settings.allow, files))

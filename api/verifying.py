@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from api import problems
 from api.documents import Document
 from api.service import ADMIN, READ, Admin, PathCampaign, Serving
-from tuner.apply.place import recommended
+from tuner.apply.testbed import recommended
 from tuner.apply.verdict import LEAST_BLOCKS, VerifyOutcome
 from tuner.model import Event
 from tuner.states import EventKind

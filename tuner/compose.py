@@ -27,7 +27,7 @@ from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Aspect, Campaign
 from tuner.records.standing import Observer
-from tuner.services.kind import Place, Wish
+from tuner.services.kind import Needs, TestbedIdentity
 from tuner.services.testbed import Testbed
 from tuner.settings import Settings
 from tuner.store import Store
@@ -41,25 +41,25 @@ if TYPE_CHECKING:
 class Prepared:
     """A campaign's specification with everything that it names, looked up and checked.
 
-    ``wish``: what it needs from its testbeds; ``places``: where it measures; ``testbeds``: those in
-    ``places``, in the same order. ``aspects``: what it measures with.
+    ``needs``: what it needs from its testbeds; ``identities`` and ``testbeds``: of these, in the
+    same order. ``aspects``: what it measures with.
     """
 
     spec: CampaignSpec
-    wish: Wish
+    needs: Needs
     testbeds: tuple[Testbed, ...]
-    places: tuple[Place, ...]
+    identities: tuple[TestbedIdentity, ...]
     aspects: Mapping[str, Aspect]
 
     @property
     def workload(self) -> Workload:
         """The workload."""
-        return self.wish.workload
+        return self.needs.workload
 
     @property
     def spaces(self) -> Mapping[str, Space]:
         """The search spaces by part, as narrowed by the campaign."""
-        return self.wish.spaces
+        return self.needs.spaces
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -73,24 +73,24 @@ class Prepared:
         return self.testbeds[0]
 
     @property
-    def place(self) -> Place:
-        """All places combined into one."""
+    def identity(self) -> TestbedIdentity:
+        """The identity of all its testbeds together."""
         if self.spec.testbed is not None:
-            return self.places[0]
-        names = [place.name for place in self.places if place.name]
-        return Place(" + ".join(sorted(names)), "", _documents(self.places))
+            return self.identities[0]
+        names = [identity.name for identity in self.identities if identity.name]
+        return TestbedIdentity(" + ".join(sorted(names)), "", _documents(self.identities))
 
     def sites(self, campaign: str) -> list[Site]:
         """Return the testbeds in the form used by a campaign's run, each with a unique name."""
-        several = len(self.places) > 1
+        several = len(self.identities) > 1
         return [
             Site(
-                place.name or f"of campaign {campaign}" + (f", {number}" if several else ""),
-                place.label or f"testbed {number}",
+                identity.name or f"of campaign {campaign}" + (f", {number}" if several else ""),
+                identity.label or f"testbed {number}",
                 testbed,
             )
-            for number, (place, testbed) in enumerate(
-                zip(self.places, self.testbeds, strict=True), start=1
+            for number, (identity, testbed) in enumerate(
+                zip(self.identities, self.testbeds, strict=True), start=1
             )
         ]
 
@@ -99,36 +99,38 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
     """Look up everything that a specification names. Raises SpecError or TestbedError; changes
     nothing.
 
-    ``owned``: the names of places whose private cell, if it is up, was brought up by this campaign;
-    "" for its only place.
+    ``owned``: the names of testbeds whose private cell, if it is up, was brought up by this
+    campaign; "" for its only testbed.
     """
-    wish = look_up(spec)
-    wrong = wrong_names(spec, wish.spaces)
-    for where, section in spec.named_places():
-        wrong += section.way.mistakes(section.section, where, wish)
+    needs = look_up(spec)
+    wrong = wrong_names(spec, needs.spaces)
+    for where, section in spec.named_sections():
+        wrong += section.type.mistakes(section.section, where, needs)
     if wrong:
         raise SpecError("; ".join(wrong))
-    services = [place.way.preview(place.section, state_directory) for place in spec.places]
-    check_plan(spec, wish.spaces, services)
-    places = tuple(section.way.place(section.section, state_directory) for section in spec.places)
-    _check_places(spec, places)
+    services = [section.type.preview(section.section, state_directory) for section in spec.sections]
+    check_plan(spec, needs.spaces, services)
+    identities = tuple(
+        section.type.identity(section.section, state_directory) for section in spec.sections
+    )
+    _check_distinct(spec, identities)
     testbeds = tuple(
-        section.way.testbed(
+        section.type.testbed(
             section.section,
             where,
-            wish,
+            needs,
             state_directory,
-            owned=("" if spec.testbed is not None else place.name) in owned,
+            owned=("" if spec.testbed is not None else identity.name) in owned,
         )
-        for (where, section), place in zip(spec.named_places(), places, strict=True)
+        for (where, section), identity in zip(spec.named_sections(), identities, strict=True)
     )
-    rules = rules_of(spec, wish.workload)
-    document = places[0].document if spec.testbed is not None else _documents(places)
-    measured_with = aspects(wish.spaces, wish.workload, rules, document)
-    return Prepared(spec, wish, testbeds, places, measured_with)
+    rules = rules_of(spec, needs.workload)
+    document = identities[0].document if spec.testbed is not None else _documents(identities)
+    measured_with = aspects(needs.spaces, needs.workload, rules, document)
+    return Prepared(spec, needs, testbeds, identities, measured_with)
 
 
-def look_up(spec: CampaignSpec) -> Wish:
+def look_up(spec: CampaignSpec) -> Needs:
     """Look up what a specification names. Raises one SpecError for everything that is not
     usable.
     """
@@ -146,24 +148,28 @@ def look_up(spec: CampaignSpec) -> Wish:
     if workload is None or wrong:
         raise SpecError("; ".join(wrong))
     references = tuple(ReferencePlan(r.name, r.path, r.every) for r in spec.references)
-    return Wish(spaces, workload, references)
+    return Needs(spaces, workload, references)
 
 
-def _documents(places: Sequence[Place]) -> dict[str, object]:
-    return {"testbeds": {place.name or str(n): place.document for n, place in enumerate(places)}}
+def _documents(identities: Sequence[TestbedIdentity]) -> dict[str, object]:
+    return {
+        "testbeds": {
+            identity.name or str(n): identity.document for n, identity in enumerate(identities)
+        }
+    }
 
 
-def _check_places(spec: CampaignSpec, places: Sequence[Place]) -> None:
-    """Check that several places are distinct and share no client. Raises SpecError."""
-    names = [place.name for place in places if place.name]
+def _check_distinct(spec: CampaignSpec, identities: Sequence[TestbedIdentity]) -> None:
+    """Check that several testbeds are distinct and share no client. Raises SpecError."""
+    names = [identity.name for identity in identities if identity.name]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SpecError(f"testbeds: {twice[0]} is named twice")
     label_by_host: dict[str, str] = {}
-    for (where, section), place in zip(spec.named_places(), places, strict=True):
-        for host in section.way.hosts(section.section):
+    for (where, section), identity in zip(spec.named_sections(), identities, strict=True):
+        for host in section.type.hosts(section.section):
             if host in label_by_host:
-                raise SpecError(f"{where}: {place.label} and {label_by_host[host]} share {host}")
-            label_by_host[host] = place.label
+                raise SpecError(f"{where}: {identity.label} and {label_by_host[host]} share {host}")
+            label_by_host[host] = identity.label
 
 
 def _refuse_unfinished(store: Store, testbeds: Sequence[str]) -> None:

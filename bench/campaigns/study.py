@@ -178,7 +178,7 @@ def campaign(setting: Setting, seed: int) -> Row:
 
 
 def _truth(spec: CampaignSpec, configuration: Configuration) -> float:
-    simulated = spec.places[0].section
+    simulated = spec.sections[0].section
     assert simulated is not None
     effects = tuple(Effect(**e.model_dump(exclude_none=True)) for e in simulated.effects)
     # Every effect here is the same for all components.

@@ -4,6 +4,7 @@ all of the new one.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -56,6 +57,15 @@ def applying(lab: Lab) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
+def serves(client: Node) -> bool:
+    """Whether the cache manager leads a session of its own: what started it ends before long."""
+    process = process_in(client, "afsd.fuse")
+    try:
+        return process is not None and os.getsid(process.pid) == process.pid
+    except ProcessLookupError:
+        return False
+
+
 def is_new(lab: Lab) -> bool:
     programs = lab.programs()
     return all("-daemons" in programs[node.name] for node in lab.clients)
@@ -81,9 +91,12 @@ def test_a_stop_signal_brings_the_old_options_back(lab: Lab) -> None:
 
 
 def test_a_client_that_is_killed_brings_the_old_options_back(lab: Lab) -> None:
+    node = lab.clients[0]
     with applying(lab) as process:
-        wait_for(lambda: runs_with(lab.clients[0], "afsd.fuse", "-daemons"), "the new options")
-        client = process_in(lab.clients[0], "afsd.fuse")
+        wait_for(
+            lambda: runs_with(node, "afsd.fuse", "-daemons") and serves(node), "the new client"
+        )
+        client = process_in(node, "afsd.fuse")
         assert client is not None
         client.kill()
         assert process.wait(250.0) in (6, 7, 8), lab.output

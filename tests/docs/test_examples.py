@@ -11,9 +11,9 @@ import yaml
 from typer.testing import CliRunner
 
 from tuner.cli.app import app
-from tuner.services.kind import Wish
+from tuner.services.kind import Needs
 from tuner.services.openafs.file import read_testbed
-from tuner.services.openafs.kind import HostsWay
+from tuner.services.openafs.kind import HostsType
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(EXAMPLES.glob("*.yaml"))
@@ -45,10 +45,10 @@ def test_an_example_campaign_is_valid(
     looked_for: list[str] = []
 
     # Stands in for connecting to the hosts of a testbed file, which do not exist.
-    def rehearse(way: HostsWay, section: str, wish: Wish, state_directory: Path) -> None:
+    def rehearse(of: HostsType, section: str, needs: Needs, state_directory: Path) -> None:
         looked_for.append(section)
 
-    monkeypatch.setattr(HostsWay, "rehearse", rehearse)
+    monkeypatch.setattr(HostsType, "rehearse", rehearse)
     done = CliRunner().invoke(app, ["campaign", "check", str(file), "--state-dir", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "the file is valid" in done.output

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tuner.measure.driver import Report
 from tuner.measure.workload import Workload
-from tuner.services.kind import Kind, Wish
+from tuner.services.kind import Kind, Needs
 from tuner.services.simulated.document import SimulatedSection, world_of
-from tuner.services.simulated.kind import SimulatedWay
+from tuner.services.simulated.kind import SimulatedType
 from tuner.services.simulated.testbed import SimulatedTestbed
 from tuner.services.testbed import Bench, Engine, Testbed
 
@@ -44,7 +44,7 @@ class _PacedTestbed(SimulatedTestbed):
         return replace(bench, engine=_PacedEngine(bench.engine))
 
 
-class PacedWay(SimulatedWay):
+class PacedWay(SimulatedType):
     """The same section as that of ``simulated``."""
 
     key = "paced"
@@ -54,13 +54,13 @@ class PacedWay(SimulatedWay):
         self,
         section: SimulatedSection,
         where: str,
-        wish: Wish,
+        needs: Needs,
         state_directory: Path,
         *,
         owned: bool,
     ) -> Testbed:
-        world = world_of(section, wish.spaces, wish.workload.components, f"{where}.{self.key}")
-        return _PacedTestbed(wish.spaces, world, section.found, wish.references)
+        world = world_of(section, needs.spaces, needs.workload.components, f"{where}.{self.key}")
+        return _PacedTestbed(needs.spaces, world, section.found, needs.references)
 
 
 PACED = Kind("paced", None, frozenset(), (PacedWay(),))

@@ -19,7 +19,7 @@ from tuner.measure.driver import Engine
 from tuner.measure.references import install_references
 from tuner.measure.workload import Workload
 from tuner.model import Value
-from tuner.services.kind import Kind, Place, Program, Way, Wish, Workers
+from tuner.services.kind import Kind, Needs, Program, TestbedIdentity, TestbedType, Workers
 from tuner.services.part import Part, verify_effective
 from tuner.services.target import Target
 from tuner.services.testbed import Bench, Testbed
@@ -97,9 +97,9 @@ class ToyTestbed:
 
     clock = staticmethod(time.monotonic)
 
-    def __init__(self, directory: Path, wish: Wish) -> None:
+    def __init__(self, directory: Path, needs: Needs) -> None:
         self._directory = directory
-        self._wish = wish
+        self._needs = needs
         self._part: Toyd | None = None
 
     def claim(self, campaign: str) -> bool:
@@ -111,8 +111,8 @@ class ToyTestbed:
     def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
         host, (directory, path) = LocalConnector(), self._paths()
         engine = Engine.install(host, directory, path, workload)
-        references = install_references(host, directory, path, self._wish.references, workload)
-        self._part = Toyd(self._directory, self._wish.spaces["toyd"])
+        references = install_references(host, directory, path, self._needs.references, workload)
+        self._part = Toyd(self._directory, self._needs.spaces["toyd"])
         parts: dict[str, Part] = {"toyd": self._part}
         return Bench(Target(parts), engine, lambda: None, Watch(workload.spec), references)
 
@@ -137,7 +137,7 @@ class ToySection(Section):
     directory: Path
 
 
-class ToyWay(Way[ToySection]):
+class ToyType(TestbedType[ToySection]):
     """``toy: {directory: DIR}``."""
 
     key = "toy"
@@ -154,18 +154,18 @@ class ToyWay(Way[ToySection]):
     def describe(self, section: ToySection) -> str:
         return f"toyd in {section.directory}"
 
-    def place(self, section: ToySection, state_directory: Path) -> Place:
+    def identity(self, section: ToySection, state_directory: Path) -> TestbedIdentity:
         name = str(section.directory)
-        return Place(f"toyd in {name}", section.directory.name, {"directory": name})
+        return TestbedIdentity(f"toyd in {name}", section.directory.name, {"directory": name})
 
     def testbed(
-        self, section: ToySection, where: str, wish: Wish, state_directory: Path, *, owned: bool
+        self, section: ToySection, where: str, needs: Needs, state_directory: Path, *, owned: bool
     ) -> Testbed:
-        return ToyTestbed(section.directory, wish)
+        return ToyTestbed(section.directory, needs)
 
     def resolve(self, section: ToySection, directory: Path) -> ToySection:
         return ToySection(directory=directory / section.directory)
 
 
 PROGRAMS = {"toyd": Program("toyd.conf", "restart toyd", "toyd is a toy.")}
-TOY = Kind("toy", ("toyd",), frozenset({"toyd"}), (ToyWay(),), programs=PROGRAMS)
+TOY = Kind("toy", ("toyd",), frozenset({"toyd"}), (ToyType(),), programs=PROGRAMS)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tuner.applications import Application
 from tuner.apply.open_testbed import OpenTestbed, Say, open_testbed
-from tuner.apply.place import Site, recommended
 from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, steps, unfit
+from tuner.apply.testbed import Site, recommended
 from tuner.apply.waiting import wait_until_free
 from tuner.campaign.expiry import with_expiry
 from tuner.campaign.holding import LeaseKeeper, hold_testbeds
@@ -35,7 +35,7 @@ from tuner.store.applications import Applications
 
 
 @dataclass(frozen=True, slots=True)
-class Hand:
+class Actor:
     """Who applies or rolls back, and where that is recorded. ``by``: a person, for the record;
     ``say``: receives a message for each step.
     """
@@ -77,7 +77,7 @@ class Hand:
 
 
 def make_plan(
-    hand: Hand, campaign: Campaign, site: Site, *, stepwise: bool = False
+    actor: Actor, campaign: Campaign, site: Site, *, stepwise: bool = False
 ) -> tuple[ApplyPlan, Application | None]:
     """Plan the change from the configuration in effect to the one that a campaign recommends.
 
@@ -85,21 +85,21 @@ def make_plan(
     to change. Raises TunerError: NotFoundError when nothing is recommended, ConflictError when the
     testbed is in use or must not be changed.
     """
-    answer = recommended(with_expiry(hand.store, campaign))
-    if wrong := unfit(answer.configuration, site.wish.spaces):
+    answer = recommended(with_expiry(actor.store, campaign))
+    if wrong := unfit(answer.configuration, site.needs.spaces):
         raise SpecError(f"the recommendation cannot be applied: {'; '.join(wrong)}")
     now = datetime.now(UTC)
     name = new_application_id(now)
     with (
-        hand.holding(campaign.id, site),
-        open_testbed(site, name, hand.say) as testbed,
+        actor.holding(campaign.id, site),
+        open_testbed(site, name, actor.say) as testbed,
     ):
         before = testbed.in_effect()
         sentences = notes(
             before,
             answer.baseline,
             testbed.target.identity,
-            hand.store.measured_programs(campaign.id),
+            actor.store.measured_programs(campaign.id),
             site.other,
             testbed.remarks,
             answer.notes,
@@ -130,13 +130,13 @@ def make_plan(
         before=before,
         after=plan.after,
         planned=now,
-        planned_by=hand.by,
+        planned_by=actor.by,
         changed=now,
-        changed_by=hand.by,
+        changed_by=actor.by,
     )
-    message = f"{hand.by} planned to apply trial {answer.trial} on {site.label} ({name})"
+    message = f"{actor.by} planned to apply trial {answer.trial} on {site.label} ({name})"
     event = NewEvent(now, "apply-planned", message, {"application": name, "plan": plan.identity})
-    return plan, hand.applications.add(application, event)
+    return plan, actor.applications.add(application, event)
 
 
 def _parts(
@@ -169,42 +169,42 @@ def _steps(
     return steps(before, after, spaces, facts)
 
 
-def carry_out(hand: Hand, application: Application) -> Application:
+def carry_out(actor: Actor, application: Application) -> Application:
     """Bring a planned configuration into force; return the stored application.
 
     On any failure or stop signal (KeyboardInterrupt), the previous configuration is restored first.
     Raises StalePlanError when the configuration in effect has changed since the plan was made, and
     other TunerErrors.
     """
-    campaign = hand.store.campaign(application.campaign)
-    site = Site.of_application(campaign, application, hand.state_directory)
-    with hand.holding(campaign.id, site) as holding:
-        message = f"{hand.by} applies {application.id} on {site.label}"
-        application = hand.move(application, ApplicationState.APPLYING, "applying", message, "")
+    campaign = actor.store.campaign(application.campaign)
+    site = Site.of_application(campaign, application, actor.state_directory)
+    with actor.holding(campaign.id, site) as holding:
+        message = f"{actor.by} applies {application.id} on {site.label}"
+        application = actor.move(application, ApplicationState.APPLYING, "applying", message, "")
         is_back = True
         result: Application | None = None
         try:
-            with open_testbed(site, application.id, hand.say) as testbed:
+            with open_testbed(site, application.id, actor.say) as testbed:
                 check_fresh(application, testbed)
                 is_back = False
                 try:
-                    _change(hand, application, testbed, holding)
-                    with undisturbed(hand.say):
-                        result = _commit(hand, application, testbed, site)
+                    _change(actor, application, testbed, holding)
+                    with undisturbed(actor.say):
+                        result = _commit(actor, application, testbed, site)
                     return result
                 except BaseException:
                     if result is None:
-                        with undisturbed(hand.say):
+                        with undisturbed(actor.say):
                             testbed.put_back(application.before)
                         is_back = True
                     raise
         except (TunerError, KeyboardInterrupt) as problem:
             if result is None:
-                with undisturbed(hand.say):
-                    _fail(hand, application, site, problem, is_back=is_back)
+                with undisturbed(actor.say):
+                    _fail(actor, application, site, problem, is_back=is_back)
                 raise
             # Decided, and made permanent on every host: a later failure is only reported.
-            hand.say(f"applied, but {reason_of(problem)}")
+            actor.say(f"applied, but {reason_of(problem)}")
             return result
 
 
@@ -216,18 +216,18 @@ def reason_of(problem: BaseException) -> str:
 
 
 def _change(
-    hand: Hand, application: Application, testbed: OpenTestbed, holding: LeaseKeeper
+    actor: Actor, application: Application, testbed: OpenTestbed, holding: LeaseKeeper
 ) -> None:
     """Bring the configuration into effect, and check that the service works with it."""
     before, after = application.before, application.after
-    way = _steps(testbed, before, after, stepwise=application.stepwise)
+    changes = _steps(testbed, before, after, stepwise=application.stepwise)
     now = before
-    for number, configuration in enumerate(way, start=1):
+    for number, configuration in enumerate(changes, start=1):
         check()
         holding.check()
-        if len(way) > 1:
+        if len(changes) > 1:
             names = ", ".join(one.name for one in differences(now, configuration)[0])
-            hand.say(f"step {number} of {len(way)}: {names}")
+            actor.say(f"step {number} of {len(changes)}: {names}")
         testbed.change(configuration, changed_parts(now, configuration))
         testbed.check_health()
         now = configuration
@@ -235,15 +235,15 @@ def _change(
     holding.check()
 
 
-def look_again(hand: Hand, application: Application) -> None:
+def look_again(actor: Actor, application: Application) -> None:
     """Check on the testbed that a plan can still be carried out, without changing any setting.
     Raises StalePlanError when the configuration in effect has changed, and other TunerErrors.
     """
-    campaign = hand.store.campaign(application.campaign)
-    site = Site.of_application(campaign, application, hand.state_directory)
+    campaign = actor.store.campaign(application.campaign)
+    site = Site.of_application(campaign, application, actor.state_directory)
     with (
-        hand.holding(campaign.id, site),
-        open_testbed(site, application.id, hand.say) as testbed,
+        actor.holding(campaign.id, site),
+        open_testbed(site, application.id, actor.say) as testbed,
     ):
         check_fresh(application, testbed)
 
@@ -264,43 +264,45 @@ def check_fresh(application: Application, testbed: OpenTestbed) -> None:
     )
 
 
-def _commit(hand: Hand, application: Application, testbed: OpenTestbed, site: Site) -> Application:
+def _commit(
+    actor: Actor, application: Application, testbed: OpenTestbed, site: Site
+) -> Application:
     """Decide that the configuration stays, and make it permanent on every host."""
     message = f"{application.id} is in effect on {site.label}, and will stay"
-    hand.move(application, ApplicationState.COMMITTING, "apply-committing", message, "")
+    actor.move(application, ApplicationState.COMMITTING, "apply-committing", message, "")
     testbed.keep(changed_parts(application.before, application.after))
-    message = f"{hand.by} applied {application.id} on {site.label}"
-    return hand.move(application, ApplicationState.APPLIED, "applied", message, "")
+    message = f"{actor.by} applied {application.id} on {site.label}"
+    return actor.move(application, ApplicationState.APPLIED, "applied", message, "")
 
 
 def _fail(
-    hand: Hand, application: Application, site: Site, problem: BaseException, *, is_back: bool
+    actor: Actor, application: Application, site: Site, problem: BaseException, *, is_back: bool
 ) -> None:
     """Store that an application did not come into force. Unless the previous configuration is known
     to be restored, settle the application, now or later.
     """
     why = reason_of(problem)
-    application = hand.applications.get(application.id)
+    application = actor.applications.get(application.id)
     if is_back:
-        _failed(hand, application, site, why)
+        _failed(actor, application, site, why)
         return
     try:
-        settle(hand, application, why=why, site=site)
+        settle(actor, application, why=why, site=site)
     except TunerError as worse:
-        hand.say(
+        actor.say(
             f"the previous settings may not be back on every host: {worse}; each host puts itself "
             "back when fstune has been silent for some time; make sure that all have with: fstune "
             f"rollback {application.id}"
         )
 
 
-def _failed(hand: Hand, application: Application, site: Site, why: str) -> Application:
+def _failed(actor: Actor, application: Application, site: Site, why: str) -> Application:
     message = f"{application.id} did not come into force on {site.label}: {why}"
-    return hand.move(application, ApplicationState.FAILED, "apply-failed", message, why)
+    return actor.move(application, ApplicationState.FAILED, "apply-failed", message, why)
 
 
 def settle(
-    hand: Hand,
+    actor: Actor,
     application: Application,
     *,
     why: str = "it was interrupted",
@@ -313,86 +315,86 @@ def settle(
     if application.state not in UNFINISHED:
         return application
     if site is None:
-        campaign = hand.store.campaign(application.campaign)
-        site = Site.of_application(campaign, application, hand.state_directory)
+        campaign = actor.store.campaign(application.campaign)
+        site = Site.of_application(campaign, application, actor.state_directory)
     before, after = application.before, application.after
     states = ApplicationState
     with (
-        open_testbed(site, application.id, hand.say, putting_back=True) as testbed,
-        undisturbed(hand.say),
+        open_testbed(site, application.id, actor.say, putting_back=True) as testbed,
+        undisturbed(actor.say),
     ):
         if application.state is states.COMMITTING and testbed.stays(before, after):
             testbed.keep(changed_parts(before, after))
             message = (
                 f"{application.id} is in force on {site.label}: {why} after this had been decided"
             )
-            return hand.move(application, states.APPLIED, "applied", message, "")
+            return actor.move(application, states.APPLIED, "applied", message, "")
         remark = testbed.put_back(before)
     if application.state is states.ROLLING_BACK:
         message = f"{application.id} is rolled back on {site.label}"
-        return hand.move(application, states.ROLLED_BACK, "rolled-back", message, remark)
-    return _failed(hand, application, site, f"{why}; {remark}" if remark else why)
+        return actor.move(application, states.ROLLED_BACK, "rolled-back", message, remark)
+    return _failed(actor, application, site, f"{why}; {remark}" if remark else why)
 
 
-def finish(hand: Hand, application: Application) -> Application:
+def finish(actor: Actor, application: Application) -> Application:
     """Settle an interrupted application; return it as stored. See ``settle``."""
-    campaign = hand.store.campaign(application.campaign)
-    site = Site.of_application(campaign, application, hand.state_directory)
-    with hand.holding(campaign.id, site):
-        return _settled(hand, application)
+    campaign = actor.store.campaign(application.campaign)
+    site = Site.of_application(campaign, application, actor.state_directory)
+    with actor.holding(campaign.id, site):
+        return _settled(actor, application)
 
 
-def _settled(hand: Hand, application: Application) -> Application:
+def _settled(actor: Actor, application: Application) -> Application:
     """The application as stored once its testbed is held. Raises ConflictError when it is still
     unfinished, so that it is not reported as settled.
     """
-    now = hand.applications.get(application.id)
+    now = actor.applications.get(application.id)
     if now.state in UNFINISHED:
         raise ConflictError(f"application {now.id} is still {now.state}: it is not settled")
     return now
 
 
-def roll_back(hand: Hand, application: Application) -> Application:
+def roll_back(actor: Actor, application: Application) -> Application:
     """Restore the configuration from before an application; return the stored application.
 
     This includes interrupted applications, whether they were decided on or not. Raises
     ConflictError when it is not in force, or another one was applied after it; TunerError when a
     host fails: it can be repeated then.
     """
-    campaign = hand.store.campaign(application.campaign)
-    site = Site.of_application(campaign, application, hand.state_directory)
+    campaign = actor.store.campaign(application.campaign)
+    site = Site.of_application(campaign, application, actor.state_directory)
     cut_off = application.state in UNFINISHED
-    with hand.holding(campaign.id, site):
-        application = _settled(hand, application)
+    with actor.holding(campaign.id, site):
+        application = _settled(actor, application)
         if cut_off and application.state is not ApplicationState.APPLIED:
             return application  # already undone by settling it in ``holding``
-        _check_newest(hand, application)
-        with open_testbed(site, application.id, hand.say, putting_back=True) as testbed:
+        _check_newest(actor, application)
+        with open_testbed(site, application.id, actor.say, putting_back=True) as testbed:
             testbed.check_record(application.before, application.after)
-            with undisturbed(hand.say):
-                message = f"{hand.by} rolls {application.id} back on {site.label}"
+            with undisturbed(actor.say):
+                message = f"{actor.by} rolls {application.id} back on {site.label}"
                 rolling = ApplicationState.ROLLING_BACK
-                application = hand.move(application, rolling, "rolling-back", message, "")
+                application = actor.move(application, rolling, "rolling-back", message, "")
                 remark = testbed.put_back(application.before)
-                message = f"{hand.by} rolled {application.id} back on {site.label}"
+                message = f"{actor.by} rolled {application.id} back on {site.label}"
                 state = ApplicationState.ROLLED_BACK
-                application = hand.move(application, state, "rolled-back", message, remark)
+                application = actor.move(application, state, "rolled-back", message, remark)
             testbed.check_health()
         return application
 
 
-def _check_newest(hand: Hand, application: Application) -> None:
+def _check_newest(actor: Actor, application: Application) -> None:
     if application.state is not ApplicationState.APPLIED:
         raise ConflictError(
             f"application {application.id} is {application.state}: it is not in force"
         )
-    newest = hand.applications.in_force(testbed=application.testbed)[0]
+    newest = actor.applications.in_force(testbed=application.testbed)[0]
     if newest.id != application.id:
         raise ConflictError(
             f"{newest.id} was applied on this testbed after {application.id}; roll that back first"
         )
 
 
-def renamed(hand: Hand, application: Application) -> Hand:
-    """The same hand, but in the name of the person who requested the application, if any."""
-    return hand if application.asked_by is None else replace(hand, by=application.asked_by)
+def renamed(actor: Actor, application: Application) -> Actor:
+    """The same, but in the name of the person who requested the application, if any."""
+    return actor if application.asked_by is None else replace(actor, by=application.asked_by)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from tuner.apply.place import Site, health
 from tuner.apply.plan import changed_parts
+from tuner.apply.testbed import Site, health
 from tuner.campaign.stopping import undisturbed
 from tuner.errors import ConfigurationError, TestbedError, TunerError, WorkloadError
 from tuner.model import Configuration

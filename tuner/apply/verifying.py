@@ -14,9 +14,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from tuner.applications import Application
-from tuner.apply.applying import Hand, reason_of
+from tuner.apply.applying import Actor, reason_of
 from tuner.apply.open_testbed import Say
-from tuner.apply.place import Site
+from tuner.apply.testbed import Site
 from tuner.apply.verdict import LEAST_BLOCKS, Verified, VerifyOutcome, verified
 from tuner.campaign.equivalence import as_found
 from tuner.campaign.event_writer import EventWriter
@@ -78,7 +78,7 @@ class _Quiet:
 
 
 def verify(
-    hand: Hand,
+    actor: Actor,
     campaign: Campaign,
     answer: Recommendation,
     before: Configuration,
@@ -101,23 +101,23 @@ def verify(
         raise SpecError(f"campaign {campaign.id} certified nothing that could be verified")
     spec = _spec(site, after, blocks)
     now = datetime.now(UTC)
-    verification = hand.store.create_campaign(spec.name, spec.to_json(), spec.seed, now)
+    verification = actor.store.create_campaign(spec.name, spec.to_json(), spec.seed, now)
     message = f"it verifies campaign {campaign.id}"
     whose = {"verifies": campaign.id, "request": request}
-    hand.store.add_event(verification.id, NewEvent(now, EventKind.VERIFICATION, message, whose))
-    observer = _Quiet(hand.say)
-    writer = EventWriter(hand.store, verification.id, observer, lambda: datetime.now(UTC))
-    rules = rules_of(spec, site.wish.workload)
+    actor.store.add_event(verification.id, NewEvent(now, EventKind.VERIFICATION, message, whose))
+    observer = _Quiet(actor.say)
+    writer = EventWriter(actor.store, verification.id, observer, lambda: datetime.now(UTC))
+    rules = rules_of(spec, site.needs.workload)
     state, reason = CampaignState.CANCELLED, "it was interrupted"
     try:
-        with hand.holding(verification.id, site) as holding:
-            message = f"{hand.by} verifies campaign {campaign.id}"
+        with actor.holding(verification.id, site) as holding:
+            message = f"{actor.by} verifies campaign {campaign.id}"
             writer.move(CampaignState.RUNNING, "", "campaign-started", message)
             ratios = _measure(
-                hand, verification, site, rules, writer, observer, holding, (before, after), blocks
+                actor, verification, site, rules, writer, observer, holding, (before, after), blocks
             )
         result = verified(ratios, answer.upper)
-        _keep(hand, verification, campaign, answer, result, writer)
+        _keep(actor, verification, campaign, answer, result, writer)
         state, reason = CampaignState.FINISHED, ""
     except KeyboardInterrupt as stop:
         reason = f"stopped by {str(stop) or 'Ctrl-C'}"
@@ -126,15 +126,15 @@ def verify(
         state, reason = CampaignState.FAILED, str(problem)
         raise
     finally:
-        with undisturbed(hand.say):
+        with undisturbed(actor.say):
             kind = f"campaign-{state}"
-            hand.store.void_running_blocks(
+            actor.store.void_running_blocks(
                 verification.id, reason, NewEvent(datetime.now(UTC), "block-void", reason)
             )
             writer.move(state, reason, kind, f"verification {state}: {reason or result.outcome}")
     # Last of all: readers of this event take the verification as finished.
-    _tell(hand, verification, campaign, site, result, request)
-    return hand.store.campaign(verification.id), result
+    _tell(actor, verification, campaign, site, result, request)
+    return actor.store.campaign(verification.id), result
 
 
 def check_certified(application: Application, answer: Recommendation) -> None:
@@ -149,7 +149,7 @@ def check_certified(application: Application, answer: Recommendation) -> None:
 
 
 @contextmanager
-def telling_failure(hand: Hand, campaign: str, request: int | None) -> Iterator[None]:
+def telling_failure(actor: Actor, campaign: str, request: int | None) -> Iterator[None]:
     """If the body fails, record the reason in the campaign whose event ``request`` requested the
     verification; None: there was no request, so nothing is recorded.
     """
@@ -158,7 +158,7 @@ def telling_failure(hand: Hand, campaign: str, request: int | None) -> Iterator[
     except BaseException as problem:
         if request is not None:
             with suppress(StoreError):
-                Verifications(hand.store).fail(campaign, request, reason_of(problem))
+                Verifications(actor.store).fail(campaign, request, reason_of(problem))
         raise
 
 
@@ -185,7 +185,7 @@ def _spec(site: Site, after: Configuration, blocks: int) -> CampaignSpec:
 
 
 def _measure(
-    hand: Hand,
+    actor: Actor,
     verification: Campaign,
     site: Site,
     rules: Rules,
@@ -201,15 +201,15 @@ def _measure(
     testbed.claim(verification.id)
     bench: Bench | None = None
     try:
-        workload: Workload = site.wish.workload
-        bench = testbed.open(workload, hand.say)
+        workload: Workload = site.needs.workload
+        bench = testbed.open(workload, actor.say)
         writer.tell("testbed-ready", f"testbed ready: {bench.target.identity}", as_found(bench))
         trials = _trials(bench, configurations)
-        hand.store.set_baseline(
+        actor.store.set_baseline(
             verification.id, configurations[0], writer.event("baseline", "what was there before")
         )
         added = [(trial, writer.trial(trial)) for trial in trials.values()]
-        hand.store.add_trials(verification.id, added)
+        actor.store.add_trials(verification.id, added)
         bench.engine.clean_leftovers(verification.id)
 
         def safe_point() -> None:
@@ -217,7 +217,7 @@ def _measure(
             holding.check()
 
         runner = BlockRunner(
-            hand.store,
+            actor.store,
             verification.id,
             bench,
             ledgers.each[0],
@@ -236,21 +236,21 @@ def _measure(
             safe_point()
             step = RunBlock.shuffled(rules.seed, number, BlockKind.CERTIFY, 1, [_CANDIDATE])
             block, event = runner.beginning(step)
-            event_row = hand.store.begin_block(
+            event_row = actor.store.begin_block(
                 verification.id, block, event, holding.lease(site.name)
             )
             runner.run(step, trials, event_row)
-            failed = hand.store.trials(verification.id)[_CANDIDATE]
+            failed = actor.store.trials(verification.id)[_CANDIDATE]
             if failed.state is TrialState.FAILED:
                 raise ConfigurationError(f"the recommended configuration fails: {failed.reason}")
 
-        return _enough(hand, verification, rules, run, blocks)
+        return _enough(actor, verification, rules, run, blocks)
     finally:
-        with undisturbed(hand.say):
+        with undisturbed(actor.say):
             try:
                 if bench is not None:
                     bench.engine.end_runs(verification.id)
-                    for sentence in bench.target.restore(hand.say):
+                    for sentence in bench.target.restore(actor.say):
                         writer.tell("restored", sentence)
                     for sentence in bench.engine.clean_leftovers(verification.id):
                         writer.tell("leftovers", sentence)
@@ -274,19 +274,19 @@ def _trials(bench: Bench, configurations: tuple[Configuration, Configuration]) -
 
 
 def _enough(
-    hand: Hand, verification: Campaign, rules: Rules, run: Callable[[int], None], blocks: int
+    actor: Actor, verification: Campaign, rules: Rules, run: Callable[[int], None], blocks: int
 ) -> list[float]:
     for number in range(1, blocks * (1 + _MOST_VOID) + 1):
         run(number)
         table = ScoreTable(rules.components, rules.weights)
-        table.extend(hand.store.blocks(verification.id))
+        table.extend(actor.store.blocks(verification.id))
         if len(table.scored) == blocks:
             return [float(one.scores[_CANDIDATE] - one.scores[BASELINE]) for one in table.scored]
     raise CampaignHalted(f"{number} blocks, of which fewer than {blocks} could be completed")
 
 
 def _keep(
-    hand: Hand,
+    actor: Actor,
     verification: Campaign,
     campaign: Campaign,
     answer: Recommendation,
@@ -294,7 +294,7 @@ def _keep(
     writer: EventWriter,
 ) -> None:
     """Store the result in the verification."""
-    trials = hand.store.trials(verification.id)
+    trials = actor.store.trials(verification.id)
     holds = result.outcome is VerifyOutcome.HOLDS
     winner = trials[_CANDIDATE if holds else BASELINE]
     advice = Recommendation(
@@ -313,11 +313,11 @@ def _keep(
         notes=answer.notes,
     )
     event = writer.event("recommended", f"the certificate {result.outcome}")
-    hand.store.save_recommendation(verification.id, advice, event)
+    actor.store.save_recommendation(verification.id, advice, event)
 
 
 def _tell(
-    hand: Hand,
+    actor: Actor,
     verification: Campaign,
     campaign: Campaign,
     site: Site,
@@ -326,7 +326,7 @@ def _tell(
 ) -> None:
     """Record the result in the campaign that recommended the configuration."""
     message = (
-        f"{hand.by} verified it: the certificate {result.outcome} (campaign {verification.id})"
+        f"{actor.by} verified it: the certificate {result.outcome} (campaign {verification.id})"
     )
     data = {
         "campaign": verification.id,
@@ -334,6 +334,6 @@ def _tell(
         "elsewhere": site.other,
         **asdict(result),
     }
-    hand.store.add_event(
+    actor.store.add_event(
         campaign.id, NewEvent(datetime.now(UTC), EventKind.VERIFIED, message, data)
     )

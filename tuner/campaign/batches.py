@@ -48,8 +48,8 @@ def settled(
     if not blocks or blocks[-1].batch is None:
         return list(blocks), []
     groups = [list(group) for _, group in groupby(blocks, _batch)]
-    places = list(dict.fromkeys(b.testbed for b in blocks if b.batch is not None))
-    missing = _missing(groups[-1], failed, places)
+    testbeds = list(dict.fromkeys(b.testbed for b in blocks if b.batch is not None))
+    missing = _missing(groups[-1], failed, testbeds)
     whole = groups[:-1] if missing else groups
     return [block for group in whole for block in _in_order(group)], missing
 
@@ -60,7 +60,7 @@ def again(missing: Sequence[Missing], rules: Rules, number: int, width: int) -> 
         tuple(
             RunBlock.shuffled(
                 rules.seed,
-                number + place,
+                number + index,
                 each.kind,
                 each.race,
                 each.trials,
@@ -68,7 +68,7 @@ def again(missing: Sequence[Missing], rules: Rules, number: int, width: int) -> 
                 slot=each.slot,
                 testbed=each.testbed,
             )
-            for place, each in enumerate(missing[:width])
+            for index, each in enumerate(missing[:width])
         )
     )
 
@@ -101,7 +101,7 @@ def _batch(block: Block | BlockTimes) -> int:
 
 
 def _missing(
-    group: Sequence[AnyBlock], failed: Collection[int], places: Sequence[str | None]
+    group: Sequence[AnyBlock], failed: Collection[int], testbeds: Sequence[str | None]
 ) -> list[Missing]:
     newest = {block.slot: block for block in group}
     complete = {block.slot for block in group if block.state is BlockState.COMPLETE}
@@ -113,20 +113,20 @@ def _missing(
             block.kind,
             block.race,
             tuple(sorted(set(block.order) - {BASELINE} - set(failed))),
-            _where([each for each in group if each.slot == slot], places),
+            _where([each for each in group if each.slot == slot], testbeds),
         )
         for slot, block in sorted(newest.items())
         if slot not in complete and not excluded >= set(block.order)
     ]
 
 
-def _where(earlier: Sequence[Block | BlockTimes], places: Sequence[str | None]) -> str | None:
+def _where(earlier: Sequence[Block | BlockTimes], testbeds: Sequence[str | None]) -> str | None:
     """Choose where to measure a slot again: the same testbed, unless the slot was void there
     twice. Only another testbed can then show whether the testbed or a configuration is to blame.
     """
     voids = Counter(block.testbed for block in earlier)
     newest = earlier[-1].testbed
-    return newest if voids[newest] < 2 else min(places, key=lambda place: voids[place])
+    return newest if voids[newest] < 2 else min(testbeds, key=lambda testbed: voids[testbed])
 
 
 def _in_order(group: Sequence[AnyBlock]) -> Iterator[AnyBlock]:

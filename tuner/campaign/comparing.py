@@ -35,17 +35,17 @@ def estimates(several: Sequence[Sequence[float]], most: int | None) -> list[Esti
     """Vectorized ``estimate`` for several sets of differences. Sets of equal length are evaluated
     together, because separate calls are slow for very many sets.
     """
-    places: dict[int, list[int]] = defaultdict(list)
-    for place, differences in enumerate(several):
-        places[len(differences)].append(place)
+    indices: dict[int, list[int]] = defaultdict(list)
+    for index, differences in enumerate(several):
+        indices[len(differences)].append(index)
     estimates: dict[int, Estimate] = {}
-    for count, alike in places.items():
-        m = moments(np.array([several[place] for place in alike], np.float64))
+    for count, alike in indices.items():
+        m = moments(np.array([several[index] for index in alike], np.float64))
         low, high = bounds(m, threshold(ALPHA, most if most is None or count <= most else None))
         each = zip(alike, m.mean.tolist(), low.tolist(), high.tolist(), strict=True)
-        for place, mean, lower, upper in each:
-            estimates[place] = Estimate(math.exp(mean), _exp(lower), _exp(upper))
-    return [estimates[place] for place in range(len(several))]
+        for index, mean, lower, upper in each:
+            estimates[index] = Estimate(math.exp(mean), _exp(lower), _exp(upper))
+    return [estimates[index] for index in range(len(several))]
 
 
 def estimates_along(
@@ -55,10 +55,10 @@ def estimates_along(
     running, last = running_moments(differences), np.asarray(counts) - 1
     m = Moments(*(of[last] for of in (running.n, running.mean, running.variance)))
     estimates = []
-    for place, count in enumerate(counts):
+    for index, count in enumerate(counts):
         level = threshold(ALPHA, most if most is None or count <= most else None)
-        low, high = bounds(Moments(m.n[place], m.mean[place], m.variance[place]), level)
-        estimates.append(Estimate(math.exp(m.mean[place]), _exp(float(low)), _exp(float(high))))
+        low, high = bounds(Moments(m.n[index], m.mean[index], m.variance[index]), level)
+        estimates.append(Estimate(math.exp(m.mean[index]), _exp(float(low)), _exp(float(high))))
     return estimates
 
 

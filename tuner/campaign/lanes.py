@@ -139,17 +139,17 @@ def at_once(
     """
     endings: list[BaseException | None] = [None] * len(work)
 
-    def do(place: int) -> None:
+    def do(index: int) -> None:
         try:
-            work[place]()
+            work[index]()
         except BaseException as problem:  # passed on to the waiting thread, whatever it is
-            endings[place] = problem
+            endings[index] = problem
             if not isinstance(problem, TestbedError | CampaignHalted):
                 halt.set()
 
     threads = [
-        threading.Thread(target=do, args=(place,), name=lane.site.label)
-        for place, lane in enumerate(lanes)
+        threading.Thread(target=do, args=(index,), name=lane.site.label)
+        for index, lane in enumerate(lanes)
     ]
     running: list[threading.Thread] = []
     try:

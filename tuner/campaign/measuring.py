@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
 from tuner.campaign.ledger import Ledger
-from tuner.campaign.references import Beside, MakeEvent, workload_seed
+from tuner.campaign.references import MakeEvent, ReferenceRuns, workload_seed
 from tuner.campaign.remeasuring import Usual
 from tuner.campaign.rules import Rules
 from tuner.campaign.steps import RunBlock
@@ -118,7 +118,7 @@ class BlockRunner:
         self._loose = False
         self._remarked: set[str] = set()
         self._usual = Usual.of_campaign(store, campaign, testbed, rules)
-        self._beside = Beside(
+        self._reference_runs = ReferenceRuns(
             store, campaign, bench.references, ledger, observer, event, rules.seed, check_stop
         )
 
@@ -153,10 +153,10 @@ class BlockRunner:
             for position, number in enumerate(step.order):
                 if position:
                     self._safe_point()
-                self._beside.run(step, position)
+                self._reference_runs.run(step, position)
                 if (measurement := self._arm(step, position, trials[number])) is not None:
                     measurements[number] = measurement
-            self._beside.run(step, len(step.order))
+            self._reference_runs.run(step, len(step.order))
             self._measure_again(step, trials, measurements)
         except _BlockVoid as problem:
             self._end(step, BlockState.VOID, str(problem), began, problem.__cause__)

@@ -48,10 +48,10 @@ class ModelGuide:
         """See Guide.look."""
         key = (len(trials), len(table.scored), frozenset(out), _states(trials), floor)
         if self._view is None or key != self._view_key:
-            for place, one in enumerate(table.scored[self._blocks_read :], start=self._blocks_read):
+            for index, one in enumerate(table.scored[self._blocks_read :], start=self._blocks_read):
                 load = one.block.covariates
                 self._arms += [
-                    Arm(number, place, tuple(map(math.log, seconds)), scaled(load.get(number, ())))
+                    Arm(number, index, tuple(map(math.log, seconds)), scaled(load.get(number, ())))
                     for number, seconds in one.block.times_s.items()
                 ]
             self._blocks_read = len(table.scored)

@@ -46,13 +46,13 @@ def noise_of(table: ScoreTable, events: Iterable[Event], rules: Rules) -> NoiseR
             # If an arm was measured again twice, the first time counts.
             first.setdefault((event.data.get("block"), event.data.get("trial")), logs_of_arm)
     arms = [
-        (trial, place, [math.log(t) for t in times], (one.block.number, trial))
-        for place, one in enumerate(table.scored)
+        (trial, index, [math.log(t) for t in times], (one.block.number, trial))
+        for index, one in enumerate(table.scored)
         for trial, times in one.block.times_s.items()
     ]
     if not arms:
         return None
-    trials, places, logs, keys = zip(*arms, strict=True)
+    trials, indices, logs, keys = zip(*arms, strict=True)
     before = [first.get(key, own) for key, own in zip(keys, logs, strict=True)]
     adjustment = fit_adjustment(
         table.observations(tuple(BlockKind)),
@@ -62,7 +62,7 @@ def noise_of(table: ScoreTable, events: Iterable[Event], rules: Rules) -> NoiseR
     )
     return noise_report(
         np.array(trials, np.int64),
-        np.array(places, np.int64),
+        np.array(indices, np.int64),
         np.array(logs, np.float64),
         np.array(before, np.float64),
         rules.weights,

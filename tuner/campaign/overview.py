@@ -63,11 +63,11 @@ def overview(store: Store, campaign: Campaign) -> Overview:
         numbers = _numbers(store, campaign, stored_rules(campaign), newest)
     except (SpecError, KeyError):
         numbers = Numbers()  # its workload file is gone or has changed
-    counts, references = pages.block_counts(campaign.id), beside(store, campaign)
+    counts, references = pages.block_counts(campaign.id), reference_comparisons(store, campaign)
     return Overview(counts, newest, numbers, references)
 
 
-def beside(store: Store, campaign: Campaign) -> list[Comparison]:
+def reference_comparisons(store: Store, campaign: Campaign) -> list[Comparison]:
     """Compare the tuned service of a stored campaign with its references; empty if it has none, or
     if its workload file is gone or has changed.
     """

@@ -25,11 +25,11 @@ from tuner.propose.effects import EffectsModel, Evidence
 from tuner.propose.encoding import Axis, Encoding, Floats, Tunable
 from tuner.records.estimate import Estimate
 from tuner.records.parameter_effects import (
+    EffectState,
     Level,
     PairEffect,
     ParameterEffect,
     ParameterEffects,
-    Standing,
 )
 
 #: Maximum number of arms the model is fitted to; if there are more, blocks are sampled evenly.
@@ -83,7 +83,7 @@ def parameter_effects(
         for number, axis in enumerate(fit.encoding.axes)
         if (effect := _parameter(fit, number, axis, margin(delta))) is not None
     ]
-    order = list(Standing)
+    order = list(EffectState)
     effects.sort(key=lambda e: (order.index(e.standing), *_rank(e)))
     return ParameterEffects(len(used), len(scored), arms, tuple(effects), tuple(_pairs(fit)))
 
@@ -91,7 +91,7 @@ def parameter_effects(
 def _rank(effect: ParameterEffect) -> tuple[float, str]:
     """Sort key: clear effects by size; others by how large they may be."""
     size = abs(math.log(effect.strongest.estimate.ratio))
-    return -(size if effect.standing is Standing.CLEAR else effect.resolution), effect.name
+    return -(size if effect.standing is EffectState.CLEAR else effect.resolution), effect.name
 
 
 def _evenly(scored: Sequence[Mapping[int, float]]) -> Sequence[Mapping[int, float]]:
@@ -100,8 +100,8 @@ def _evenly(scored: Sequence[Mapping[int, float]]) -> Sequence[Mapping[int, floa
     if total <= MOST_ARMS:
         return scored
     count = max(1, len(scored) * MOST_ARMS // total)
-    places = np.linspace(0, len(scored) - 1, count).round().astype(int)
-    return [scored[int(place)] for place in places]
+    positions = np.linspace(0, len(scored) - 1, count).round().astype(int)
+    return [scored[int(place)] for place in positions]
 
 
 def _fit_of(
@@ -152,7 +152,9 @@ def _parameter(fit: _Fit, number: int, axis: Axis, least: float) -> ParameterEff
     )
     clear = any(level.estimate.lower > 1.0 or level.estimate.upper < 1.0 for level in levels)
     most = _most(mean, variance, prior)
-    standing = Standing.CLEAR if clear else Standing.INERT if most <= least else Standing.OPEN
+    standing = (
+        EffectState.CLEAR if clear else EffectState.INERT if most <= least else EffectState.OPEN
+    )
     resolution = math.inf if most > _LARGEST else math.expm1(most)
     return ParameterEffect(axis.name, baseline, standing, resolution, levels)
 
@@ -192,8 +194,8 @@ def _levels_to_show(
     """Return numbers in order, including both ends and the baseline's; words; then "not set"."""
     numbers = sorted(v for v in counts if isinstance(v, int) and not isinstance(v, bool))
     if len(numbers) > _MOST_LEVELS:
-        places = np.linspace(0, len(numbers) - 1, _MOST_LEVELS).round().astype(int)
-        few = {numbers[int(place)] for place in places}
+        positions = np.linspace(0, len(numbers) - 1, _MOST_LEVELS).round().astype(int)
+        few = {numbers[int(place)] for place in positions}
         numbers = [number for number in numbers if number in few or number == baseline]
     words = sorted((v for v in counts if isinstance(v, str | bool)), key=str)
     return [*numbers, *words, *([None] if None in counts else [])]

@@ -30,7 +30,7 @@ def workload_seed(campaign_seed: int, block: int) -> int:
     return random.Random(f"{campaign_seed}:workload:{block}").randrange(2**32)
 
 
-class Beside:
+class ReferenceRuns:
     """Measures the references of one campaign on one open testbed."""
 
     def __init__(
@@ -62,9 +62,9 @@ class Beside:
         """
         draw = random.Random(f"{self._seed}:references:{step.number}")
         for number, reference in enumerate(self._references):
-            place = draw.randrange(len(step.order) + 1)
+            index = draw.randrange(len(step.order) + 1)
             due = (step.number - 1) % reference.plan.every == 0
-            if due and place == position and not self._is_left_out(reference):
+            if due and index == position and not self._is_left_out(reference):
                 self._measure(step, position, number, reference)
 
     def _is_left_out(self, reference: Reference) -> bool:

@@ -127,7 +127,7 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         seed=spec.seed,
         pilot=pilot if spec.pilot.blocks else None,
         pilot_override=spec.pilot.override,
-        testbeds=len(spec.places),
+        testbeds=len(spec.sections),
         floors=floors,
         stop_certified=spec.stop == "certified",
         adjust=spec.statistics.adjust,

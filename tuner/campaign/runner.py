@@ -200,7 +200,7 @@ class Runner:
         lanes = self._testbeds.in_use()
         targets = {lane.site.label: lane.bench.target for lane in lanes if lane.bench is not None}
         check_alike(targets)
-        if len(self._spec.places) > 1 and (text := self._spec.places[0].way.several):
+        if len(self._spec.sections) > 1 and (text := self._spec.sections[0].type.several):
             self._writer.once("shared-machine", f"warn: {text}", {})
         self._facts = least_facts(targets)
         self._check_identity(programs(self._target.identity))

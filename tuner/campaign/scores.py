@@ -169,8 +169,8 @@ class ScoreTable:
 
     def blocks_of(self, trial: int) -> list[int]:
         """Return the numbers of the complete search blocks behind the ``pairs`` of a trial."""
-        places = self._arms[BlockKind.SEARCH].get(trial)
-        return [] if places is None else [self.scored[at].block.number for at in places[0]]
+        positions = self._arms[BlockKind.SEARCH].get(trial)
+        return [] if positions is None else [self.scored[at].block.number for at in positions[0]]
 
     def differences(self) -> Differences:
         """Return the differences of every trial to the baseline in every complete block."""
@@ -199,7 +199,7 @@ class ScoreTable:
         ``block`` is the index in ``scored``. Only for a table that keeps times.
         """
         logs, covariates = self._all_logs(), self._all_covariates()
-        trials, places, mine, reference = [], [], [], []
+        trials, positions, mine, reference = [], [], [], []
         for kind in BlockKind:
             if kind not in kinds or BASELINE not in self._arms[kind]:
                 continue
@@ -207,13 +207,13 @@ class ScoreTable:
             for trial in sorted(self._arms[kind].keys() - {BASELINE}):
                 at, arms = self._where(kind, trial)
                 trials.append(np.full(at.size, trial))
-                places.append(at)
+                positions.append(at)
                 mine.append(arms)
                 reference.append(base_arms[np.searchsorted(of_base, at)])
         own, base = _joined(mine), _joined(reference)
         return Observations(
             _joined(trials),
-            _joined(places),
+            _joined(positions),
             logs[own] - logs[base],
             covariates[own] - covariates[base],
         )
@@ -266,10 +266,10 @@ class ScoreTable:
     def _take_in(self, block: BlockTimes, scores: list[float]) -> None:
         """Add a complete block. ``scores``: the remaining scores, the next one last; consumed."""
         own = {trial: scores.pop() for trial in block.times_s}
-        place, of_kind = len(self.scored), self._arms[block.kind]
+        position, of_kind = len(self.scored), self._arms[block.kind]
         for arm, trial in enumerate(own, start=self._count):
             columns, arms = of_kind[trial]
-            columns.append(place)
+            columns.append(position)
             arms.append(arm)
         self._count += len(own)
         pairs, base = self._pairs[block.kind], own[BASELINE]

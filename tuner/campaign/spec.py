@@ -216,8 +216,8 @@ class CampaignSpec(Section):
     def _in_order(
         cls, spaces: dict[str, SpaceSection], info: ValidationInfo
     ) -> dict[str, SpaceSection]:
-        places = [info.data.get("testbed"), *info.data.get("testbeds", ())]
-        kinds = [place.kind for place in places if place is not None]
+        sections = [info.data.get("testbed"), *info.data.get("testbeds", ())]
+        kinds = [one.kind for one in sections if one is not None]
         return by_part(spaces, kinds[0]) if kinds else spaces
 
     @field_validator("references")
@@ -234,29 +234,29 @@ class CampaignSpec(Section):
     def _somewhere(self) -> CampaignSpec:
         if (self.testbed is None) == (not self.testbeds):
             raise ValueError("name one with 'testbed: ...' or several with 'testbeds: [...]'")
-        if len({place.key for place in self.testbeds}) > 1:
+        if len({one.key for one in self.testbeds}) > 1:
             raise ValueError("testbeds: name testbeds of one kind only")
-        names = [name for place in self.testbeds if (name := place.own_name) is not None]
+        names = [name for one in self.testbeds if (name := one.own_name) is not None]
         if len(set(names)) < len(names):
             raise ValueError("testbeds: two of them are the same")
         return self
 
     @property
-    def places(self) -> tuple[TestbedSection, ...]:
+    def sections(self) -> tuple[TestbedSection, ...]:
         """The testbeds it measures on, one or several."""
         return self.testbeds if self.testbed is None else (self.testbed,)
 
-    def named_places(self) -> list[tuple[str, TestbedSection]]:
-        """Each place with its key in the file."""
+    def named_sections(self) -> list[tuple[str, TestbedSection]]:
+        """Each testbed with its key in the file."""
         if self.testbed is not None:
             return [("testbed", self.testbed)]
-        return [(f"testbeds.{number}", place) for number, place in enumerate(self.testbeds)]
+        return [(f"testbeds.{number}", one) for number, one in enumerate(self.testbeds)]
 
-    def at(self, places: Sequence[TestbedSection]) -> CampaignSpec:
-        """Return the same specification with as many other ``places``."""
+    def at(self, sections: Sequence[TestbedSection]) -> CampaignSpec:
+        """Return the same specification with as many other ``sections``."""
         if self.testbed is None:
-            return self.model_copy(update={"testbeds": tuple(places)})
-        return self.model_copy(update={"testbed": places[0]})
+            return self.model_copy(update={"testbeds": tuple(sections)})
+        return self.model_copy(update={"testbed": sections[0]})
 
     def to_json(self) -> str:
         """Return the checked specification with all defaults filled in, for ``from_json``."""
@@ -328,8 +328,8 @@ def _with_resolved_paths(spec: CampaignSpec, directory: Path) -> CampaignSpec:
     spaces = {part: space(section) for part, section in spec.spaces.items()}
     workload = spec.workload.model_copy(update={"name": resolved(spec.workload.name)})
 
-    def place(section: TestbedSection) -> TestbedSection:
-        return section.of(section.way.resolve(section.section, directory))
+    def testbed(section: TestbedSection) -> TestbedSection:
+        return section.of(section.type.resolve(section.section, directory))
 
     update = {"spaces": spaces, "workload": workload}
-    return spec.at([place(section) for section in spec.places]).model_copy(update=update)
+    return spec.at([testbed(section) for section in spec.sections]).model_copy(update=update)

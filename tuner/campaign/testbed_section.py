@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import SerializerFunctionWrapHandler, create_model, model_serializer, model_validator
 
 from tuner.documents import Section
-from tuner.services.kind import Kind, Way
-from tuner.services.kinds import ways
+from tuner.services.kind import Kind, TestbedType
+from tuner.services.kinds import types_of_testbeds
 
 if TYPE_CHECKING:
     _Keys = Section
@@ -17,7 +17,10 @@ else:
     _Keys = create_model(
         "_Keys",
         __base__=Section,
-        **{key: (way.section | None, None) for key, (_, way) in ways().items()},
+        **{
+            key: (testbed_type.section | None, None)
+            for key, (_, testbed_type) in types_of_testbeds().items()
+        },
     )
 
 
@@ -28,8 +31,10 @@ class TestbedSection(_Keys):
 
     @model_validator(mode="after")
     def _one_way(self) -> TestbedSection:
-        if sum(getattr(self, key) is not None for key in ways()) != 1:
-            *others, last = (f"'{way.example}'" for _, way in ways().values())
+        if sum(getattr(self, key) is not None for key in types_of_testbeds()) != 1:
+            *others, last = (
+                f"'{testbed_type.example}'" for _, testbed_type in types_of_testbeds().values()
+            )
             raise ValueError(f"name exactly one kind: {', '.join(others)} or {last}")
         return self
 
@@ -40,18 +45,18 @@ class TestbedSection(_Keys):
 
     @property
     def key(self) -> str:
-        """The key of the way in which the testbed is named."""
-        return next(key for key in ways() if getattr(self, key) is not None)
+        """The key that specifies the testbed."""
+        return next(key for key in types_of_testbeds() if getattr(self, key) is not None)
 
     @property
     def kind(self) -> Kind:
         """The kind of service of the testbed."""
-        return ways()[self.key][0]
+        return types_of_testbeds()[self.key][0]
 
     @property
-    def way(self) -> Way[Any]:
-        """The way in which the testbed is named."""
-        return ways()[self.key][1]
+    def type(self) -> TestbedType[Any]:
+        """How the testbed is specified."""
+        return types_of_testbeds()[self.key][1]
 
     @property
     def section(self) -> Any:
@@ -61,7 +66,7 @@ class TestbedSection(_Keys):
     @property
     def own_name(self) -> str | None:
         """Its unique name among testbeds of its kind; None if it belongs to the campaign alone."""
-        return self.way.name(self.section)
+        return self.type.name(self.section)
 
     def of(self, section: object) -> TestbedSection:
         """Return the same with another section under its key."""

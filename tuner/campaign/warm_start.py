@@ -65,7 +65,7 @@ def _similar(
     earlier = store.measured_with(old.id).get("workload")
     return (
         spaces == {part: section.name for part, section in spec.spaces.items()}
-        and other.places[0].key == spec.places[0].key
+        and other.sections[0].key == spec.sections[0].key
         and earlier is not None
         and earlier.digest == aspects["workload"].digest
     )

@@ -13,7 +13,7 @@ from rich.console import Console
 from tuner.campaign.expiry import with_expiry
 from tuner.campaign.floors import floor_sentence
 from tuner.campaign.noise import campaign_noise
-from tuner.campaign.overview import beside, overview
+from tuner.campaign.overview import overview, reference_comparisons
 from tuner.campaign.presence import absence
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.space_section import stored_spaces
@@ -274,7 +274,7 @@ def _stored_recommendation(
         record = store.campaign(campaign)
         record = with_expiry(store, record)
         client = store.measured_programs(record.id)
-        references, sentences = beside(store, record), _why(store, record)
+        references, sentences = reference_comparisons(store, record), _why(store, record)
         if record.recommendation is None:
             absent = absence(store, record.id)
             raise no_answer(record, "" if absent is None else absent.sentence())

@@ -15,9 +15,9 @@ from typing import Annotated
 import typer
 
 from tuner.applications import Application
-from tuner.apply.applying import Hand, carry_out, finish, make_plan, renamed, roll_back
+from tuner.apply.applying import Actor, carry_out, finish, make_plan, renamed, roll_back
 from tuner.apply.pages import application_lines, nothing_of, plan_lines, verified_lines
-from tuner.apply.place import Site, recommended
+from tuner.apply.testbed import Site, recommended
 from tuner.apply.verdict import VerifyOutcome
 from tuner.apply.verifying import check_certified, telling_failure
 from tuner.apply.verifying import verify as measure_again
@@ -88,18 +88,18 @@ def apply(
         remote_apply.apply(address, campaign, agree, stepwise=step)
         return
     with open_store(state_dir, database) as store:
-        hand = Hand(store, state_directory(state_dir), _who(), _tell)
+        actor = Actor(store, state_directory(state_dir), _who(), _tell)
         if is_application_id(campaign):
-            application = hand.applications.get(campaign)
+            application = actor.applications.get(campaign)
             if application.state in UNFINISHED:
-                _finish(hand, application)
+                _finish(actor, application)
                 return
             for line in application_lines([application]):
                 say(line)
         else:
             record = store.campaign(campaign)
-            site = Site.of(record, hand.state_directory, testbed)
-            plan, planned = make_plan(hand, record, site, stepwise=step)
+            site = Site.of(record, actor.state_directory, testbed)
+            plan, planned = make_plan(actor, record, site, stepwise=step)
             for line in plan_lines(plan):
                 say(line)
             if planned is None:
@@ -110,14 +110,14 @@ def apply(
                 return
         _agree(yes, "Apply it?")
         with _interruptible():
-            result = carry_out(renamed(hand, application), application)
+            result = carry_out(renamed(actor, application), application)
     say(f"applied: {result.id}; to undo it: fstune rollback {result.id}")
 
 
-def _finish(hand: Hand, application: Application) -> None:
+def _finish(actor: Actor, application: Application) -> None:
     """Finish an interrupted application. Raises ConflictError if it is not in effect afterwards."""
     with _interruptible():
-        result = finish(hand, application)
+        result = finish(actor, application)
     if result.state is not ApplicationState.APPLIED:
         raise ConflictError(
             f"{result.id} was interrupted and has been undone: it is {result.state}"
@@ -142,13 +142,13 @@ def rollback(
         remote_apply.rollback(address, reference, partial(_agree, yes, "Roll it back?"))
         return
     with open_store(state_dir, database) as store:
-        hand = Hand(store, state_directory(state_dir), _who(), _tell)
+        actor = Actor(store, state_directory(state_dir), _who(), _tell)
         application = _application(store, reference)
         for line in application_lines([application]):
             say(line)
         _agree(yes, "Roll it back?")
         with _interruptible():
-            result = roll_back(renamed(hand, application), application)
+            result = roll_back(renamed(actor, application), application)
     if result.state is ApplicationState.ROLLED_BACK and result.reason:
         say(f"{result.state}: {result.reason}")
         return
@@ -180,22 +180,24 @@ def verify(
             raise typer.Exit(NO_IMPROVEMENT)
         return
     with open_store(state_dir, database) as store:
-        hand = Hand(store, state_directory(state_dir), _who(), _tell)
+        actor = Actor(store, state_directory(state_dir), _who(), _tell)
         application = _to_verify(store, reference, testbed)
         record = store.campaign(reference if application is None else application.campaign)
-        with _interruptible(), telling_failure(hand, record.id, request):
+        with _interruptible(), telling_failure(actor, record.id, request):
             answer = recommended(record)
             before, after = answer.baseline, answer.configuration
             if testbed is not None or application is None:
-                site = Site.of(record, hand.state_directory, testbed, measures=True)
+                site = Site.of(record, actor.state_directory, testbed, measures=True)
                 application = _in_force_at(store, record, site)
             else:
-                site = Site.of_application(record, application, hand.state_directory, measures=True)
+                site = Site.of_application(
+                    record, application, actor.state_directory, measures=True
+                )
             if application is not None:
                 check_certified(application, answer)
                 before, after = application.before, application.after
             verification, result = measure_again(
-                hand, record, answer, before, after, site, blocks, request=request
+                actor, record, answer, before, after, site, blocks, request=request
             )
     for line in verified_lines(result):
         say(line)

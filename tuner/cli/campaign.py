@@ -45,9 +45,9 @@ def check(
         raise SpecError(f"{file}: {problem}") from problem
     console = Console()
     show(console, _page(prepared))
-    for place in spec.places:
+    for section in spec.sections:
         try:
-            rehearsal = place.way.rehearse(place.section, prepared.wish, directory)
+            rehearsal = section.type.rehearse(section.section, prepared.needs, directory)
         except SpecError as problem:
             raise SpecError(f"{file}: {problem}") from problem
         if rehearsal is not None:
@@ -66,7 +66,7 @@ def _page(prepared: Prepared) -> RenderableType:
     ]
     return plan_page(
         spec.name,
-        [place.way.describe(place.section) for place in spec.places],
+        [section.type.describe(section.section) for section in spec.sections],
         f"{work.name}: {', '.join(component.name for component in work.components)}",
         prepared.spaces,
         [*presets, *first_values(spec)],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import typer
 from rich.console import Console
 
-from tuner.campaign.overview import beside
+from tuner.campaign.overview import reference_comparisons
 from tuner.campaign.space_section import stored_spaces
 from tuner.campaign.stored_comparison import stored_comparison
 from tuner.cli.say import say
@@ -47,7 +47,7 @@ def stored_end(store: Store, campaign: Campaign) -> CampaignEnd:
         void_blocks=number(BlockState.VOID),
     )
     return CampaignEnd(
-        campaign, effort, beside(store, campaign), stored_comparison(store, campaign)
+        campaign, effort, reference_comparisons(store, campaign), stored_comparison(store, campaign)
     )
 
 

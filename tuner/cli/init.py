@@ -215,10 +215,10 @@ def _checked(
     spec = read_spec(file)
     prepared = prepare(spec, directory)
     rehearsals = []
-    for place in spec.places:
-        if place.way.hosts(place.section):
+    for section in spec.sections:
+        if section.type.hosts(section.section):
             asker.doing("checking the files against the hosts")
-        rehearsal = place.way.rehearse(place.section, prepared.wish, directory)
+        rehearsal = section.type.rehearse(section.section, prepared.needs, directory)
         if rehearsal is not None:
             rehearsals.append((rehearsal, refusal(rehearsal, prepared)))
     return prepared, rehearsals
@@ -279,8 +279,8 @@ def init(**options: Any) -> None:
         for question in _questions()
         if (value := options[_identifier(question)]) is not None
     }
-    beside = file.with_name(f"{file.stem}-testbed{file.suffix}")
-    files = _Files(file, beside, options["force"])
+    testbed_file = file.with_name(f"{file.stem}-testbed{file.suffix}")
+    files = _Files(file, testbed_file, options["force"])
     directory = state_directory(options["state_dir"])
     _init(files, Asker(answers, person=person), directory, options["name"])
 

@@ -75,8 +75,8 @@ def _report(
 
         output = BytesIO()
         return remote.report(address, campaign, form, output), output.getvalue().decode()
-    from tuner.page.snapshot import Sight
+    from tuner.page.snapshot import SnapshotCache
 
     with open_store(state_dir, database) as store:
         name = store.campaign(campaign).id
-        return name, report_text(Sight(store), name, form)
+        return name, report_text(SnapshotCache(store), name, form)

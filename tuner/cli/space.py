@@ -162,13 +162,13 @@ def sample(
     with _reported():
         space = search_spaces.load(name)
         ask = Chance(seed)
-        for place in range(number):
+        for index in range(number):
             values = draw(space, ask)
             if not as_json:
                 say("; ".join(space.lines(values)) or "# nothing set: the program's defaults")
                 continue
             one = json.dumps({"values": values, "rendered": space.render(values)}, indent=2)
-            say(("[\n" if place == 0 else ",\n") + one, nl=False)
+            say(("[\n" if index == 0 else ",\n") + one, nl=False)
     if as_json:
         say("\n]")
 

@@ -16,7 +16,7 @@ from tuner.cli.say import say
 from tuner.errors import ConflictError
 from tuner.report.tables import show
 from tuner.report.testbed import commands_page, findings_page, hosts_page
-from tuner.services.kinds import way_of_file
+from tuner.services.kinds import type_of_file
 
 app = typer.Typer(no_args_is_help=True, help="Inspect the hosts of a testbed file; restore them.")
 
@@ -36,7 +36,7 @@ def check(
 
     Nothing is changed. Ends with an error when a campaign would be refused.
     """
-    findings = way_of_file(file).inspect(file, state_directory(state_dir), dry_run=dry_run)
+    findings = type_of_file(file).inspect(file, state_directory(state_dir), dry_run=dry_run)
     console = Console()
     show(console, hosts_page(findings.name, findings.hosts, findings.heading, findings.lines))
     console.print()
@@ -55,5 +55,5 @@ def restore(file: File, state_dir: StateDir = None) -> None:
 
     Needs no database and no campaign. A campaign that still runs there notices it and stops.
     """
-    for sentence in way_of_file(file).put_back(file, state_directory(state_dir)):
+    for sentence in type_of_file(file).put_back(file, state_directory(state_dir)):
         say(sentence)

@@ -76,13 +76,13 @@ def worker(
         # Imported here because other commands do not need them and the import is slow.
         import asyncio
 
-        from tuner.services.kinds import ways
+        from tuner.services.kinds import types_of_testbeds
         from tuner.work.metrics import WorkerMetrics
         from tuner.work.queueing import queues_of
         from tuner.work.worker import Orders, Worker
 
         limit_s = Settings().takeover_after_s
-        queues = queues_of(testbeds or tuple(ways()), directory)
+        queues = queues_of(testbeds or tuple(types_of_testbeds()), directory)
         orders = Orders(directory, address, queues, concurrency, limit_s, log)
         numbers = WorkerMetrics(concurrency)
         if metrics is not None:

@@ -55,8 +55,8 @@ def influences(rows: Rows, finalist: int | None = None, *, seed: int = 0) -> tup
     """
     rng = np.random.default_rng(seed)
     z = rows.z - means(rows.z, rows.block)[rows.block]
-    places = np.flatnonzero(rows.numbers == (-1 if finalist is None else finalist))
-    of_finalist = _contrast(rows, int(places[0])) if places.size else None
+    indices = np.flatnonzero(rows.numbers == (-1 if finalist is None else finalist))
+    of_finalist = _contrast(rows, int(indices[0])) if indices.size else None
     actual = _statistics(rows, z, of_finalist)
     above = np.zeros_like(actual)
     for _ in range(_DEALS):

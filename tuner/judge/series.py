@@ -101,6 +101,6 @@ class Series:
             rows, row = np.unique(self.row[here], return_inverse=True)
             d = np.zeros((len(rows), int(end - begin)))
             there = np.zeros(d.shape, dtype=np.bool_)
-            place = (row, self.column[here] - begin)
-            d[place], there[place] = self.value[here], True
+            cell = (row, self.column[here] - begin)
+            d[cell], there[cell] = self.value[here], True
             yield d, there

@@ -34,6 +34,6 @@ def disturbances(events: Sequence[Event], drift: Sequence[DriftPoint]) -> list[t
     started = [point.started for point in drift]
     rows = []
     for event in events:
-        if event.kind in DISTURBING and (place := bisect_right(started, event.at)):
-            rows.append((drift[place - 1].block, event.message))
+        if event.kind in DISTURBING and (index := bisect_right(started, event.at)):
+            rows.append((drift[index - 1].block, event.message))
     return rows

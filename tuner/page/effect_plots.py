@@ -18,7 +18,7 @@ from tuner.model import BASELINE, Trial, Value
 from tuner.page.svg import drawing
 from tuner.page.value_axis import ValueAxis
 from tuner.records.estimate import Estimate
-from tuner.records.parameter_effects import Level, ParameterEffect, ParameterEffects, Standing
+from tuner.records.parameter_effects import EffectState, Level, ParameterEffect, ParameterEffects
 from tuner.report.parameter_effects import (
     EffectsDocument,
     level_text,
@@ -134,7 +134,7 @@ class Plot:
 
 def effect_plots(of: EffectsDocument) -> tuple[Plot, ...]:
     """Draw the parameters that matter most on one scale: clear effects first, then open ones."""
-    parameters = [one for one in of.parameters if one.standing is not Standing.INERT]
+    parameters = [one for one in of.parameters if one.standing is not EffectState.INERT]
     pairs = [(one, parameter_of(one)) for one in parameters[:_MOST_PLOTS]]
     scale = reach([effect for _, effect in pairs])
     return tuple(Plot(one.name, one.text, effect_plot(effect, scale)) for one, effect in pairs)
@@ -149,7 +149,9 @@ def slices(
     """
     measured_trials = [t for t in trials if t.number != BASELINE and t.number in estimates]
     measured_trials = measured_trials[:: -(-len(measured_trials) // _MOST_DOTS) or 1]
-    parameters = [one for one in of.parameters if one.standing is not Standing.INERT][:_MOST_PLOTS]
+    parameters = [one for one in of.parameters if one.standing is not EffectState.INERT][
+        :_MOST_PLOTS
+    ]
     if not measured_trials or not parameters:
         return ()
     ratios = {t.number: log_ratio(estimates[t.number].ratio) for t in measured_trials}
@@ -203,5 +205,5 @@ def basis(of: EffectsDocument) -> str:
 def standings(of: EffectsDocument) -> str:
     """Count the parameters by standing: "15 parameters: 3 clear, 4 inert, 8 open"."""
     counts = Counter(one.standing for one in of.parameters)
-    text = ", ".join(f"{counts[each]} {each}" for each in Standing if counts[each])
+    text = ", ".join(f"{counts[each]} {each}" for each in EffectState if counts[each])
     return f"{counted(len(of.parameters), 'parameter')}: {text}"

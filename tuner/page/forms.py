@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tuner.page.effects_cache import EffectsCache
-    from tuner.page.snapshot import Sight
+    from tuner.page.snapshot import SnapshotCache
 
 
 class ReportForm(StrEnum):
@@ -35,7 +35,7 @@ def file_name(campaign: str, form: ReportForm) -> str:
 
 
 def report_text(
-    sight: Sight, campaign: str, form: ReportForm, effects: EffectsCache | None = None
+    snapshots: SnapshotCache, campaign: str, form: ReportForm, effects: EffectsCache | None = None
 ) -> str:
     """Return the report of a campaign, given its full identifier.
 
@@ -46,7 +46,7 @@ def report_text(
     from tuner.page.markdown import report_markdown
     from tuner.page.report_builder import report_document
 
-    document = report_document(sight, campaign, effects)
+    document = report_document(snapshots, campaign, effects)
     match form:
         case ReportForm.HTML:
             return report_html(document)

@@ -16,7 +16,7 @@ from tuner.model import BASELINE, Trial, Value
 from tuner.page.svg import drawing
 from tuner.page.value_axis import ValueAxis
 from tuner.records.estimate import Estimate
-from tuner.records.parameter_effects import ParameterEffect, ParameterEffects, Standing
+from tuner.records.parameter_effects import EffectState, ParameterEffect, ParameterEffects
 from tuner.text import log_ratio, signed, value_text
 
 _WIDTH, _LEFT, _RIGHT = 340.0, 8.0, 332.0
@@ -31,7 +31,7 @@ _SHORTEST = math.log(1.01)
 #: Shrinkage for ranking: this many blocks without any difference are added to each trial's.
 _SHRINK = 2.0
 
-_Way = list[tuple[float, float]]
+_Points = list[tuple[float, float]]
 
 
 def parallel_coordinates(
@@ -46,7 +46,9 @@ def parallel_coordinates(
     """
     estimates = {number: estimate for number, (estimate, _) in by_trial.items()}
     baseline = trials[BASELINE].configuration if trials else None
-    matter = [one for one in effects.parameters if one.standing is not Standing.INERT][:_MOST_AXES]
+    matter = [one for one in effects.parameters if one.standing is not EffectState.INERT][
+        :_MOST_AXES
+    ]
 
     def rank(trial: Trial) -> tuple[bool, float, int]:
         estimate, blocks = by_trial[trial.number]
@@ -70,12 +72,12 @@ def parallel_coordinates(
         e = estimates.get(trial.number)
         difference = 0.0 if e is None else log_ratio(e.ratio)
         values = trial.configuration.as_dict()
-        way = [(_score_x(difference, scale), _y(0))]
+        points = [(_score_x(difference, scale), _y(0))]
         for number, (one, axis) in enumerate(zip(matter, axes, strict=True), start=1):
             x = axis.x(values.get(one.name))
             if x is not None:
-                way.append((x, _y(number)))
-        return _path(way, kind, _summary(trial, e, [one.name for one in matter]))
+                points.append((x, _y(number)))
+        return _path(points, kind, _summary(trial, e, [one.name for one in matter]))
 
     parts += [line(trial, "") for trial in reversed(rest)]
     parts += [line(trials[BASELINE], "baseline")]
@@ -138,8 +140,8 @@ def _label(number: int, x: float, text: str, anchor: str) -> list[str]:
     ]
 
 
-def _path(way: _Way, kind: str, text: str) -> str:
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in way)
+def _path(corners: _Points, kind: str, text: str) -> str:
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
     return (
         f'<polyline points="{points}" class="{f"path {kind}".strip()}">'
         f"<title>{escape(text)}</title></polyline>"

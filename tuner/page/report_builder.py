@@ -34,7 +34,7 @@ from tuner.page.document import (
 )
 from tuner.page.effects_cache import EffectsCache
 from tuner.page.names import called, names
-from tuner.page.snapshot import Sight, Snapshot, TrialComparison
+from tuner.page.snapshot import Snapshot, SnapshotCache, TrialComparison
 from tuner.page.threats import Evidence, threats
 from tuner.page.why import paired, sample
 from tuner.records.differences import changes, differences
@@ -87,7 +87,7 @@ class _Look:
 
 
 def report_document(
-    sight: Sight, campaign: str, effects: EffectsCache | None = None
+    snapshots: SnapshotCache, campaign: str, effects: EffectsCache | None = None
 ) -> ReportDocument:
     """Build the report of a campaign, given its full identifier.
 
@@ -95,16 +95,16 @@ def report_document(
     opened; with None they may be. Raises NotFoundError.
     """
     effects = EffectsCache(files=True) if effects is None else effects
-    look = _look(sight, campaign)
-    snapshot, record = look.snapshot, with_expiry(sight.store, look.campaign)
+    look = _look(snapshots, campaign)
+    snapshot, record = look.snapshot, with_expiry(snapshots.store, look.campaign)
     answer, all_names = record.recommendation, names(record)
     spaces = stored_spaces(record.spec, files=effects.files)
     references = (
-        stored_comparisons(record, sight.store.blocks(campaign))
-        if sight.pages.has_references(campaign)
+        stored_comparisons(record, snapshots.store.blocks(campaign))
+        if snapshots.pages.has_references(campaign)
         else ()
     )
-    comparison = stored_comparison(sight.store, record, snapshot.trials)
+    comparison = stored_comparison(snapshots.store, record, snapshot.trials)
     baseline = snapshot.trials[BASELINE].configuration if snapshot.trials else Configuration()
     leading = snapshot.trials[snapshot.leader].configuration if snapshot.trials else baseline
     changed, equal = differences(baseline, leading)
@@ -139,7 +139,7 @@ def report_document(
         else recommendation_document(
             record,
             answer,
-            client=sight.store.measured_programs(campaign),
+            client=snapshots.store.measured_programs(campaign),
             references=references,
             why=sentences,
         ),
@@ -181,13 +181,13 @@ def report_document(
             f"fstune export {record.id} measurements.jsonl.gz",
         ],
         compared=None if comparison is None else compared(comparison),
-        noise=noise(sight.store, campaign, snapshot.rules),
+        noise=noise(snapshots.store, campaign, snapshot.rules),
     )
 
 
-def _look(sight: Sight, campaign: str) -> _Look:
-    snapshot, store = sight.of(campaign), sight.store
-    counts = sight.pages.block_counts(campaign)
+def _look(snapshots: SnapshotCache, campaign: str) -> _Look:
+    snapshot, store = snapshots.of(campaign), snapshots.store
+    counts = snapshots.pages.block_counts(campaign)
 
     def number(state: BlockState) -> int:
         return sum(count.blocks for count in counts if count.state is state)
@@ -202,7 +202,7 @@ def _look(sight: Sight, campaign: str) -> _Look:
         spec=spec,
         # A trial may have been added and measured since the snapshot was taken.
         verdicts=[
-            one for one in sight.verdicts(campaign) or () if one.trial < len(snapshot.trials)
+            one for one in snapshots.verdicts(campaign) or () if one.trial < len(snapshot.trials)
         ],
         events=store.events(campaign, kinds=DISTURBING),
         effort=Effort(
@@ -315,8 +315,8 @@ def _measurement_facts(look: _Look) -> Iterator[Fact]:
 
 
 def _testbed(spec: CampaignSpec | None, name: str) -> str:
-    places = () if spec is None else spec.places
-    summaries = [place.way.summary(place.section) for place in places]
+    sections = () if spec is None else spec.sections
+    summaries = [section.type.summary(section.section) for section in sections]
     return clean("; ".join(dict.fromkeys(summaries)) or name)
 
 

@@ -98,7 +98,7 @@ class TrialComparison:
     verdict: Verdict
 
 
-class Sight:
+class SnapshotCache:
     """Reads campaigns of a store and caches those used most recently. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
@@ -106,7 +106,7 @@ class Sight:
         self.pages = Pages(store)
         self._lock = threading.Lock()
         self._looks: OrderedDict[str, _Look] = OrderedDict()
-        self._pool = ThreadPoolExecutor(2, "sight")
+        self._pool = ThreadPoolExecutor(2, "snapshots")
         self._pending: dict[str, Future[Snapshot]] = {}
 
     def close(self) -> None:
@@ -203,7 +203,7 @@ class _Look:
             return self._snapshot
 
     def verdicts(self) -> tuple[TrialComparison, ...] | None:
-        """See ``Sight.verdicts``."""
+        """See ``SnapshotCache.verdicts``."""
         self.snapshot()
         with self._lock:
             if self._rules is None or self._table is None:
@@ -339,15 +339,15 @@ class _Look:
             [block for block, _ in self._incumbents], blocks[at_blocks], side="right"
         )
         incumbents = [self._incumbents[which - 1][1] for which in led.tolist()]
-        places: dict[int, list[int]] = defaultdict(list)
-        for place, trial in enumerate(incumbents):
-            places[trial].append(place)
+        indices: dict[int, list[int]] = defaultdict(list)
+        for index, trial in enumerate(incumbents):
+            indices[trial].append(index)
         estimates: dict[int, Estimate] = {}
-        for trial, its in places.items():
+        for trial, its in indices.items():
             estimates |= self._estimates_then(table, rules, trial, its, blocks[at_blocks[its]])
         return tuple(
-            Step(search[at], trial, estimates.get(place))
-            for place, (at, trial) in enumerate(zip(at_blocks.tolist(), incumbents, strict=True))
+            Step(search[at], trial, estimates.get(index))
+            for index, (at, trial) in enumerate(zip(at_blocks.tolist(), incumbents, strict=True))
         )
 
     def _estimates_then(
@@ -355,19 +355,19 @@ class _Look:
         table: ScoreTable,
         rules: Rules,
         trial: int,
-        places: Sequence[int],
+        indices: Sequence[int],
         blocks: npt.NDArray[np.int64],
     ) -> dict[int, Estimate]:
-        """Return a trial's estimates after some blocks, by place; none for the baseline."""
+        """Return a trial's estimates after some blocks, by index; none for the baseline."""
         values = table.pairs().get(trial, [])
         if trial == BASELINE or not values:
             return {}
         counts = np.searchsorted(table.blocks_of(trial), blocks, side="right").tolist()
-        some = [(place, count) for place, count in zip(places, counts, strict=True) if count]
+        some = [(index, count) for index, count in zip(indices, counts, strict=True) if count]
         estimates = estimates_along(
             values, [count for _, count in some], _most(rules, BlockKind.SEARCH)
         )
-        return {place: e for (place, _), e in zip(some, estimates, strict=True)}
+        return {index: e for (index, _), e in zip(some, estimates, strict=True)}
 
 
 def _by_number(event: Event) -> int:

@@ -66,9 +66,9 @@ def threats(evidence: Evidence) -> list[str]:
 
 
 def _where(evidence: Evidence) -> Iterator[str]:
-    ways = [] if evidence.spec is None else [place.way for place in evidence.spec.places]
-    yield from dict.fromkeys(way.threat for way in ways if way.threat)
-    if not all(way.real for way in ways):
+    types = [] if evidence.spec is None else [section.type for section in evidence.spec.sections]
+    yield from dict.fromkeys(each.threat for each in types if each.threat)
+    if not all(each.real for each in types):
         return
     for name, program in programs().items():
         if program.threat and _names_program(name, evidence.programs):

@@ -81,8 +81,8 @@ class ValueAxis:
 
 def _between(value: int, marks: Sequence[tuple[int, float]]) -> float:
     """Interpolate the position of a number between those with known positions, given in order."""
-    place = bisect_left(marks, (value, -1.0))
-    if place == 0 or place == len(marks):
-        return marks[min(place, len(marks) - 1)][1]
-    (low, left_x), (high, right_x) = marks[place - 1], marks[place]
+    position = bisect_left(marks, (value, -1.0))
+    if position == 0 or position == len(marks):
+        return marks[min(position, len(marks) - 1)][1]
+    (low, left_x), (high, right_x) = marks[position - 1], marks[position]
     return left_x + (right_x - left_x) * (value - low) / (high - low)

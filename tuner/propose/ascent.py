@@ -33,13 +33,13 @@ class Ascent:
         self, tunables: Mapping[str, Tunable], encoding: Encoding, rng: np.random.Generator
     ) -> None:
         self._encoding = encoding
-        places = {axis.name: number for number, axis in enumerate(encoding.axes)}
+        positions = {axis.name: number for number, axis in enumerate(encoding.axes)}
         self._choices: list[tuple[int, str, Value | None]] = []
         for part, tunable in tunables.items():
             for parameter in tunable.space.searched:
                 name = f"{part}.{parameter.name}"
                 for value in (None, *_values(parameter, rng)):
-                    self._choices.append((places[name], name, value))
+                    self._choices.append((positions[name], name, value))
         self._features = [encoding.axes[axis].features(value) for axis, _, value in self._choices]
 
     def choices(self, name: str) -> list[Value | None]:
@@ -82,8 +82,8 @@ def _values(parameter: Parameter, rng: np.random.Generator) -> Sequence[Value]:
         return [1 << int(e) for e in _spread(first, last, rng)]
     if parameter.kind is Kind.LOG_INT and low > 0:
         ends = math.log(low), math.log(high)
-        places = np.sort(rng.uniform(*ends, _VALUES))
-        inside = [min(high, max(low, round(math.exp(place)))) for place in places]
+        positions = np.sort(rng.uniform(*ends, _VALUES))
+        inside = [min(high, max(low, round(math.exp(place)))) for place in positions]
         return sorted({low, high, *inside})
     return [int(value) for value in _spread(low, high, rng)]
 

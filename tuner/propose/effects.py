@@ -141,7 +141,7 @@ class EffectsModel:
         runs = np.bincount(arms[arms >= 0], minlength=len(features))
         #: Indices of the configurations with their own weight: those measured more than once.
         self.repeated = np.flatnonzero(runs >= 2)
-        self._place = {int(number): place for place, number in enumerate(self.repeated)}
+        self._index = {int(number): index for index, number in enumerate(self.repeated)}
         own = np.full(len(features) + 1, -1)
         own[self.repeated] = np.arange(len(self.repeated))
         weight = np.where((arms >= 0) & (own[arms] < 0), 1.0 / (1.0 + _OWN_SHARE), 1.0)
@@ -194,8 +194,8 @@ class EffectsModel:
         """
         own = np.zeros((len(features), len(self.repeated)))
         for row, number in enumerate(arms):
-            if number in self._place:
-                own[row, self._place[int(number)]] = 1.0
+            if number in self._index:
+                own[row, self._index[int(number)]] = 1.0
         interactions = [self.encoding.interaction(features, pair) for pair in self.pairs]
         # The effects of a configuration are those without load by others.
         load = np.zeros((len(features), self._covariates))

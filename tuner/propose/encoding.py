@@ -124,12 +124,12 @@ class Encoding:
         self.width = int(starts[-1])
         #: All pairs of axes, by index.
         self.pairs = list(combinations(range(len(self.axes)), 2))
-        places = {axis.name: number for number, axis in enumerate(self.axes)}
+        positions = {axis.name: number for number, axis in enumerate(self.axes)}
         coupled = {
-            tuple(sorted((places[one], places[other])))
+            tuple(sorted((positions[one], positions[other])))
             for part, tunable in tunables.items()
             for one, other in _coupled(part, tunable.space)
-            if one in places and other in places
+            if one in positions and other in positions
         }
         #: Indices of the pairs of which one parameter depends on the other according to the space.
         self.coupled = [number for number, pair in enumerate(self.pairs) if pair in coupled]

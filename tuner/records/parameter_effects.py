@@ -9,7 +9,7 @@ from tuner.model import Value
 from tuner.records.estimate import Estimate
 
 
-class Standing(StrEnum):
+class EffectState(StrEnum):
     """What is known about a parameter: some value has an effect, no value has one worth acting on,
     or neither is shown yet.
     """
@@ -42,7 +42,7 @@ class ParameterEffect:
 
     name: str
     baseline: Value | None
-    standing: Standing
+    standing: EffectState
     resolution: float
     levels: tuple[Level, ...]
 

@@ -13,11 +13,11 @@ from pydantic import Field
 from tuner.model import Value
 from tuner.records.estimate import Estimate
 from tuner.records.parameter_effects import (
+    EffectState,
     Level,
     PairEffect,
     ParameterEffect,
     ParameterEffects,
-    Standing,
 )
 from tuner.report.recommend import Effect, Part, effect
 from tuner.text import faster, interval, value_text
@@ -48,7 +48,7 @@ class ParameterDocument(Part):
 
     name: str
     baseline: Value | None
-    standing: Standing
+    standing: EffectState
     resolution_percent: float | None
     text: str
     levels: list[LevelDocument]
@@ -146,12 +146,12 @@ def level_text(level: Level) -> str:
 def parameter_text(of: ParameterEffect) -> str:
     """Describe in words what is known about a parameter."""
     best, e = of.strongest, of.strongest.estimate
-    if of.standing is Standing.CLEAR:
+    if of.standing is EffectState.CLEAR:
         return (
             f"{value_text(best.value)} is {faster(e.ratio)} than {value_text(of.baseline)} "
             f"(95% interval {interval(e.lower, e.upper)})"
         )
-    if of.standing is Standing.INERT:
+    if of.standing is EffectState.INERT:
         return (
             "inert at the resolution of this campaign: no value tried changes the score by more "
             f"than {_percent(of.resolution)}"

@@ -22,7 +22,7 @@ _NOISE = (0.01, 0.03, 0.1)
 
 def plan_page(
     name: str,
-    places: Sequence[str],
+    testbeds: Sequence[str],
     workload: str,
     spaces: Mapping[str, Space],
     first: Sequence[tuple[str, Mapping[str, object]]],
@@ -36,7 +36,7 @@ def plan_page(
     """
     parts: list[RenderableType] = [
         Text(f"Campaign {clean(name)}: the file is valid", style=STRONG),
-        section("Testbed", *map(paragraph, places)),
+        section("Testbed", *map(paragraph, testbeds)),
         section("Workload", paragraph(workload)),
         section("Parts", _parts(spaces, searched=not compared)),
     ]

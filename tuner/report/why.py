@@ -100,13 +100,13 @@ def _reason(one: Counted, pairs: Sequence[tuple[Diagnostics, Diagnostics]]) -> s
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
     """Return bounds of the population median at 98% confidence or more; infinite for too few."""
     ordered, n = sorted(values), len(values)
-    outside, place = 0.0, 0
-    while place < n // 2:
-        more = outside + 2.0 * math.comb(n, place) / 2.0**n
+    outside, index = 0.0, 0
+    while index < n // 2:
+        more = outside + 2.0 * math.comb(n, index) / 2.0**n
         if more > _ERROR:
             break
-        outside, place = more, place + 1
-    return (ordered[place - 1], ordered[n - place]) if place else (-math.inf, math.inf)
+        outside, index = more, index + 1
+    return (ordered[index - 1], ordered[n - index]) if index else (-math.inf, math.inf)
 
 
 def _words(low: float, high: float) -> str:

@@ -29,7 +29,7 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TestbedIdentity:
     """The identity of the testbed of a campaign.
 
     ``name``: testbeds with the same name are the same testbed, which only one campaign may use at a
@@ -43,7 +43,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Needs:
     """A campaign's requirements on a testbed. ``spaces``: by part, narrowed by the campaign."""
 
     spaces: Mapping[str, Space]
@@ -89,7 +89,7 @@ class Rehearsal:
 class Offer:
     """A testbed file that campaigns may use.
 
-    ``key``: of its ``Way``; ``title``: the name given in the file; ``hosts``: the number of hosts.
+    ``key``: of its type; ``title``: the name given in the file; ``hosts``: the number of hosts.
     """
 
     key: str
@@ -143,8 +143,8 @@ class Workers(StrEnum):
     STATE = "state"
 
 
-class Way(ABC, Generic[S]):
-    """One way to specify a testbed: a key under ``testbed:`` in a campaign file.
+class TestbedType(ABC, Generic[S]):
+    """A type of testbed, such as a private cell: a key under ``testbed:`` in a campaign file.
 
     ``section``: the pydantic type S of the value of that key. ``example``: how it is written, for
     error messages. ``workers``: those that can reach the testbed. ``title``: a description, set
@@ -164,7 +164,7 @@ class Way(ABC, Generic[S]):
 
     @abstractmethod
     def name(self, section: S) -> str | None:
-        """Its name, unique for this way; None if the testbed belongs to the campaign alone."""
+        """Its name, unique for this type; None if the testbed belongs to the campaign alone."""
 
     @abstractmethod
     def summary(self, section: S) -> str:
@@ -175,12 +175,12 @@ class Way(ABC, Generic[S]):
         """A short description of what a campaign would do there."""
 
     @abstractmethod
-    def place(self, section: S, state_directory: Path) -> Place:
+    def identity(self, section: S, state_directory: Path) -> TestbedIdentity:
         """Its identity. Raises SpecError if its description is invalid."""
 
     @abstractmethod
     def testbed(
-        self, section: S, where: str, wish: Wish, state_directory: Path, *, owned: bool
+        self, section: S, where: str, needs: Needs, state_directory: Path, *, owned: bool
     ) -> Testbed:
         """Create the testbed, without opening it. Raises SpecError or TestbedError.
 
@@ -192,12 +192,12 @@ class Way(ABC, Generic[S]):
         """Resolve relative paths in the section against a directory."""
         return section
 
-    def mistakes(self, section: S, where: str, wish: Wish) -> Sequence[str]:
+    def mistakes(self, section: S, where: str, needs: Needs) -> Sequence[str]:
         """Why the section does not meet the requirements, one sentence per reason."""
         return ()
 
     def offer(self, file: Path) -> Offer | None:
-        """Describe a testbed file; None if sections of this way do not refer to files.
+        """Describe a testbed file; None if sections of this type do not refer to files.
 
         Raises SpecError if it is not a valid testbed file.
         """
@@ -227,7 +227,7 @@ class Way(ABC, Generic[S]):
         self,
         section: S,
         where: str,
-        wish: Wish,
+        needs: Needs,
         state_directory: Path,
         *,
         putting_back: bool = False,
@@ -239,7 +239,7 @@ class Way(ABC, Generic[S]):
         """
         raise SpecError(f"{where}.{self.key}: no configuration can stay on a testbed of this kind")
 
-    def rehearse(self, section: S, wish: Wish, state_directory: Path) -> Rehearsal | None:
+    def rehearse(self, section: S, needs: Needs, state_directory: Path) -> Rehearsal | None:
         """Inspect its hosts and determine what a campaign would do, without changing anything.
 
         Returns None for a testbed that has no hosts yet.
@@ -267,17 +267,17 @@ class Kind:
 
     ``parts``: its parts in start-up order, servers before clients; None for a kind that accepts the
     parts of all other kinds. ``any_part``: whether the files of its testbeds name further parts,
-    which a campaign then lists in start-up order; its ways report those that a testbed does not
-    have (``Way.mistakes``). ``required``: the parts for which a campaign must give a search space.
-    ``counted``: the diagnostics of its programs that deserve a row in reports. ``starts``: the ways
-    to set up a first campaign, the most common first. ``programs``: by the name that search spaces
-    use.
+    which a campaign then lists in start-up order; ``TestbedType.mistakes`` reports those that
+    a testbed does not have. ``required``: the parts for which a campaign must give a search space.
+    ``types``: of testbeds. ``counted``: the diagnostics of its programs that deserve a row in
+    reports. ``starts``: the ways to set up a first campaign, the most common first. ``programs``:
+    by the name that search spaces use.
     """
 
     name: str
     parts: tuple[str, ...] | None
     required: frozenset[str]
-    ways: tuple[Way[Any], ...]
+    types: tuple[TestbedType[Any], ...]
     counted: tuple[Counted, ...] = ()
     starts: tuple[Start, ...] = ()
     programs: Mapping[str, Program] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import SpecError
-from tuner.services.kind import Kind, Offer, Program, Way
+from tuner.services.kind import Kind, Offer, Program, TestbedType
 from tuner.services.openafs.kind import OPENAFS
 from tuner.services.simulated.kind import SIMULATED
 from tuner.services.start import Start
@@ -23,7 +23,7 @@ from tuner.services.start import Start
 _GROUP = "fstune.services"
 _KEY = re.compile("[a-z][a-z_]*")
 #: Other attributes of the testbed section, which keys must not shadow.
-_PROPERTIES = ("key", "kind", "named", "of", "section", "way")
+_PROPERTIES = ("key", "kind", "named", "of", "section", "type")
 _WORD = re.compile("[a-z]+(-[a-z]+)*")
 #: The options of 'fstune init' that belong to no start.
 _OPTIONS = frozenset(
@@ -66,11 +66,11 @@ def _check(kind: object, others: Collection[Kind]) -> Kind:
     """Return the kind if it is valid. Raises TypeError or ValueError otherwise."""
     if not isinstance(kind, Kind):
         raise TypeError(f"its entry point names {type(kind).__name__}, not a Kind")
-    keys = {*_PROPERTIES, *(way.key for one in others for way in one.ways)}
-    for way in kind.ways:
-        if not _KEY.fullmatch(way.key) or way.key in keys:
-            raise ValueError(f"its key {way.key!r} is not a word, or is already used")
-        keys.add(way.key)
+    keys = {*_PROPERTIES, *(each.key for one in others for each in one.types)}
+    for each in kind.types:
+        if not _KEY.fullmatch(each.key) or each.key in keys:
+            raise ValueError(f"its key {each.key!r} is not a word, or is already used")
+        keys.add(each.key)
     names = {start.name for one in others for start in one.starts}
     for start in kind.starts:
         if not _WORD.fullmatch(start.name) or start.name in names:
@@ -85,9 +85,9 @@ def _check(kind: object, others: Collection[Kind]) -> Kind:
 
 
 @cache
-def ways() -> dict[str, tuple[Kind, Way[Any]]]:
-    """Every way to specify a testbed, by its key, with its kind."""
-    return {way.key: (kind, way) for kind in kinds() for way in kind.ways}
+def types_of_testbeds() -> dict[str, tuple[Kind, TestbedType[Any]]]:
+    """Every type of testbed, by its key, with its kind."""
+    return {each.key: (kind, each) for kind in kinds() for each in kind.types}
 
 
 def part_order() -> tuple[str, ...]:
@@ -101,15 +101,15 @@ def starts() -> dict[str, Start]:
 
 
 def offers() -> dict[str, str]:
-    """Titles of the ways that the API server can offer by their key alone, by key."""
-    return {key: way.title for key, (_, way) in ways().items() if way.title}
+    """Titles of the testbeds that the API server can offer by their key alone, by key."""
+    return {key: each.title for key, (_, each) in types_of_testbeds().items() if each.title}
 
 
 def offer(file: Path) -> Offer | None:
     """Describe a testbed file; None if no kind can use the file."""
-    for _, way in ways().values():
+    for _, each in types_of_testbeds().values():
         try:
-            candidate = way.offer(file)
+            candidate = each.offer(file)
         except SpecError:
             continue
         if candidate is not None:
@@ -117,16 +117,16 @@ def offer(file: Path) -> Offer | None:
     return None
 
 
-def way_of_file(file: Path) -> Way[Any]:
-    """Return the way that accepts this testbed file.
+def type_of_file(file: Path) -> TestbedType[Any]:
+    """Return the type of testbed that this file is for.
 
     If there is none, raises SpecError with the error from the first kind that has testbed files.
     """
     wrong: SpecError | None = None
-    for _, way in ways().values():
+    for _, each in types_of_testbeds().values():
         try:
-            if way.offer(file) is not None:
-                return way
+            if each.offer(file) is not None:
+                return each
         except SpecError as problem:
             wrong = wrong or problem
     raise wrong or SpecError(f"{file}: no kind of service has testbed files")

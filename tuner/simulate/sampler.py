@@ -80,8 +80,8 @@ class Sampler:
     def _apply(self, configuration: Configuration) -> tuple[float, bool]:
         """Restart parts as needed; return the time taken and whether everything is up."""
         cost_s = 0.0
-        for place, part in enumerate(self.parts):
-            before = self.parts[: place + 1]
+        for index, part in enumerate(self.parts):
+            before = self.parts[: index + 1]
             values = configuration.part(part)
             if self.world.failure(configuration, "start", parts=before) is not None:
                 self._up[part] = None

@@ -13,7 +13,7 @@ from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.model import Campaign
 from tuner.services.kind import Workers
-from tuner.services.kinds import ways
+from tuner.services.kinds import types_of_testbeds
 from tuner.store import NewEvent
 from tuner.store.queue import Queue
 
@@ -28,12 +28,13 @@ def queue_name(key: str, state_directory: Path) -> str:
     """
     host = socket.gethostname()
     kind, at, elsewhere = key.partition("@")
-    workers = ways()[kind][1].workers if kind in ways() else None
+    workers = types_of_testbeds()[kind][1].workers if kind in types_of_testbeds() else None
     if at and elsewhere and workers is Workers.HOST:
         return _short(key)
     if at or workers is None:
-        also = [f"{each}@HOST" for each, (_, way) in ways().items() if way.workers is Workers.HOST]
-        raise SpecError(f"--testbeds {key}: must be {', '.join(ways())} or {' or '.join(also)}")
+        types = types_of_testbeds()
+        also = [f"{each}@HOST" for each, (_, one) in types.items() if one.workers is Workers.HOST]
+        raise SpecError(f"--testbeds {key}: must be {', '.join(types)} or {' or '.join(also)}")
     match workers:
         case Workers.ANY:
             return kind
@@ -57,10 +58,10 @@ def enqueue(
 
     spec = CampaignSpec.from_json(campaign.spec)
     prepared = prepare(spec, state_directory)
-    name = queue_name(spec.places[0].key, state_directory)
+    name = queue_name(spec.sections[0].key, state_directory)
     message = f"on the queue {name}, for a worker"
     event = NewEvent(datetime.now(UTC), "campaign-queued", message, {"queue": name})
-    testbeds = sorted(place.name for place in prepared.places if place.name)
+    testbeds = sorted(one.name for one in prepared.identities if one.name)
     defer = deferring(campaign.id, name, testbeds, override_pilot=override_pilot)
     queue.put(campaign.id, defer, event)
     return name

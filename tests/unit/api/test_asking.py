@@ -12,8 +12,8 @@ from api.app import create_app
 from api.starting import Starter
 from tests.unit.api.conftest import Guarded
 from tests.unit.api.test_applying import newest, post, recommending_campaign
-from tuner.apply.applying import Hand, make_plan
-from tuner.apply.place import Site
+from tuner.apply.applying import Actor, make_plan
+from tuner.apply.testbed import Site
 from tuner.states import ApplicationState
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
@@ -44,9 +44,9 @@ def test_a_starting_service_forgets_the_requests_to_an_earlier_one(tmp_path: Pat
     from tests.unit.campaign.campaigns import spec
 
     with Store.open(tmp_path) as store:
-        hand = Hand(store, tmp_path, "alice", lambda text: None)
+        actor = Actor(store, tmp_path, "alice", lambda text: None)
         campaign = recommending(store, spec(found=ORIGINAL), ORIGINAL, CANDIDATE)
-        planned = make_plan(hand, campaign, Site.of(campaign, tmp_path))[1]
+        planned = make_plan(actor, campaign, Site.of(campaign, tmp_path))[1]
         assert planned is not None
         event = NewEvent(datetime.now(UTC), "apply-requested", "bob asked")
         applications = Applications(store)

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from api import pages
 from api.app import create_app
 from tuner.page.effects_cache import EffectsCache, Latest
-from tuner.page.snapshot import Sight, Snapshot
+from tuner.page.snapshot import Snapshot, SnapshotCache
 from tuner.page.svg import WIDTH, Axis, Point, interval, series
 from tuner.records.estimate import Estimate
 from tuner.settings import ServiceSettings
@@ -50,13 +50,13 @@ def test_a_long_campaign_is_read_in_the_background(
     measured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready = threading.Event()
-    read = Sight.of
+    read = SnapshotCache.of
 
-    def slow(sight: Sight, campaign: str) -> Snapshot:
+    def slow(snapshots: SnapshotCache, campaign: str) -> Snapshot:
         assert ready.wait(60.0)
-        return read(sight, campaign)
+        return read(snapshots, campaign)
 
-    monkeypatch.setattr(Sight, "of", slow)
+    monkeypatch.setattr(SnapshotCache, "of", slow)
     monkeypatch.setattr(pages, "_PATIENCE_S", 0.01)
     settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
     with TestClient(create_app(measured, settings), base_url="http://localhost") as client:

@@ -15,7 +15,7 @@ from api.comparison import compare_trials
 from tuner.model import BASELINE, Block, BlockKind, Event
 from tuner.page import why
 from tuner.page.effects_cache import EffectsCache
-from tuner.page.snapshot import Sight, Snapshot
+from tuner.page.snapshot import Snapshot, SnapshotCache
 from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import ComparedConfiguration, NamedComparison, ShownEffect, Word
 from tuner.records.status import Absence
@@ -28,7 +28,7 @@ from tuner.time_use import TimeUse
 def snapshot(measured: Path) -> Iterator[Snapshot]:
     """Return the snapshot of a finished campaign."""
     with Store.open(measured) as store:
-        yield Sight(store).of(store.campaign("last").id)
+        yield SnapshotCache(store).of(store.campaign("last").id)
 
 
 def page_of(snapshot: Snapshot, absence: Absence | None = None) -> view.View:

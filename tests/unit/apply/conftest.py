@@ -11,8 +11,8 @@ import pytest
 from tests.recommending import recommending
 from tests.unit.campaign.campaigns import THREADS, spec
 from tuner.applications import Application
-from tuner.apply.applying import Hand, carry_out, make_plan
-from tuner.apply.place import Site
+from tuner.apply.applying import Actor, carry_out, make_plan
+from tuner.apply.testbed import Site
 from tuner.model import Campaign, Value
 from tuner.services.simulated import SimulatedTestbed
 from tuner.store import Store
@@ -34,8 +34,8 @@ class Desk:
     messages: list[str] = field(default_factory=list)
 
     @property
-    def hand(self) -> Hand:
-        return Hand(self.store, self.directory, "alice", self.messages.append)
+    def actor(self) -> Actor:
+        return Actor(self.store, self.directory, "alice", self.messages.append)
 
     def campaign(
         self,
@@ -54,18 +54,18 @@ class Desk:
         return Site.of(campaign, self.directory, measures=True)
 
     def plan(self, campaign: Campaign, *, stepwise: bool = False) -> Application:
-        planned = make_plan(self.hand, campaign, self.site(campaign), stepwise=stepwise)[1]
+        planned = make_plan(self.actor, campaign, self.site(campaign), stepwise=stepwise)[1]
         assert planned is not None
         return planned
 
     def apply(self, campaign: Campaign, *, stepwise: bool = False) -> Application:
-        return carry_out(self.hand, self.plan(campaign, stepwise=stepwise))
+        return carry_out(self.actor, self.plan(campaign, stepwise=stepwise))
 
     def in_force(self, campaign: Campaign) -> dict[str, Value]:
         """The settings that a new run finds in effect on the testbed."""
         testbed = self.site(campaign).lasting()
         assert isinstance(testbed, SimulatedTestbed)
-        testbed.open(self.site(campaign).wish.workload, lambda message: None)
+        testbed.open(self.site(campaign).needs.workload, lambda message: None)
         return testbed.settings.as_dict()
 
     def events(self, campaign: Campaign) -> list[str]:

@@ -36,7 +36,7 @@ STATES = ApplicationState
 
 def test_a_plan_shows_what_changes_and_changes_nothing(desk: Desk) -> None:
     campaign = desk.campaign()
-    plan, application = make_plan(desk.hand, campaign, desk.site(campaign))
+    plan, application = make_plan(desk.actor, campaign, desk.site(campaign))
     assert application is not None
     (part,) = plan.parts
     assert part.name == "fileserver"
@@ -57,8 +57,8 @@ def test_applied_and_rolled_back(desk: Desk) -> None:
     assert applied.state is STATES.APPLIED
     assert applied.before.as_dict() == ORIGINAL
     assert desk.in_force(campaign) == CANDIDATE
-    assert make_plan(desk.hand, campaign, desk.site(campaign))[1] is None
-    back = roll_back(desk.hand, applied)
+    assert make_plan(desk.actor, campaign, desk.site(campaign))[1] is None
+    back = roll_back(desk.actor, applied)
     assert (back.state, back.changed_by) == (STATES.ROLLED_BACK, "alice")
     assert desk.in_force(campaign) == ORIGINAL
     kinds = [kind for kind in desk.events(campaign) if kind != "told"]
@@ -72,7 +72,7 @@ def test_applied_and_rolled_back(desk: Desk) -> None:
         "rolled-back",
     ]
     with pytest.raises(ConflictError, match="is not in force"):
-        roll_back(desk.hand, back)
+        roll_back(desk.actor, back)
 
 
 @pytest.mark.slow
@@ -100,13 +100,13 @@ def test_a_configuration_that_does_not_work_is_rolled_back(
     campaign = desk.campaign(failing(how))
     planned = desk.plan(campaign, stepwise=stepwise)
     with pytest.raises(error):
-        carry_out(desk.hand, planned)
-    application = desk.hand.applications.get(planned.id)
+        carry_out(desk.actor, planned)
+    application = desk.actor.applications.get(planned.id)
     assert application.state is STATES.FAILED
     assert "fileserver.threads" in application.reason
     assert desk.in_force(campaign) == ORIGINAL
     with pytest.raises(ConflictError):
-        carry_out(desk.hand, application)
+        carry_out(desk.actor, application)
 
 
 def test_a_stop_signal_rolls_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,8 +116,8 @@ def test_a_stop_signal_rolls_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch, OpenTestbed, "check_health", lambda: os.kill(os.getpid(), signal.SIGINT)
     )
     with stop, pytest.raises(KeyboardInterrupt):
-        carry_out(desk.hand, planned)
-    application = desk.hand.applications.get(planned.id)
+        carry_out(desk.actor, planned)
+    application = desk.actor.applications.get(planned.id)
     assert (application.state, application.reason) == (STATES.FAILED, "stopped by SIGINT")
     assert desk.in_force(campaign) == ORIGINAL
 
@@ -149,9 +149,9 @@ def test_a_failure_after_the_decision_undoes_nothing(
     campaign = desk.campaign()
     planned = desk.plan(campaign)
     with breaking(monkeypatch, kind, method, do):
-        assert carry_out(desk.hand, planned).state is STATES.APPLIED
+        assert carry_out(desk.actor, planned).state is STATES.APPLIED
     assert message in desk.messages
-    assert desk.hand.applications.get(planned.id).state is STATES.APPLIED
+    assert desk.actor.applications.get(planned.id).state is STATES.APPLIED
     assert desk.in_force(campaign) == CANDIDATE
 
 
@@ -186,9 +186,9 @@ def test_a_death_while_applying_is_settled_by_the_next_process(
         breaking(monkeypatch, OpenTestbed, "put_back", die),
         pytest.raises(Broken),
     ):
-        carry_out(desk.hand, planned)
-    assert desk.hand.applications.get(planned.id).state in (STATES.APPLYING, STATES.COMMITTING)
-    settled = finish(desk.hand, desk.hand.applications.get(planned.id))
+        carry_out(desk.actor, planned)
+    assert desk.actor.applications.get(planned.id).state in (STATES.APPLYING, STATES.COMMITTING)
+    settled = finish(desk.actor, desk.actor.applications.get(planned.id))
     assert settled.state is state
     new = state is STATES.APPLIED
     assert desk.in_force(campaign) == (dict(settled.after.items) if new else ORIGINAL)
@@ -203,7 +203,7 @@ def decided_in_part(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> tuple[Campai
         breaking(monkeypatch, OpenTestbed, "put_back", die),
         pytest.raises(Broken),
     ):
-        carry_out(desk.hand, planned)
+        carry_out(desk.actor, planned)
     return campaign, planned
 
 
@@ -213,14 +213,14 @@ def test_a_decision_is_undone_on_all_hosts_when_one_has_restored_itself(
 ) -> None:
     campaign, planned = decided_in_part(desk, monkeypatch)
     testbed = desk.site(campaign).lasting()
-    parts = testbed.open(desk.site(campaign).wish.workload, lambda message: None).target.parts
+    parts = testbed.open(desk.site(campaign).needs.workload, lambda message: None).target.parts
     part = parts["cache_manager"]
     assert isinstance(part, Part)
     assert part.journals(planned.id) == {JournalState.OPEN}
     part.restore()
     # Any other use of the testbed settles it as well.
-    make_plan(desk.hand, campaign, desk.site(campaign))
-    assert desk.hand.applications.get(planned.id).state is STATES.FAILED
+    make_plan(desk.actor, campaign, desk.site(campaign))
+    assert desk.actor.applications.get(planned.id).state is STATES.FAILED
     assert desk.in_force(campaign) == ORIGINAL
 
 
@@ -229,7 +229,7 @@ def test_a_decision_that_was_cut_off_is_rolled_back_when_asked(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign, planned = decided_in_part(desk, monkeypatch)
-    back = roll_back(desk.hand, desk.hand.applications.get(planned.id))
+    back = roll_back(desk.actor, desk.actor.applications.get(planned.id))
     assert back.state is STATES.ROLLED_BACK
     assert desk.in_force(campaign) == ORIGINAL
 
@@ -241,10 +241,10 @@ def test_a_rollback_that_was_cut_off_is_finished(
     campaign = desk.campaign(candidate=CANDIDATE | {"cache_manager.daemons": 5})
     applied = desk.apply(campaign)
     with breaking(monkeypatch, Part, "reopen", die, after=1), pytest.raises(Broken):
-        roll_back(desk.hand, applied)
-    application = desk.hand.applications.get(applied.id)
+        roll_back(desk.actor, applied)
+    application = desk.actor.applications.get(applied.id)
     assert application.state is STATES.ROLLING_BACK
-    assert roll_back(desk.hand, application).state is STATES.ROLLED_BACK
+    assert roll_back(desk.actor, application).state is STATES.ROLLED_BACK
     assert desk.in_force(campaign) == ORIGINAL
 
 
@@ -252,12 +252,12 @@ def test_a_rollback_that_was_cut_off_is_finished(
 def test_a_stale_plan_is_refused(desk: Desk) -> None:
     campaign = desk.campaign()
     first, second = desk.plan(campaign), desk.plan(campaign)
-    look_again(desk.hand, first)
-    carry_out(desk.hand, first)
+    look_again(desk.actor, first)
+    carry_out(desk.actor, first)
     for use in (look_again, carry_out):
         with pytest.raises(StalePlanError, match=r"fileserver.threads changed\): make a new plan"):
-            use(desk.hand, second)
-    assert desk.hand.applications.get(second.id).state is STATES.FAILED
+            use(desk.actor, second)
+    assert desk.actor.applications.get(second.id).state is STATES.FAILED
     assert desk.in_force(campaign) == CANDIDATE
 
 
@@ -267,10 +267,10 @@ def test_only_the_newest_is_rolled_back(desk: Desk) -> None:
     second = desk.campaign(candidate=CANDIDATE | {"cache_manager.daemons": 5}, name="shared")
     below, above = desk.apply(first), desk.apply(second)
     with pytest.raises(ConflictError, match=f"{above.id} was applied on this testbed after"):
-        roll_back(desk.hand, below)
-    roll_back(desk.hand, above)
+        roll_back(desk.actor, below)
+    roll_back(desk.actor, above)
     assert desk.in_force(first) == CANDIDATE
-    roll_back(desk.hand, below)
+    roll_back(desk.actor, below)
     assert desk.in_force(first) == ORIGINAL
 
 
@@ -281,7 +281,7 @@ def test_a_campaign_without_a_recommendation_is_not_applied(desk: Desk) -> None:
     none = Answer.NO_IMPROVEMENT
     campaign = recommending(desk.store, spec(found=ORIGINAL), ORIGINAL, ORIGINAL, none)
     with pytest.raises(NotFoundError, match="there is nothing to apply"):
-        make_plan(desk.hand, campaign, desk.site(campaign))
+        make_plan(desk.actor, campaign, desk.site(campaign))
 
 
 @pytest.mark.slow
@@ -290,6 +290,6 @@ def test_a_campaign_in_force_is_not_deleted(desk: Desk) -> None:
     applied = desk.apply(campaign)
     with pytest.raises(ConflictError, match=f"fstune rollback {applied.id}"):
         delete_campaign(desk.store, campaign.id)
-    roll_back(desk.hand, applied)
+    roll_back(desk.actor, applied)
     delete_campaign(desk.store, campaign.id)
-    assert desk.hand.applications.all() == []
+    assert desk.actor.applications.all() == []

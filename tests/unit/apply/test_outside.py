@@ -21,8 +21,8 @@ STATES = ApplicationState
 
 
 def keeper_of(desk: Desk, campaign: Campaign) -> Keeper:
-    places = CampaignSpec.from_json(campaign.spec).places
-    section = places[0].section
+    sections = CampaignSpec.from_json(campaign.spec).sections
+    section = sections[0].section
     assert isinstance(section, SimulatedSection)
     return Keeper.of(section, desk.directory)
 
@@ -41,15 +41,15 @@ def test_a_stale_plan_changes_nothing_and_locks_nothing(desk: Desk) -> None:
     planned = desk.plan(campaign)
     now = change_elsewhere(desk, campaign, 99)
     with pytest.raises(StalePlanError, match=r"fileserver.threads changed\): make a new plan"):
-        carry_out(desk.hand, planned)
-    assert desk.hand.applications.get(planned.id).state is STATES.FAILED
+        carry_out(desk.actor, planned)
+    assert desk.actor.applications.get(planned.id).state is STATES.FAILED
     assert desk.in_force(campaign) == now
     assert not [
         message for message in desk.messages if message.startswith(("setting", "restoring"))
     ]
     applied = desk.apply(campaign)
     assert desk.in_force(campaign) == CANDIDATE
-    assert roll_back(desk.hand, applied).state is STATES.ROLLED_BACK
+    assert roll_back(desk.actor, applied).state is STATES.ROLLED_BACK
     assert desk.in_force(campaign) == now
 
 
@@ -64,13 +64,13 @@ def test_an_interrupted_application_is_settled_although_something_else_is_in_eff
         breaking(monkeypatch, OpenTestbed, "put_back", die),
         pytest.raises(Broken),
     ):
-        carry_out(desk.hand, planned)
+        carry_out(desk.actor, planned)
     now = change_elsewhere(desk, campaign, 99)
-    settled = finish(desk.hand, desk.hand.applications.get(planned.id))
+    settled = finish(desk.actor, desk.actor.applications.get(planned.id))
     assert settled.state is STATES.FAILED
     assert "something else was changed there" in settled.reason
     assert desk.in_force(campaign) == now
-    assert make_plan(desk.hand, campaign, desk.site(campaign))[1] is not None
+    assert make_plan(desk.actor, campaign, desk.site(campaign))[1] is not None
 
 
 @pytest.mark.slow
@@ -80,12 +80,12 @@ def test_an_interrupted_rollback_is_finished_although_something_else_is_in_effec
     campaign = desk.campaign()
     applied = desk.apply(campaign)
     with breaking(monkeypatch, OpenTestbed, "put_back", die), pytest.raises(Broken):
-        roll_back(desk.hand, applied)
+        roll_back(desk.actor, applied)
     keeper = keeper_of(desk, campaign)
     keeper.reopen("fileserver", applied.id)
     keeper.put_back("fileserver")
     now = change_elsewhere(desk, campaign, 99)
-    back = roll_back(desk.hand, desk.hand.applications.get(applied.id))
+    back = roll_back(desk.actor, desk.actor.applications.get(applied.id))
     assert back.state is STATES.ROLLED_BACK
     assert "something else was changed there" in back.reason
     assert desk.in_force(campaign) == now
@@ -100,10 +100,10 @@ def test_without_records_a_rollback_needs_the_old_settings_to_be_back(desk: Desk
     keeper.put_back("fileserver")
     change_elsewhere(desk, campaign, 99)
     with pytest.raises(TestbedError, match=f"then repeat: fstune rollback {applied.id}"):
-        roll_back(desk.hand, applied)
-    assert desk.hand.applications.get(applied.id).state is STATES.APPLIED
+        roll_back(desk.actor, applied)
+    assert desk.actor.applications.get(applied.id).state is STATES.APPLIED
     change_elsewhere(desk, campaign, 64)
-    assert roll_back(desk.hand, applied).state is STATES.ROLLED_BACK
+    assert roll_back(desk.actor, applied).state is STATES.ROLLED_BACK
     assert desk.in_force(campaign) == ORIGINAL
 
 
@@ -120,12 +120,12 @@ def test_the_newest_application_is_the_one_that_was_applied_last(desk: Desk) -> 
         own = {n.partition(".")[2]: v for n, v in ORIGINAL.items() if n.startswith(part)}
         keeper.change(part, {}, own)
         keeper.keep(part, "by-hand")
-    above = carry_out(desk.hand, early)
-    in_force = desk.hand.applications.in_force(testbed=above.testbed)
+    above = carry_out(desk.actor, early)
+    in_force = desk.actor.applications.in_force(testbed=above.testbed)
     assert [one.id for one in in_force] == [above.id, below.id]
     with pytest.raises(ConflictError, match=f"{above.id} was applied on this testbed after"):
-        roll_back(desk.hand, below)
-    assert roll_back(desk.hand, above).state is STATES.ROLLED_BACK
+        roll_back(desk.actor, below)
+    assert roll_back(desk.actor, above).state is STATES.ROLLED_BACK
 
 
 @pytest.mark.slow
@@ -138,8 +138,8 @@ def test_a_rollback_can_be_stopped_while_it_connects(
         breaking(monkeypatch, SimulatedTestbed, "open", interrupt),
         pytest.raises(KeyboardInterrupt),
     ):
-        roll_back(desk.hand, applied)
-    assert desk.hand.applications.get(applied.id).state is STATES.APPLIED
+        roll_back(desk.actor, applied)
+    assert desk.actor.applications.get(applied.id).state is STATES.APPLIED
     with breaking(monkeypatch, OpenTestbed, "put_back", interrupt):
-        assert roll_back(desk.hand, applied).state is STATES.ROLLED_BACK
+        assert roll_back(desk.actor, applied).state is STATES.ROLLED_BACK
     assert desk.in_force(campaign) == ORIGINAL

@@ -29,7 +29,7 @@ def measure(desk: Desk, campaign: Campaign, blocks: int = 4) -> tuple[Campaign, 
     answer = campaign.recommendation
     assert answer is not None
     site = desk.site(campaign)
-    return verify(desk.hand, campaign, answer, answer.baseline, answer.configuration, site, blocks)
+    return verify(desk.actor, campaign, answer, answer.baseline, answer.configuration, site, blocks)
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_the_reported_result_names_the_request(desk: Desk) -> None:
     answer, site = campaign.recommendation, desk.site(campaign)
     assert answer is not None
     before, after = answer.baseline, answer.configuration
-    verification, _ = verify(desk.hand, campaign, answer, before, after, site, 3, request=7)
+    verification, _ = verify(desk.actor, campaign, answer, before, after, site, 3, request=7)
     (event,) = desk.store.events(campaign.id, kinds={EventKind.VERIFIED})
     assert (event.data["request"], event.data["elsewhere"]) == (7, False)
     (event,) = desk.store.events(verification.id, kinds={EventKind.VERIFICATION})
@@ -67,12 +67,12 @@ def test_a_failed_request_is_recorded_with_its_reason(desk: Desk) -> None:
     campaign = desk.campaign(failing("start"))
     request_event = NewEvent(campaign.created, EventKind.VERIFY_REQUESTED, "somebody asked")
     request = Verifications(desk.store).ask(campaign.id, request_event).number
-    with pytest.raises(ConfigurationError), telling_failure(desk.hand, campaign.id, request):
+    with pytest.raises(ConfigurationError), telling_failure(desk.actor, campaign.id, request):
         measure(desk, campaign)
     event = Verifications(desk.store).of(campaign.id)[-1]
     assert (event.kind, event.data) == (EventKind.VERIFY_FAILED, {"request": request})
     assert event.message.startswith("not verified: the recommended configuration fails: ")
-    with pytest.raises(ConfigurationError), telling_failure(desk.hand, campaign.id, None):
+    with pytest.raises(ConfigurationError), telling_failure(desk.actor, campaign.id, None):
         measure(desk, campaign)
     assert Verifications(desk.store).of(campaign.id)[-1] == event
 

@@ -83,9 +83,9 @@ def test_an_application_under_way_is_not_waited_for(desk: Desk, pauses: Pauses) 
     application = desk.plan(campaign)
     applying = ApplicationState.APPLYING
     with hold_testbeds(desk.store, campaign.id, [application.testbed], LIMIT_S):
-        desk.hand.move(application, applying, EventKind.BLOCK_COMPLETE, "it applies", "")
+        desk.actor.move(application, applying, EventKind.BLOCK_COMPLETE, "it applies", "")
         with pytest.raises(ConflictError):
-            carry_out(desk.hand, application)
+            carry_out(desk.actor, application)
     assert pauses.count == 0
 
 

@@ -35,7 +35,7 @@ def test_each_campaign_has_a_winner_of_its_own() -> None:
     specs = [study.specification(setting("one is 5% faster"), seed) for seed in range(20)]
     # The same seed gives the same campaign.
     assert specs[7] == study.specification(setting("one is 5% faster"), 7)
-    worlds = [spec.places[0].section for spec in specs]
+    worlds = [spec.sections[0].section for spec in specs]
     assert len({world.effects[0].value for world in worlds if world is not None}) > 2
     assert len({str(spec.first) for spec in specs}) > 10
 

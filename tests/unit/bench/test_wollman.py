@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from bench.wollman.__main__ import HERE, main
 from tests.unit.store import records
 from tuner.cli.app import app
-from tuner.services.openafs.kind import HostsWay
+from tuner.services.openafs.kind import HostsType
 from tuner.store import Store
 
 #: Command prefixes that stand in for fstune.
@@ -60,7 +60,7 @@ def test_its_campaigns_are_valid(
     document["workload"] = str(HERE / document["workload"])
     file = tmp_path / "campaign.yaml"
     file.write_text(yaml.safe_dump(document))
-    monkeypatch.setattr(HostsWay, "rehearse", lambda *arguments: None)
+    monkeypatch.setattr(HostsType, "rehearse", lambda *arguments: None)
     check = ["campaign", "check", str(file), "--state-dir", str(tmp_path)]
     result = CliRunner().invoke(app, check, catch_exceptions=False)
     assert result.exit_code == 0, result.output

@@ -15,7 +15,7 @@ from tuner.campaign.expiry import expired, fingerprint, with_expiry
 from tuner.model import Aspect
 from tuner.page.recommendations import Filters, known_json, known_recommendations
 from tuner.page.report_builder import report_document
-from tuner.page.snapshot import Sight
+from tuner.page.snapshot import SnapshotCache
 from tuner.states import EventKind
 from tuner.store import NewEvent, Store
 
@@ -180,7 +180,7 @@ def test_expiry_is_reported_wherever_the_answer_is_shown(certified: Campaign) ->
     answer = with_expiry(store, store.campaign(certified.id)).recommendation
     assert answer is not None
     assert answer.notes[0].startswith("expired: ")
-    document = report_document(Sight(store), certified.id)
+    document = report_document(SnapshotCache(store), certified.id)
     assert document.recommendation is not None
     assert document.recommendation.notes[0].startswith("expired: ")
     (row,) = known_recommendations(store, Filters(), 10)

@@ -33,7 +33,7 @@ from tuner.model import BASELINE, BlockKind, BlockTimes
 from tuner.page.html import report_html
 from tuner.page.markdown import report_markdown
 from tuner.page.report_builder import report_document
-from tuner.page.snapshot import Sight
+from tuner.page.snapshot import SnapshotCache
 from tuner.records.named_comparison import NamedComparison, Word
 from tuner.report.json_documents import compared_document
 from tuner.settings import ServiceSettings
@@ -305,7 +305,7 @@ def test_every_form_has_the_table(begin: Begin, tmp_path: Path) -> None:
     row = campaign.store.campaign(campaign.id)
     comparison = stored_comparison(campaign.store, row)
     assert comparison is not None
-    document = report_document(Sight(campaign.store), campaign.id)
+    document = report_document(SnapshotCache(campaign.store), campaign.id)
     page = report_html(document)
     settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
     with TestClient(

@@ -13,7 +13,7 @@ from tuner.campaign import parameter_effects as module
 from tuner.campaign.parameter_effects import parameter_effects
 from tuner.model import BASELINE, Configuration, Trial, Value
 from tuner.propose.candidates import Candidates
-from tuner.records.parameter_effects import ParameterEffect, ParameterEffects, Standing
+from tuner.records.parameter_effects import EffectState, ParameterEffect, ParameterEffects
 from tuner.states import TrialState
 
 DELTA = 0.05
@@ -70,10 +70,10 @@ def test_what_matters_is_clear_and_comes_first_and_the_rest_is_inert() -> None:
     effects = effects_of(many_threads, 40)
     assert (effects.blocks, effects.blocks_measured, effects.reason) == (40, 40, "")
     first, *rest = effects.parameters
-    assert (first.name, first.standing) == (THREADS, Standing.CLEAR)
+    assert (first.name, first.standing) == (THREADS, EffectState.CLEAR)
     assert first.strongest.estimate.upper < 1.0
     assert first.strongest.estimate.ratio == pytest.approx(math.exp(-0.15), rel=0.04)
-    assert [effect.standing for effect in rest] == [Standing.INERT] * 2
+    assert [effect.standing for effect in rest] == [EffectState.INERT] * 2
     assert all(0.0 < effect.resolution <= DELTA for effect in rest)
 
 
@@ -105,7 +105,7 @@ def test_a_hardly_tried_parameter_is_not_called_inert() -> None:
     """The prior favours small effects; a resolution is what the measurements alone show."""
     few = by_name(effects_of(many_threads, 2, noise=0.05))
     assert few.keys() == {THREADS, BUFFERS, DAEMONS}
-    assert all(effect.standing is not Standing.INERT for effect in few.values())
+    assert all(effect.standing is not EffectState.INERT for effect in few.values())
     assert all(effect.resolution > 0.05 for effect in few.values())
 
 
@@ -136,7 +136,7 @@ def test_with_very_many_measurements_blocks_are_sampled_evenly(
     effects = parameter_effects(small(), trials, scored, (1.0,), DELTA)
     assert (effects.blocks, effects.blocks_measured) == (20, 40)
     assert effects.arms <= 100
-    assert by_name(effects)[THREADS].standing is Standing.CLEAR
+    assert by_name(effects)[THREADS].standing is EffectState.CLEAR
 
 
 def test_the_baseline_alone_shows_no_effects() -> None:

@@ -153,7 +153,7 @@ def test_starts_of_other_packages_must_not_reuse_names(
         questions = (Question(question, "Where?", "It is kept there."),)
 
     Other.name = name
-    kind = type(TOY)(TOY.name, TOY.parts, TOY.required, TOY.ways, starts=(Other(),))
+    kind = type(TOY)(TOY.name, TOY.parts, TOY.required, TOY.types, starts=(Other(),))
     if not message:
         assert _check(kind, (OPENAFS,)) is kind
         return

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.api.conftest import measured
 from tuner.page.document import ReportDocument
 from tuner.page.report_builder import report_document
-from tuner.page.snapshot import Sight
+from tuner.page.snapshot import SnapshotCache
 from tuner.store import Store
 
 __all__ = ["measured"]
@@ -25,4 +25,4 @@ def store(measured: Path) -> Iterator[Store]:
 @pytest.fixture(scope="session")
 def document(store: Store) -> ReportDocument:
     """Return the report of that campaign."""
-    return report_document(Sight(store), store.campaign("last").id)
+    return report_document(SnapshotCache(store), store.campaign("last").id)

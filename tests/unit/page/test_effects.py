@@ -18,14 +18,14 @@ from tuner.page.effect_plots import basis, effect_plot, reach, standings
 from tuner.page.effects_cache import EffectsCache, Latest
 from tuner.page.html import report_html
 from tuner.page.markdown import report_markdown
-from tuner.page.snapshot import Sight, Snapshot
+from tuner.page.snapshot import Snapshot, SnapshotCache
 from tuner.records.estimate import Estimate
 from tuner.records.parameter_effects import (
+    EffectState,
     Level,
     PairEffect,
     ParameterEffect,
     ParameterEffects,
-    Standing,
 )
 from tuner.report.parameter_effects import (
     effects_document,
@@ -39,11 +39,11 @@ from tuner.store import Store
 
 @pytest.fixture(scope="module")
 def snapshot(store: Store) -> Snapshot:
-    return Sight(store).of(store.campaign("last").id)
+    return SnapshotCache(store).of(store.campaign("last").id)
 
 
 def effect(
-    *levels: tuple[object, float, float, float], standing: Standing = Standing.CLEAR
+    *levels: tuple[object, float, float, float], standing: EffectState = EffectState.CLEAR
 ) -> ParameterEffect:
     return ParameterEffect(
         "fileserver.<b>",
@@ -66,11 +66,11 @@ def test_effects_are_described_in_plain_words() -> None:
         == "64 is 5.2% slower than not set (95% interval 3.1% to 7.4% slower)"
     )
     assert level_text(SLOWER.levels[0]).startswith("64: 5.2% slower (95% interval 3.1% to 7.4%")
-    assert parameter_text(replace(SLOWER, standing=Standing.INERT)) == (
+    assert parameter_text(replace(SLOWER, standing=EffectState.INERT)) == (
         "inert at the resolution of this campaign: no value tried changes the score by more than "
         "1.4%"
     )
-    still_open = replace(SLOWER, standing=Standing.OPEN)
+    still_open = replace(SLOWER, standing=EffectState.OPEN)
     assert parameter_text(still_open) == "no effect seen, but one of up to 1.4% is not ruled out"
     assert (
         parameter_text(replace(still_open, resolution=math.inf)) == "too little was tried to tell"

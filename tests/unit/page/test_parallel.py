@@ -10,22 +10,22 @@ from tuner.model import Configuration, Trial, Value
 from tuner.page.parallel import parallel_coordinates
 from tuner.page.value_axis import ValueAxis
 from tuner.records.estimate import Estimate
-from tuner.records.parameter_effects import Level, ParameterEffect, ParameterEffects, Standing
+from tuner.records.parameter_effects import EffectState, Level, ParameterEffect, ParameterEffects
 from tuner.states import TrialState
 
 SAME = Estimate(1.0, 1.0, 1.0)
 THREADS = ParameterEffect(
     "fileserver.threads",
     None,
-    Standing.CLEAR,
+    EffectState.CLEAR,
     0.01,
     (Level(8, SAME, 3, 0.0), Level(64, SAME, 3, 1.0), Level(None, SAME, 3, None)),
 )
 MODE = ParameterEffect(
-    "cache_manager.<mode>", "a", Standing.OPEN, 0.01, (Level("a", SAME, 3, None),)
+    "cache_manager.<mode>", "a", EffectState.OPEN, 0.01, (Level("a", SAME, 3, None),)
 )
 INERT = ParameterEffect(
-    "cache_manager.inert", None, Standing.INERT, 0.01, (Level(1, SAME, 3, 0.5),)
+    "cache_manager.inert", None, EffectState.INERT, 0.01, (Level(1, SAME, 3, 0.5),)
 )
 EFFECTS = ParameterEffects(3, 3, 9, (THREADS, MODE, INERT), ())
 

@@ -24,7 +24,7 @@ from tuner.page.document import ReportDocument
 from tuner.page.html import policy, report_html
 from tuner.page.markdown import report_markdown, text
 from tuner.page.report_builder import report_document
-from tuner.page.snapshot import Sight
+from tuner.page.snapshot import SnapshotCache
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 
@@ -115,7 +115,7 @@ def test_what_was_found_of_hosts_is_in_the_report(tmp_path: Path) -> None:
         campaign = recommending(store, spec, {"cache_manager.daemons": 2}, changes).id
         data = {"identity": "dafs 1", "facts": "fileserver.nofile 1024", "hosts": "fs kernel = 6.1"}
         store.add_event(campaign, NewEvent(datetime.now(UTC), "testbed-ready", "ready", data))
-        facts = {f.what: f.text for f in report_document(Sight(store), campaign).measured}
+        facts = {f.what: f.text for f in report_document(SnapshotCache(store), campaign).measured}
     assert facts["Host fs"] == "kernel = 6.1"
     assert facts["Limits of the hosts"] == "fileserver.nofile 1024"
 
@@ -163,7 +163,7 @@ def test_a_report_does_not_say_where_files_are(tmp_path: Path) -> None:
     spec = '{"name": "x", "testbed": {"hosts": "/secret/lab.yaml"}, "workload": {"name": "/a/w"}}'
     with Store.open(tmp_path) as store:
         campaign = store.create_campaign("x", spec, 1, datetime.now(UTC))
-        output = report_document(Sight(store), campaign.id).json_text()
+        output = report_document(SnapshotCache(store), campaign.id).json_text()
     assert "lab.yaml" in output
     assert "/secret" not in output
     assert "/a/" not in output
@@ -248,7 +248,7 @@ def test_a_campaign_without_an_answer_has_a_report_that_says_so(
     for state in states:
         event = NewEvent(now, f"campaign-{state}", HOSTILE)
         empty.move_campaign(campaign, CampaignState(state), f"it {HOSTILE}", event)
-    document = report_document(Sight(empty), campaign)
+    document = report_document(SnapshotCache(empty), campaign)
     assert document.answer == answer
     assert document.sure == ["Nothing is claimed: no configuration has been certified."]
     assert document.recommendation is None
@@ -266,7 +266,7 @@ def test_what_looks_good_is_not_claimed_before_it_is_certified(tmp_path: Path) -
     file.write_text(CAMPAIGN.replace("wall_time: 20m", "wall_time: 20m, measurements: 12"))
     fstune(tmp_path, "run", str(file))
     with Store.open(tmp_path) as store:
-        document = report_document(Sight(store), store.campaign("last").id)
+        document = report_document(SnapshotCache(store), store.campaign("last").id)
     assert document.answer == "No improvement shown: keep the baseline"
     assert document.applying == []
     assert "To apply" not in report_html(document)

@@ -25,8 +25,8 @@ from tuner.errors import ConfigurationError, SpecError
 from tuner.measure.workload import load_workload
 from tuner.model import Configuration
 from tuner.services import kinds as module
-from tuner.services.kind import Kind, Way, Wish
-from tuner.services.kinds import kinds, offer, offers, part_order, programs, ways
+from tuner.services.kind import Kind, Needs, TestbedType
+from tuner.services.kinds import kinds, offer, offers, part_order, programs, types_of_testbeds
 from tuner.services.openafs.kind import OPENAFS
 from tuner.services.simulated.kind import SIMULATED
 from tuner.services.testbed import Bench
@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[3]
 FSTUNE = Path(sys.executable).with_name("fstune")
 TOYD = ROOT / "tests" / "toy" / "toyd.yaml"
 KINDS = (OPENAFS, SIMULATED, TOY)
-WAYS = [pytest.param(kind, way, id=way.key) for kind in KINDS for way in kind.ways]
+TYPES = [pytest.param(kind, of, id=of.key) for kind in KINDS for of in kind.types]
 SPACES = {
     "host_network": "host-network",
     "fileserver": "openafs-fileserver-1.8",
@@ -47,48 +47,50 @@ SPACES = {
 WORKLOAD = load_workload("mixed-use", 0.01)
 
 
-def section_of(way: Way[Any], directory: Path) -> Any:
+def section_of(of: TestbedType[Any], directory: Path) -> Any:
     """The section in its example, with an existing file or directory."""
-    value = yaml.safe_load(way.example)[way.key]
+    value = yaml.safe_load(of.example)[of.key]
     if value == "FILE":
         value = str(ROOT / "tests" / "data" / "testbeds" / "everything.yaml")
     if value == {"directory": "DIR"}:
         value = {"directory": str(directory)}
-    return TypeAdapter(way.section).validate_python(value)
+    return TypeAdapter(of.section).validate_python(value)
 
 
-def wish_of(kind: Kind) -> Wish:
-    # client_runtime requires kernel clients, which no way's example has, and host_network requires
+def needs_of(kind: Kind) -> Needs:
+    # client_runtime requires kernel clients, which no example has, and host_network requires
     # hosts with their own kernels.
     parts = ("toyd",) if kind is TOY else ("fileserver", "cache_manager")
-    return Wish({part: search_spaces.load(SPACES[part]) for part in parts}, WORKLOAD)
+    return Needs({part: search_spaces.load(SPACES[part]) for part in parts}, WORKLOAD)
 
 
-@pytest.mark.parametrize(("kind", "way"), WAYS)
-def test_a_way_says_where_a_testbed_is(kind: Kind, way: Way[Any], tmp_path: Path) -> None:
-    section = section_of(way, tmp_path)
-    again = TypeAdapter(way.section).validate_json(TypeAdapter(way.section).dump_json(section))
-    assert again == section
-    place = way.place(section, tmp_path)
-    assert json.loads(json.dumps(place.document)) == dict(place.document)
-    assert place.name == way.place(again, tmp_path).name
-    # A testbed that belongs to the campaign alone has neither name.
-    assert bool(place.name) == bool(way.name(section))
-    assert way.describe(section)
-    assert str(tmp_path.parent) not in way.summary(section)
-    assert way.resolve(section, Path("/")) == section
-    assert way.mistakes(section, "testbed", wish_of(kind)) in ((), [])
-
-
-@pytest.mark.parametrize(("kind", "way"), WAYS)
-def test_nothing_is_allowed_over_http_unless_named(
-    kind: Kind, way: Way[Any], tmp_path: Path
+@pytest.mark.parametrize(("kind", "of"), TYPES)
+def test_a_testbed_type_says_where_a_testbed_is(
+    kind: Kind, of: TestbedType[Any], tmp_path: Path
 ) -> None:
-    section = section_of(way, tmp_path)
-    with pytest.raises(SpecError, match=f"testbed.{way.key}: "):
-        way.permit(section, "testbed", [], {})
-    if way.title:
-        assert way.permit(section, "testbed", [way.key], {}) == section
+    section = section_of(of, tmp_path)
+    again = TypeAdapter(of.section).validate_json(TypeAdapter(of.section).dump_json(section))
+    assert again == section
+    identity = of.identity(section, tmp_path)
+    assert json.loads(json.dumps(identity.document)) == dict(identity.document)
+    assert identity.name == of.identity(again, tmp_path).name
+    # A testbed that belongs to the campaign alone has neither name.
+    assert bool(identity.name) == bool(of.name(section))
+    assert of.describe(section)
+    assert str(tmp_path.parent) not in of.summary(section)
+    assert of.resolve(section, Path("/")) == section
+    assert of.mistakes(section, "testbed", needs_of(kind)) in ((), [])
+
+
+@pytest.mark.parametrize(("kind", "of"), TYPES)
+def test_nothing_is_allowed_over_http_unless_named(
+    kind: Kind, of: TestbedType[Any], tmp_path: Path
+) -> None:
+    section = section_of(of, tmp_path)
+    with pytest.raises(SpecError, match=f"testbed.{of.key}: "):
+        of.permit(section, "testbed", [], {})
+    if of.title:
+        assert of.permit(section, "testbed", [of.key], {}) == section
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -108,20 +110,20 @@ def test_every_tuned_program_says_how_it_is_applied(kind: Kind) -> None:
         assert kind.programs.items() <= programs().items()
 
 
-@pytest.mark.parametrize(("kind", "way"), WAYS)
+@pytest.mark.parametrize(("kind", "of"), TYPES)
 def test_a_testbed_file_is_offered_by_the_kind_that_can_read_it(
-    kind: Kind, way: Way[Any], tmp_path: Path
+    kind: Kind, of: TestbedType[Any], tmp_path: Path
 ) -> None:
     file = ROOT / "tests" / "data" / "testbeds" / "everything.yaml"
-    candidate = way.offer(file)
+    candidate = of.offer(file)
     if candidate is None:
         return
-    assert (candidate.key, bool(candidate.title)) == (way.key, True)
+    assert (candidate.key, bool(candidate.title)) == (of.key, True)
     assert candidate.hosts > 1
     assert offer(file) == candidate
     (tmp_path / "none.yaml").write_text("name: x\n")
     with pytest.raises(SpecError):
-        way.offer(tmp_path / "none.yaml")
+        of.offer(tmp_path / "none.yaml")
     assert offer(tmp_path / "none.yaml") is None
 
 
@@ -139,7 +141,7 @@ def test_a_kind_may_leave_the_names_of_parts_to_its_testbeds() -> None:
 
 def test_what_comes_with_fstune() -> None:
     assert kinds()[:2] == (OPENAFS, SIMULATED)
-    assert {"cell", "hosts", "simulated"} <= ways().keys()
+    assert {"cell", "hosts", "simulated"} <= types_of_testbeds().keys()
     assert offers().keys() == {"cell", "simulated"}
 
 
@@ -147,7 +149,10 @@ def test_what_comes_with_fstune() -> None:
     ("loaded", "why"),
     [
         (SIMULATED, "its key 'simulated' is not a word, or is already used"),
-        (replace(TOY, ways=TOY.ways * 2), "its key 'toy' is not a word, or is already used"),
+        (
+            replace(TOY, types=TOY.types * 2),
+            "its key 'toy' is not a word, or is already used",
+        ),
         (
             replace(TOY, starts=OPENAFS.starts[:1]),
             f"its start {OPENAFS.starts[0].name!r} is not a word, or is already used",
@@ -185,8 +190,8 @@ def open_testbed(
 ) -> Iterator[tuple[AnyTestbed, Bench]]:
     kind: Kind = request.param
     (tmp_path / "toyd.conf").write_text("workers=8\n")
-    way, wish = kind.ways[0], wish_of(kind)
-    testbed = way.testbed(section_of(way, tmp_path), "testbed", wish, tmp_path, owned=False)
+    of, needs = kind.types[0], needs_of(kind)
+    testbed = of.testbed(section_of(of, tmp_path), "testbed", needs, tmp_path, owned=False)
     assert testbed.unavailable() is None
     assert testbed.claim("campaign") is False
     bench = testbed.open(WORKLOAD, lambda message: None)
@@ -236,8 +241,8 @@ def test_a_run_gives_every_component(open_testbed: tuple[AnyTestbed, Bench]) -> 
 @pytest.mark.slow
 def test_toyd_limits_its_workers(tmp_path: Path) -> None:
     (tmp_path / "toyd.conf").write_text("")
-    way = TOY.ways[0]
-    testbed = way.testbed(section_of(way, tmp_path), "testbed", wish_of(TOY), tmp_path, owned=False)
+    of = TOY.types[0]
+    testbed = of.testbed(section_of(of, tmp_path), "testbed", needs_of(TOY), tmp_path, owned=False)
     try:
         target = testbed.open(WORKLOAD, lambda message: None).target
         part = target.parts["toyd"]

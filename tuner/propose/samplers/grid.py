@@ -40,10 +40,10 @@ class GridProposer:
         earlier = {observation.configuration for observation in observations}
         proposals: list[Proposal] = []
         first = max(0, len(earlier) - 1)
-        for place in range(first, min(self._size, first + _MOST_TRIES * count)):
+        for index in range(first, min(self._size, first + _MOST_TRIES * count)):
             if len(proposals) == count:
                 break
-            configuration = self._at((self._start + place * self._step) % self._size)
+            configuration = self._at((self._start + index * self._step) % self._size)
             if configuration not in earlier:
                 earlier.add(configuration)
                 proposals.append(Proposal(configuration, "grid"))
@@ -67,7 +67,7 @@ def _levels(parameter: Parameter) -> list[Value | None]:
         return [None, *parameter.candidates]
     low, high = parameter.low, parameter.high
     logarithmic = parameter.kind in (Kind.LOG_INT, Kind.POWER_OF_TWO)
-    shares = [place / (_LEVELS - 1) for place in range(_LEVELS)]
+    shares = [index / (_LEVELS - 1) for index in range(_LEVELS)]
     if logarithmic and low > 0:
         values = [round(low * (high / low) ** share) for share in shares]
     else:

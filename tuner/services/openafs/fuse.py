@@ -189,7 +189,7 @@ class _Daemon:
 
 
 @dataclass(slots=True)
-class _Sight:
+class _MountState:
     """The processes with the name of the cache manager on a host.
 
     ``others``: sentences about those that are not trusted. ``mount_owner``: the owner of the mount
@@ -206,19 +206,19 @@ def _running_daemon(host: Connector, place: FusePlace) -> tuple[tuple[str, ...],
 
     Raises TestbedError unless exactly one can be trusted: any user may name a process afsd.fuse.
     """
-    sight = _look(host, place)
-    if len(sight.daemons) == 1 and sight.mount_owner == "root":
-        return sight.daemons[0].command, sight.daemons[0].program
+    state = _look(host, place)
+    if len(state.daemons) == 1 and state.mount_owner == "root":
+        return state.daemons[0].command, state.daemons[0].program
     message = f"{host.host}: no {PROGRAM} of root is mounted at {place.mount}"
-    if len(sight.daemons) > 1:
-        numbers = ", ".join(str(one.pid) for one in sight.daemons)
+    if len(state.daemons) > 1:
+        numbers = ", ".join(str(one.pid) for one in state.daemons)
         message = f"{host.host}: more than one {PROGRAM} serves {place.mount} (processes {numbers})"
-    if sight.others:
-        message += f"; not trusted: {'; '.join(sight.others)}"
+    if state.others:
+        message += f"; not trusted: {'; '.join(state.others)}"
     raise TestbedError(f"{message}: mount it as you want fstune to find and leave it")
 
 
-def _look(host: Connector, place: FusePlace) -> _Sight:
+def _look(host: Connector, place: FusePlace) -> _MountState:
     """Find the processes of that name. Raises TestbedError."""
     program = script(__package__, _DAEMONS) + script(__package__, _FIND)
     result = host.ask(["sh", "-s", PROGRAM, place.mount], input=program)
@@ -230,25 +230,25 @@ def _look(host: Connector, place: FusePlace) -> _Sight:
         raise TestbedError(f"{host.host}: {_FIND}: cannot be parsed: {problem}") from problem
 
 
-def _sight(text: str) -> _Sight:
+def _sight(text: str) -> _MountState:
     """Parse the output of the script. Raises ValueError if it is malformed."""
-    sight = _Sight()
+    state = _MountState()
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
         subject, _, more = rest.partition(" ")
         match kind:
             case "mount":
-                sight.mount_owner = subject
+                state.mount_owner = subject
             case "found":
                 encoded, _, program = more.partition(" ")
                 words = bytes.fromhex(encoded).decode(errors="replace").split("\0")
-                sight.daemons.append(_Daemon(int(subject), program, tuple(words[:-1])))
+                state.daemons.append(_Daemon(int(subject), program, tuple(words[:-1])))
             case "decoy":
-                sight.others.append(f"process {int(subject)} is of user {more}, not of root")
+                state.others.append(f"process {int(subject)} is of user {more}, not of root")
             case "refused":
-                sight.others.append(f"process {int(subject)}: {more}")
+                state.others.append(f"process {int(subject)}: {more}")
             case _:
                 raise ValueError(f"not a process: {line[:200]!r}")
-    if not sight.mount_owner:
+    if not state.mount_owner:
         raise ValueError("its end is missing")
-    return sight
+    return state

@@ -22,13 +22,13 @@ from tuner.measure.workload import load_workload
 from tuner.services.kind import (
     Inspection,
     Kind,
+    Needs,
     Offer,
-    Place,
     Preview,
     Program,
     Rehearsal,
-    Way,
-    Wish,
+    TestbedIdentity,
+    TestbedType,
     Workers,
 )
 from tuner.services.lasting import LastingTestbed
@@ -61,7 +61,7 @@ class CellSection(Section):
     link: str | None = None
 
 
-class CellWay(Way[CellSection]):
+class CellType(TestbedType[CellSection]):
     """``cell: {}``: a private cell on this machine."""
 
     key = "cell"
@@ -77,55 +77,55 @@ class CellWay(Way[CellSection]):
     several = "private cells are on one machine: what runs in one disturbs the others"
 
     def name(self, section: CellSection) -> str | None:
-        """See Way.name."""
+        """See TestbedType.name."""
         return section.name
 
     def summary(self, section: CellSection) -> str:
-        """See Way.summary."""
+        """See TestbedType.summary."""
         link = f", link {section.link}" if section.link else ""
         clients = f"{section.clients} client{'' if section.clients == 1 else 's'}"
         return f"private cell {section.name} on one machine, {clients}{link}"
 
     def describe(self, section: CellSection) -> str:
-        """See Way.describe."""
+        """See TestbedType.describe."""
         return (
             f"private cell {section.name} on this machine: brought up for the campaign unless it "
             "is up already, with the servers and clients inside restarted for each configuration"
         )
 
-    def place(self, section: CellSection, state_directory: Path) -> Place:
-        """See Way.place."""
+    def identity(self, section: CellSection, state_directory: Path) -> TestbedIdentity:
+        """See TestbedType.identity."""
         host = socket.gethostname()
         name = f"cell {section.name} in {state_directory.absolute()} on {host}"
-        return Place(name, f"cell {section.name}", {"host": host, **section.model_dump()})
+        return TestbedIdentity(name, f"cell {section.name}", {"host": host, **section.model_dump()})
 
     def testbed(
-        self, section: CellSection, where: str, wish: Wish, state_directory: Path, *, owned: bool
+        self, section: CellSection, where: str, needs: Needs, state_directory: Path, *, owned: bool
     ) -> Testbed:
-        """See Way.testbed."""
-        _check_programs(wish.spaces, "afsd.fuse")
+        """See TestbedType.testbed."""
+        _check_programs(needs.spaces, "afsd.fuse")
         try:
             cell = CellSpec(section.name, section.clients, section.link)
         except CellError as problem:
             raise SpecError(f"{where}.{self.key}: {problem}") from problem
-        return CellTestbed(state_directory, cell, _requirements(wish), owned=owned)
+        return CellTestbed(state_directory, cell, _requirements(needs), owned=owned)
 
     def lasting(
         self,
         section: CellSection,
         where: str,
-        wish: Wish,
+        needs: Needs,
         state_directory: Path,
         *,
         putting_back: bool = False,
     ) -> LastingTestbed:
-        """See Way.lasting: its nodes as hosts, which restore themselves.
+        """See TestbedType.lasting: its nodes as hosts, which restore themselves.
 
         The cell must be up: one that was created for a campaign is removed after it.
         """
         from tuner.services.openafs.hosts import HostsTestbed
 
-        _check_programs(wish.spaces, "afsd.fuse")
+        _check_programs(needs.spaces, "afsd.fuse")
         if not is_up(state_directory, section.name):
             raise ConflictError(
                 f"private cell {section.name} is not up: a cell made for a campaign is removed "
@@ -133,14 +133,14 @@ class CellWay(Way[CellSection]):
                 f"{section.clients}"
             )
         file = nodes_as_hosts(section.name, section.clients)
-        requirements = _requirements(wish)
+        requirements = _requirements(needs)
         return HostsTestbed(
             file, state_directory, state_directory, requirements, putting_back=putting_back
         )
 
-    def mistakes(self, section: CellSection, where: str, wish: Wish) -> Sequence[str]:
-        """See Way.mistakes: the cell must have as many clients as the workload requires."""
-        work = wish.workload.spec
+    def mistakes(self, section: CellSection, where: str, needs: Needs) -> Sequence[str]:
+        """See TestbedType.mistakes: the cell must have as many clients as the workload requires."""
+        work = needs.workload.spec
         if section.clients >= work.least_clients:
             return ()
         return [
@@ -149,7 +149,7 @@ class CellWay(Way[CellSection]):
         ]
 
     def preview(self, section: CellSection, state_directory: Path) -> Preview | None:
-        """See Way.preview: a cell that is not up yet will be on this machine, so it is known."""
+        """See TestbedType.preview: a cell that is not up yet will be on this machine."""
         try:
             if is_up(state_directory, section.name):
                 return None
@@ -158,7 +158,7 @@ class CellWay(Way[CellSection]):
             return None  # will be raised when the testbed is used
 
 
-class HostsWay(Way[str]):
+class HostsType(TestbedType[str]):
     """``hosts: FILE``: hosts of a testbed file, see ``file``."""
 
     key = "hosts"
@@ -167,23 +167,23 @@ class HostsWay(Way[str]):
     workers = Workers.HOST
 
     def name(self, section: str) -> str | None:
-        """See Way.name."""
+        """See TestbedType.name."""
         return section
 
     def summary(self, section: str) -> str:
-        """See Way.summary."""
+        """See TestbedType.summary."""
         return f"hosts of the testbed file {Path(section).stem}"
 
     def describe(self, section: str) -> str:
-        """See Way.describe."""
+        """See TestbedType.describe."""
         return f"hosts of {section}"
 
     def resolve(self, section: str, directory: Path) -> str:
-        """See Way.resolve."""
+        """See TestbedType.resolve."""
         return str(directory / section)
 
-    def place(self, section: str, state_directory: Path) -> Place:
-        """See Way.place."""
+    def identity(self, section: str, state_directory: Path) -> TestbedIdentity:
+        """See TestbedType.identity."""
         file = read_testbed(Path(section))
         # An address that is only reachable from this machine may be another host elsewhere.
         reach = file.server.reach
@@ -191,21 +191,21 @@ class HostsWay(Way[str]):
         # Also, all cells on this machine use the same addresses.
         inside = f" on {reach.node}" if reach.node else ""
         name = f"fileserver {file.server.instance} at {file.server.address}{inside}{here}"
-        return Place(name, Path(section).stem, {"server": name, **_document(file)})
+        return TestbedIdentity(name, Path(section).stem, {"server": name, **_document(file)})
 
     def testbed(
-        self, section: str, where: str, wish: Wish, state_directory: Path, *, owned: bool
+        self, section: str, where: str, needs: Needs, state_directory: Path, *, owned: bool
     ) -> Testbed:
-        """See Way.testbed."""
+        """See TestbedType.testbed."""
         from tuner.services.openafs.hosts import HostsTestbed
 
         path = Path(section)
         file = read_testbed(path)
-        _check_file(wish.spaces, file)
-        return HostsTestbed(file, path.parent, state_directory, _requirements(wish))
+        _check_file(needs.spaces, file)
+        return HostsTestbed(file, path.parent, state_directory, _requirements(needs))
 
     def offer(self, file: Path) -> Offer:
-        """See Way.offer."""
+        """See TestbedType.offer."""
         testbed = read_testbed(file)
         return Offer(self.key, testbed.name, 1 + len(testbed.clients))
 
@@ -213,24 +213,24 @@ class HostsWay(Way[str]):
         self,
         section: str,
         where: str,
-        wish: Wish,
+        needs: Needs,
         state_directory: Path,
         *,
         putting_back: bool = False,
     ) -> LastingTestbed:
-        """See Way.lasting."""
+        """See TestbedType.lasting."""
         from tuner.services.openafs.hosts import HostsTestbed
 
         path = Path(section)
         file = read_testbed(path)
-        _check_file(wish.spaces, file)
-        requirements = _requirements(wish)
+        _check_file(needs.spaces, file)
+        requirements = _requirements(needs)
         return HostsTestbed(
             file, path.parent, state_directory, requirements, putting_back=putting_back
         )
 
     def hosts(self, section: str) -> Sequence[str]:
-        """See Way.hosts; this machine may serve several testbeds."""
+        """See TestbedType.hosts; this machine may serve several testbeds."""
         file = read_testbed(Path(section))
         reaches = [file.server.reach, *(client.reach for client in file.clients)]
         nodes = {str(reach.netns) for reach in reaches if reach.netns is not None}
@@ -239,25 +239,25 @@ class HostsWay(Way[str]):
     def permit(
         self, section: str, where: str, allow: Collection[str], files: Mapping[str, Path]
     ) -> str:
-        """See Way.permit: only names of known files are accepted, never paths."""
+        """See TestbedType.permit: only names of known files are accepted, never paths."""
         if section not in files:
             raise SpecError(f"{where}.{self.key}: there is no such testbed; see /v1/testbeds")
         return str(files[section].absolute())
 
-    def rehearse(self, section: str, wish: Wish, state_directory: Path) -> Rehearsal:
-        """See Way.rehearse."""
+    def rehearse(self, section: str, needs: Needs, state_directory: Path) -> Rehearsal:
+        """See TestbedType.rehearse."""
         from tuner.services.openafs import hosts
 
-        path, requirements = Path(section), _requirements(wish)
+        path, requirements = Path(section), _requirements(needs)
         file = read_testbed(path)
         with closing(hosts.Hosts(file, path.parent, state_directory)) as connections:
             survey = hosts.look(file, connections, requirements)
             if survey.refusal is not None:
                 return Rehearsal(file.name, survey.findings)
-            return hosts.rehearse(file, connections, requirements, wish.workload, survey.findings)
+            return hosts.rehearse(file, connections, requirements, needs.workload, survey.findings)
 
     def inspect(self, file: Path, state_directory: Path, *, dry_run: bool) -> Inspection:
-        """See Way.inspect."""
+        """See TestbedType.inspect."""
         from tuner.services.openafs import hosts
 
         testbed = read_testbed(file)
@@ -283,7 +283,7 @@ class HostsWay(Way[str]):
         )
 
     def put_back(self, file: Path, state_directory: Path) -> Iterator[str]:
-        """See Way.put_back."""
+        """See TestbedType.put_back."""
         from tuner.services.openafs import hosts
 
         testbed = read_testbed(file)
@@ -291,13 +291,13 @@ class HostsWay(Way[str]):
             yield from hosts.restore(connections.all, testbed.restore.directory)
 
 
-def _requirements(wish: Wish) -> Requirements:
+def _requirements(needs: Needs) -> Requirements:
     return Requirements(
-        wish.spaces.get(FILESERVER),
-        wish.spaces[CACHE_MANAGER],
-        wish.references,
-        wish.spaces.get(CLIENT_RUNTIME),
-        wish.spaces.get(HOST_NETWORK),
+        needs.spaces.get(FILESERVER),
+        needs.spaces[CACHE_MANAGER],
+        needs.references,
+        needs.spaces.get(CLIENT_RUNTIME),
+        needs.spaces.get(HOST_NETWORK),
     )
 
 
@@ -379,7 +379,7 @@ OPENAFS = Kind(
     "openafs",
     (HOST_NETWORK, FILESERVER, CACHE_MANAGER, CLIENT_RUNTIME),
     frozenset({CACHE_MANAGER}),
-    (CellWay(), HostsWay()),
+    (CellType(), HostsType()),
     COUNTED,
     (CellStart(), HostsStart()),
     _PROGRAMS,

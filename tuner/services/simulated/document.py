@@ -148,8 +148,8 @@ class SimulatedSection(Section):
         """Yield every parameter that is referred to, after the key where that happens."""
         for number, effect in enumerate(self.effects):
             yield f"effects.{number}", effect.parameter
-            for place, condition in enumerate(effect.when):
-                yield f"effects.{number}.when.{place}", condition.parameter
+            for index, condition in enumerate(effect.when):
+                yield f"effects.{number}.when.{index}", condition.parameter
         for name in self.found:
             yield "found", name
 

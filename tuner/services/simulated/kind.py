@@ -7,7 +7,7 @@ from pathlib import Path
 
 from search_spaces import Use
 from tuner.documents import meant
-from tuner.services.kind import Kind, Place, Preview, Way, Wish, Workers
+from tuner.services.kind import Kind, Needs, Preview, TestbedIdentity, TestbedType, Workers
 from tuner.services.lasting import LastingTestbed
 from tuner.services.simulated.document import SimulatedSection, world_of
 from tuner.services.simulated.keeper import Keeper
@@ -16,7 +16,7 @@ from tuner.services.simulated.testbed import FACTS, SimulatedTestbed
 from tuner.services.testbed import Testbed
 
 
-class SimulatedWay(Way[SimulatedSection]):
+class SimulatedType(TestbedType[SimulatedSection]):
     """``simulated: {}``: no host is touched."""
 
     key = "simulated"
@@ -31,55 +31,55 @@ class SimulatedWay(Way[SimulatedSection]):
     real = False
 
     def name(self, section: SimulatedSection) -> str | None:
-        """See Way.name."""
+        """See TestbedType.name."""
         return section.name
 
     def summary(self, section: SimulatedSection) -> str:
-        """See Way.summary."""
+        """See TestbedType.summary."""
         return "simulated: a service that exists only as arithmetic"
 
     def describe(self, section: SimulatedSection) -> str:
-        """See Way.describe."""
+        """See TestbedType.describe."""
         return "simulated: no host is touched"
 
-    def place(self, section: SimulatedSection, state_directory: Path) -> Place:
-        """See Way.place."""
+    def identity(self, section: SimulatedSection, state_directory: Path) -> TestbedIdentity:
+        """See TestbedType.identity."""
         name = section.name or ""
-        return Place(name and f"simulated {name}", name, section.model_dump(mode="json"))
+        return TestbedIdentity(name and f"simulated {name}", name, section.model_dump(mode="json"))
 
     def testbed(
         self,
         section: SimulatedSection,
         where: str,
-        wish: Wish,
+        needs: Needs,
         state_directory: Path,
         *,
         owned: bool,
     ) -> Testbed:
-        """See Way.testbed."""
-        world = world_of(section, wish.spaces, wish.workload.components, f"{where}.{self.key}")
+        """See TestbedType.testbed."""
+        world = world_of(section, needs.spaces, needs.workload.components, f"{where}.{self.key}")
         initial = Keeper.of(section, state_directory).initial(section.found)
-        return SimulatedTestbed(wish.spaces, world, initial, wish.references)
+        return SimulatedTestbed(needs.spaces, world, initial, needs.references)
 
     def lasting(
         self,
         section: SimulatedSection,
         where: str,
-        wish: Wish,
+        needs: Needs,
         state_directory: Path,
         *,
         putting_back: bool = False,
     ) -> LastingTestbed:
-        """See Way.lasting."""
-        world = world_of(section, wish.spaces, wish.workload.components, f"{where}.{self.key}")
+        """See TestbedType.lasting."""
+        world = world_of(section, needs.spaces, needs.workload.components, f"{where}.{self.key}")
         keeper = Keeper.of(section, state_directory)
         initial = keeper.initial(section.found)
-        return SimulatedTestbed(wish.spaces, world, initial, wish.references, keeper=keeper)
+        return SimulatedTestbed(needs.spaces, world, initial, needs.references, keeper=keeper)
 
-    def mistakes(self, section: SimulatedSection, where: str, wish: Wish) -> Sequence[str]:
-        """See Way.mistakes: parameters and references must exist, and spaces allow simulation."""
-        references = [reference.name for reference in wish.references]
-        spaces = wish.spaces.items()
+    def mistakes(self, section: SimulatedSection, where: str, needs: Needs) -> Sequence[str]:
+        """See TestbedType.mistakes: names must exist, and spaces allow simulation."""
+        references = [reference.name for reference in needs.references]
+        spaces = needs.spaces.items()
         names = [f"{part}.{each.name}" for part, space in spaces for each in space.parameters]
         return [
             *(
@@ -101,8 +101,8 @@ class SimulatedWay(Way[SimulatedSection]):
         ]
 
     def preview(self, section: SimulatedSection, state_directory: Path) -> Preview:
-        """See Way.preview."""
+        """See TestbedType.preview."""
         return Preview(Keeper.of(section, state_directory).initial(section.found), FACTS)
 
 
-SIMULATED = Kind("simulated", None, frozenset(), (SimulatedWay(),), starts=(SimulatedStart(),))
+SIMULATED = Kind("simulated", None, frozenset(), (SimulatedType(),), starts=(SimulatedStart(),))

@@ -84,8 +84,8 @@ class World:
         totals = [0.0] * len(components)
         for effect, logs in zip(self.effects, self._full_effects(tuple(components)), strict=True):
             if not effect.fails and (share := effect.share(values)) != 0.0:
-                for place, log in enumerate(logs):
-                    totals[place] += share * log
+                for index, log in enumerate(logs):
+                    totals[index] += share * log
         return tuple(totals)
 
     def _full_effects(self, components: tuple[str, ...]) -> list[list[float]]:

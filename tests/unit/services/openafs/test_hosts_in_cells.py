@@ -16,7 +16,7 @@ from deploy.cell import CellError, Cells
 from deploy.vm import Guests, seed
 from tuner.errors import TestbedError
 from tuner.measure.workload import load_workload
-from tuner.services.kind import Wish
+from tuner.services.kind import Needs
 from tuner.services.lasting import LastingTestbed
 from tuner.services.openafs import kind
 
@@ -39,33 +39,33 @@ def write_testbed(directory: Path, cell: str, **server: Any) -> str:
 
 
 def test_guests_of_two_cells_are_two_testbeds_that_share_no_host(tmp_path: Path) -> None:
-    way = kind.HostsWay()
+    hosts = kind.HostsType()
     one, other = write_testbed(tmp_path, "vm"), write_testbed(tmp_path, "vm2")
-    names = {way.place(file, tmp_path).name for file in (one, other)}
+    names = {hosts.identity(file, tmp_path).name for file in (one, other)}
     assert len(names) == 2
     assert any("node server of cell vm2" in name for name in names)
-    assert not set(way.hosts(one)) & set(way.hosts(other))
+    assert not set(hosts.hosts(one)) & set(hosts.hosts(other))
     # For the same cell they are the same, independent of the file name.
     again = tmp_path / "again.yaml"
     again.write_text(Path(one).read_text())
-    assert way.place(str(again), tmp_path).name == way.place(one, tmp_path).name
+    assert hosts.identity(str(again), tmp_path).name == hosts.identity(one, tmp_path).name
 
 
 def test_a_server_by_ssh_through_a_node_is_one_of_this_machine(tmp_path: Path) -> None:
-    way = kind.HostsWay()
+    hosts = kind.HostsType()
     ssh = {"address": "fs9.example.org", "netns": {"cell": "vm", "node": "server"}}
     inside = write_testbed(tmp_path, "vm", reach={"ssh": ssh})
     outside = write_testbed(tmp_path, "vm2", reach={"ssh": {"address": "fs9.example.org"}})
-    assert " on node server of cell vm from " in way.place(inside, tmp_path).name
-    assert way.place(outside, tmp_path).name == "fileserver dafs at 10.77.0.1"
-    assert "host fs9.example.org" in way.hosts(outside)
-    assert "host fs9.example.org from node server of cell vm" in way.hosts(inside)
+    assert " on node server of cell vm from " in hosts.identity(inside, tmp_path).name
+    assert hosts.identity(outside, tmp_path).name == "fileserver dafs at 10.77.0.1"
+    assert "host fs9.example.org" in hosts.hosts(outside)
+    assert "host fs9.example.org from node server of cell vm" in hosts.hosts(inside)
 
 
 def lasting(file: str, state: Path, putting_back: bool) -> LastingTestbed:
     spaces = {"cache_manager": search_spaces.load("openafs-cache-manager-linux-1.8")}
-    wish = Wish(spaces, WORKLOAD)
-    return kind.HostsWay().lasting(file, "testbed", wish, state, putting_back=putting_back)
+    needs = Needs(spaces, WORKLOAD)
+    return kind.HostsType().lasting(file, "testbed", needs, state, putting_back=putting_back)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tuner.compose import look_up
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Answer, Campaign, Recommendation
-from tuner.services.kind import Place, Wish
+from tuner.services.kind import Needs, TestbedIdentity
 from tuner.services.lasting import LastingTestbed
 
 _WHERE = "testbed"
@@ -29,7 +29,7 @@ class Site:
 
     section: TestbedSection
     spec: CampaignSpec
-    wish: Wish
+    needs: Needs
     state_directory: Path
     name: str
     label: str
@@ -91,12 +91,12 @@ class Site:
         *,
         measures: bool = False,
     ) -> Site:
-        wish = replace(_wish_of(spec, measures=measures), references=())
-        place = section.way.place(section.section, directory)
-        name = _name(place, campaign)
-        label = place.label or section.way.summary(section.section)
+        needs = replace(_needs_of(spec, measures=measures), references=())
+        identity = section.type.identity(section.section, directory)
+        name = _name(identity, campaign)
+        label = identity.label or section.type.summary(section.section)
         other = name not in _testbeds_of(campaign, spec, directory)
-        return cls(section, spec, wish, directory, name, label, other)
+        return cls(section, spec, needs, directory, name, label, other)
 
     @property
     def document(self) -> str:
@@ -104,27 +104,27 @@ class Site:
         return self.section.model_dump_json()
 
     def lasting(self, *, putting_back: bool = False) -> LastingTestbed:
-        """See Way.lasting."""
-        way, section = self.section.way, self.section.section
-        return way.lasting(
-            section, _WHERE, self.wish, self.state_directory, putting_back=putting_back
+        """See TestbedType.lasting."""
+        testbed, section = self.section.type, self.section.section
+        return testbed.lasting(
+            section, _WHERE, self.needs, self.state_directory, putting_back=putting_back
         )
 
 
-def _name(place: Place, campaign: Campaign) -> str:
-    return place.name or f"of campaign {campaign.id}"
+def _name(identity: TestbedIdentity, campaign: Campaign) -> str:
+    return identity.name or f"of campaign {campaign.id}"
 
 
 def _testbeds_of(campaign: Campaign, spec: CampaignSpec, directory: Path) -> set[str]:
     """Names of the testbeds that a campaign was measured on, except those with a missing file."""
     names = set()
-    for place in spec.places:
+    for section in spec.sections:
         with suppress(SpecError):
-            names.add(_name(place.way.place(place.section, directory), campaign))
+            names.add(_name(section.type.identity(section.section, directory), campaign))
     return names
 
 
-def _wish_of(spec: CampaignSpec, *, measures: bool) -> Wish:
+def _needs_of(spec: CampaignSpec, *, measures: bool) -> Needs:
     """What a specification refers to. If its workload is missing and not going to be measured, the
     health check workload takes its place.
     """

@@ -12,7 +12,7 @@ from tests.recommending import recommending
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.campaign.campaigns import spec
 from tuner.apply.applying import carry_out, finish, roll_back
-from tuner.apply.place import Site
+from tuner.apply.testbed import Site
 from tuner.errors import ConflictError, SpecError
 from tuner.states import ApplicationState
 
@@ -24,8 +24,8 @@ def test_a_testbed_file_that_names_another_testbed_is_refused(desk: Desk, use: o
     campaign = desk.campaign(name="here")
     planned = desk.plan(campaign)
     with pytest.raises(ConflictError, match="is for elsewhere, but its testbed file now names"):
-        use(desk.hand, replace(planned, testbed="elsewhere"))
-    assert desk.hand.applications.get(planned.id).state is ApplicationState.PLANNED
+        use(desk.actor, replace(planned, testbed="elsewhere"))
+    assert desk.actor.applications.get(planned.id).state is ApplicationState.PLANNED
     assert desk.in_force(campaign) == ORIGINAL
 
 
@@ -38,6 +38,6 @@ def test_a_rollback_does_not_need_the_workload(desk: Desk, tmp_path: Path) -> No
     campaign = recommending(desk.store, campaign_spec, ORIGINAL, CANDIDATE)
     applied = desk.apply(campaign)
     file.unlink()
-    assert roll_back(desk.hand, applied).state is ApplicationState.ROLLED_BACK
+    assert roll_back(desk.actor, applied).state is ApplicationState.ROLLED_BACK
     with pytest.raises(SpecError, match=r"own\.yaml"):
         Site.of_application(campaign, applied, desk.directory, measures=True)
