@@ -26,8 +26,8 @@ from api.exports import MEDIA_TYPE
 from api.paging import LARGEST, Limit, Page, PageToken, after_number, page, read_token
 from api.service import READ, PathCampaign, Reader, Service, Serving, service
 from api.watching import Presence
-from tuner.campaign.comparing import stored_comparisons
 from tuner.campaign.expiry import with_expiry
+from tuner.campaign.reference_comparison import stored_reference_comparisons
 from tuner.campaign.stored_comparison import stored_comparison
 from tuner.errors import NotFoundError, SpecError
 from tuner.model import Campaign
@@ -179,7 +179,7 @@ def recommendation_of(serving: Service, campaign: Campaign) -> RecommendationDoc
         campaign,
         campaign.recommendation,
         client=serving.store.measured_programs(campaign.id),
-        references=stored_comparisons(campaign, serving.store.blocks(campaign.id))
+        references=stored_reference_comparisons(campaign, serving.store.blocks(campaign.id))
         if has_references
         else (),
         why=why(serving.store, campaign.id, campaign.recommendation.trial),

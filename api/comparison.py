@@ -8,7 +8,7 @@ from statistics import fmean
 
 from markupsafe import Markup
 
-from tuner.campaign.comparing import estimate
+from tuner.campaign.reference_comparison import estimate
 from tuner.errors import NotFoundError
 from tuner.model import BASELINE, BlockKind
 from tuner.page import svg

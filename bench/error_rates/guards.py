@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from bench.error_rates.noise import Noise, Stage
 from bench.error_rates.rules import ALPHA_CERTIFY, ALPHA_PRUNE, Flags, Paths, certified, confirmed
-from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
-from tuner.judge.monitors import (
+from tuner.judge.assumptions import (
     Alarm,
     Guard,
     GuardKind,
@@ -38,6 +37,7 @@ from tuner.judge.monitors import (
     skewness,
     trend,
 )
+from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
 from tuner.judge.power import detectable_effect
 from tuner.judge.score import margin
 from tuner.judge.thresholds import threshold
@@ -240,7 +240,7 @@ MISTAKES: Final[Mapping[str, Mistake]] = {
 def _warnings(before: Floats, fresh: Floats | None = None) -> list[Guard]:
     """Return the guards that warn, given pilot, search and the finalist's fresh differences so far.
 
-    They examine the same data as in `tuner.judge.monitors.watch`; the first series is the pilot's.
+    They examine the data of `tuner.judge.assumptions.watch`; the first series is the pilot's.
     """
     series = before if fresh is None else _together(before, fresh)
     guards = [skewness(series[1:]), dependence(series), trend(series)]

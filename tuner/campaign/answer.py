@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from search_spaces import Risk
 from tuner.campaign.rules import FLOOR_ALPHA, Rules
 from tuner.campaign.steps import Finish, Plan
+from tuner.judge.assumptions import Alarm
 from tuner.judge.certify import Certificate, CertificateOutcome, ComponentVerdict
 from tuner.judge.levels import ALPHA
-from tuner.judge.monitors import Alarm
 from tuner.judge.score import margin
 from tuner.judge.words import percent
 from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial

@@ -13,6 +13,7 @@ from tuner.campaign.rules import FLOOR_ALPHA, Floors, Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Finish
 from tuner.judge.adjustment import DifferenceAdjustment
+from tuner.judge.assumptions import Alarm, Guard, GuardKind, disagreement, watch
 from tuner.judge.certify import (
     Certificate,
     CertificateOutcome,
@@ -20,7 +21,6 @@ from tuner.judge.certify import (
     certify,
     certify_several,
 )
-from tuner.judge.monitors import Alarm, Guard, GuardKind, disagreement, watch
 from tuner.judge.score import margin, score_differences
 from tuner.judge.series import Series
 from tuner.judge.thresholds import threshold

@@ -14,8 +14,8 @@ from tuner.campaign.certifying import Certification, certification, guards
 from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.judge.adjustment import Adjustment, fit_adjustment
+from tuner.judge.assumptions import Guard
 from tuner.judge.evalue import MIN_PAIRS
-from tuner.judge.monitors import Guard
 from tuner.model import BlockKind
 
 

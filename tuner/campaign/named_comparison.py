@@ -18,11 +18,11 @@ from tuner.campaign.certifying import single
 from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Finish
+from tuner.judge.assumptions import Guard
 from tuner.judge.certify import Certificate, CertificateOutcome
 from tuner.judge.confidence import Interval
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.levels import ALPHA
-from tuner.judge.monitors import Guard
 from tuner.judge.score import margin
 from tuner.model import BASELINE, Trial
 from tuner.records.differences import changes

@@ -16,7 +16,7 @@ from tuner.campaign.piloting import TWIN_ORIGIN
 from tuner.campaign.plan import Planner
 from tuner.campaign.rules import Rules
 from tuner.campaign.steps import Finish, Phase, Plan
-from tuner.judge.monitors import Alarm
+from tuner.judge.assumptions import Alarm
 from tuner.judge.race import Action
 from tuner.model import BASELINE, Trial
 from tuner.services.target import Target

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.campaign.comparing import client_ratios, stored_comparisons
 from tuner.campaign.drift import drift
 from tuner.campaign.equivalence import effect_between
+from tuner.campaign.reference_comparison import client_ratios, stored_reference_comparisons
 from tuner.campaign.rules import Rules, stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.standing import against_baseline
@@ -75,7 +75,7 @@ def reference_comparisons(store: Store, campaign: Campaign) -> list[Comparison]:
         return []
     answer = campaign.recommendation
     trials = {BASELINE} if answer is None else {BASELINE, answer.trial}
-    return stored_comparisons(campaign, _in_pieces(store, campaign.id, trials))
+    return stored_reference_comparisons(campaign, _in_pieces(store, campaign.id, trials))
 
 
 def read_on(table: ScoreTable, store: Store, campaign: str) -> None:

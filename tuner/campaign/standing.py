@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
 from tuner.campaign.budget import Cost
-from tuner.campaign.comparing import estimates
+from tuner.campaign.reference_comparison import estimates
 from tuner.campaign.rules import Rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.steps import Phase, Plan

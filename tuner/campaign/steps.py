@@ -9,8 +9,8 @@ from enum import StrEnum
 
 from tuner.campaign.guide import Pick
 from tuner.judge.adjustment import Adjustment
+from tuner.judge.assumptions import Guard
 from tuner.judge.certify import Certificate
-from tuner.judge.monitors import Guard
 from tuner.judge.pilot import Pilot
 from tuner.judge.race import Decision
 from tuner.model import BASELINE, BlockKind

@@ -66,23 +66,23 @@ _COMMANDS: Mapping[str, _Listed] = {
         "Watch a campaign that another process runs, from its beginning until it stops.",
     ),
     "pause": _Listed(
-        "tuner.cli.sharing:pause",
+        "tuner.cli.administration:pause",
         "Pause a running campaign at its next safe point; 'fstune resume' continues it.",
     ),
     "cancel": _Listed(
-        "tuner.cli.sharing:cancel",
+        "tuner.cli.administration:cancel",
         "End a campaign for good, at its next safe point if it runs. Its measurements are kept.",
     ),
     "status": _Listed(
-        "tuner.cli.sharing:status",
+        "tuner.cli.administration:status",
         "Show who runs which campaign where, and when each was last seen.",
     ),
     "list": _Listed(
-        "tuner.cli.sharing:list_campaigns",
+        "tuner.cli.administration:list_campaigns",
         "List campaigns, newest first.",
     ),
     "delete": _Listed(
-        "tuner.cli.sharing:delete",
+        "tuner.cli.administration:delete",
         "Delete a campaign with everything that was measured in it; this cannot be undone.",
     ),
     "show": _Listed(

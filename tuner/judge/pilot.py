@@ -16,16 +16,16 @@ from typing import Final
 
 import numpy as np
 
-from tuner.judge.confidence import Interval, confidence_interval
-from tuner.judge.evalue import MIN_PAIRS, Floats
-from tuner.judge.floors import ENOUGH, FloorChoice, choose_floor
-from tuner.judge.monitors import (
+from tuner.judge.assumptions import (
     Alarm,
     Guard,
     baseline_dependence,
     baseline_drift,
     dependence,
 )
+from tuner.judge.confidence import Interval, confidence_interval
+from tuner.judge.evalue import MIN_PAIRS, Floats
+from tuner.judge.floors import ENOUGH, FloorChoice, choose_floor
 from tuner.judge.power import Prospect, detectable_effect, prospect
 from tuner.judge.score import checked_weights, component_names, log_times, margin
 from tuner.judge.special import stdtr

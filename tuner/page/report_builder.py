@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 import tuner
-from tuner.campaign.comparing import stored_comparisons
 from tuner.campaign.expiry import with_expiry
+from tuner.campaign.reference_comparison import stored_reference_comparisons
 from tuner.campaign.rules import Rules
 from tuner.campaign.space_section import stored_spaces
 from tuner.campaign.spec import CampaignSpec
@@ -100,7 +100,7 @@ def report_document(
     answer, all_names = record.recommendation, names(record)
     spaces = stored_spaces(record.spec, files=effects.files)
     references = (
-        stored_comparisons(record, snapshots.store.blocks(campaign))
+        stored_reference_comparisons(record, snapshots.store.blocks(campaign))
         if snapshots.pages.has_references(campaign)
         else ()
     )

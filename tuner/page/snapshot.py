@@ -12,10 +12,10 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
-from tuner.campaign.comparing import estimate, estimates_along
 from tuner.campaign.drift import DriftPoint, drift
 from tuner.campaign.floors import chosen_floor
 from tuner.campaign.overview import read_on
+from tuner.campaign.reference_comparison import estimate, estimates_along
 from tuner.campaign.rules import Rules, stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.standing import against_baseline

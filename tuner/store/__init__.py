@@ -1,8 +1,8 @@
 """The database of campaigns, written while they run. Only this package imports SQLAlchemy."""
 
+from tuner.store.leases import Running
 from tuner.store.opening import holds_one
 from tuner.store.rows import NewEvent
-from tuner.store.sharing import Running
 from tuner.store.store import Store
 from tuner.store.upkeep import Upgraded, backup, problems, upgrade
 

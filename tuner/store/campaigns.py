@@ -13,9 +13,9 @@ from tuner.identifiers import new_campaign_id
 from tuner.model import Campaign, Configuration, Event, Prior, Recommendation
 from tuner.states import CampaignState, TrialState
 from tuner.store import posted, queries, tables
+from tuner.store.leases import LeaseStore
 from tuner.store.posted import PostedRequest
 from tuner.store.rows import NewEvent, values
-from tuner.store.sharing import SharingStore
 from tuner.time_use import TimeUse
 
 #: The state, and the reason, for trials still open when their campaign ends.
@@ -25,7 +25,7 @@ _TRIALS_END = {
 }
 
 
-class CampaignStore(SharingStore):
+class CampaignStore(LeaseStore):
     """Methods for campaigns as such; see ``Store``."""
 
     def create_campaign(

@@ -16,7 +16,7 @@ from api import exports
 from api.service import Service
 from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
-from tests.unit.store.test_sharing import LIMIT_S, THERE
+from tests.unit.store.test_leases import LIMIT_S, THERE
 from tests.waiting import wait_for
 from tuner.campaign.holding import this_process
 from tuner.model import Holder

@@ -13,7 +13,7 @@ import pytest
 from api import watching
 from api.problems import RequestError
 from api.watching import Feeds, Presence
-from tests.unit.store.test_sharing import LIMIT_S
+from tests.unit.store.test_leases import LIMIT_S
 from tuner.campaign.holding import this_process
 from tuner.model import Event
 from tuner.states import CampaignState

@@ -23,10 +23,10 @@ from tuner.campaign.stopping import stop_signals
 from tuner.campaign.stored_comparison import stored_comparison
 from tuner.compose import prepare
 from tuner.errors import SpecError
+from tuner.judge.assumptions import Alarm, Guard, GuardKind
 from tuner.judge.certify import CertificateOutcome
 from tuner.judge.confidence import Interval
 from tuner.judge.levels import ALPHA
-from tuner.judge.monitors import Alarm, Guard, GuardKind
 from tuner.judge.score import margin
 from tuner.measure.workload import load_workload
 from tuner.model import BASELINE, BlockKind, BlockTimes

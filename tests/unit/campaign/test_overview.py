@@ -10,10 +10,10 @@ from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.conftest import ON_BOTH, Begin
 from tests.unit.campaign.several import several
 from tuner.campaign import overview as reading
-from tuner.campaign.comparing import client_ratios, stored_comparisons
 from tuner.campaign.drift import drift
 from tuner.campaign.equivalence import effect_between
 from tuner.campaign.overview import Numbers, overview
+from tuner.campaign.reference_comparison import client_ratios, stored_reference_comparisons
 from tuner.campaign.rules import stored_rules
 from tuner.campaign.scores import ScoreTable
 from tuner.campaign.spec import CampaignSpec
@@ -51,7 +51,7 @@ def check(campaign: Campaign) -> None:
         testbeds_differ=effect.reason if effect is not None and effect.shown else "",
     )
     assert set(summary.counts) == set(block_counts(blocks))
-    assert list(summary.references) == stored_comparisons(row, blocks)
+    assert list(summary.references) == stored_reference_comparisons(row, blocks)
     measured = sum(len(block.measurements) for block in blocks)
     assert stored_end(store, row).effort == effort_of(campaign.trials, blocks, measured)
 

@@ -10,7 +10,11 @@ import pytest
 
 from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.campaign.comparing import client_ratios, comparisons, stored_comparisons
+from tuner.campaign.reference_comparison import (
+    client_ratios,
+    comparisons,
+    stored_reference_comparisons,
+)
 from tuner.campaign.rules import rules_of
 from tuner.errors import TransportError, WorkloadError
 from tuner.measure.driver import Report
@@ -78,7 +82,9 @@ def test_the_true_ratio_is_reported_as_found_and_as_recommended(begin: Begin) ->
     row = campaign.run().campaign
     assert row.recommendation is not None
     assert row.recommendation.answer is Answer.RECOMMENDED
-    by_settings = {(c.reference, c.settings): c for c in stored_comparisons(row, campaign.blocks)}
+    by_settings = {
+        (c.reference, c.settings): c for c in stored_reference_comparisons(row, campaign.blocks)
+    }
     as_found = by_settings["local-disk", "as found"]
     assert as_found.estimate.lower < 2.0 < as_found.estimate.upper
     assert as_found.blocks == sum(b.state is BlockState.COMPLETE for b in campaign.blocks)
@@ -106,8 +112,8 @@ def test_a_workload_whose_file_is_gone_compares_nothing(begin: Begin) -> None:
     campaign = begin(with_references(faster()))
     row = campaign.run().campaign
     without_file = replace(row, spec=row.spec.replace('"mixed-use"', '"/no/such.yaml"'))
-    assert stored_comparisons(row, campaign.blocks) != []
-    assert stored_comparisons(without_file, campaign.blocks) == []
+    assert stored_reference_comparisons(row, campaign.blocks) != []
+    assert stored_reference_comparisons(without_file, campaign.blocks) == []
 
 
 @dataclass

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.campaign.histories import COMPONENTS, History, planner, rules
 from tests.unit.store.records import DISTURBED
 from tuner.campaign.certifying import guards
-from tuner.campaign.comparing import estimate, estimates, estimates_along
+from tuner.campaign.reference_comparison import estimate, estimates, estimates_along
 from tuner.campaign.scores import ScoreTable, block_times
 from tuner.judge.score import log_scores
 from tuner.model import BASELINE, COVARIATES, Block, BlockKind

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tuner.judge.assumptions import Alarm, GuardKind
 from tuner.judge.floors import FLOORS
-from tuner.judge.monitors import Alarm, GuardKind
 from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
 from tuner.judge.power import detectable_effect, prospect
 from tuner.judge.verdict import Outcome

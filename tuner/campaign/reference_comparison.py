@@ -87,7 +87,7 @@ def comparisons(
     return [*baseline.comparisons(clients), *recommended.comparisons(clients)]
 
 
-def stored_comparisons(campaign: Campaign, blocks: Iterable[Block]) -> list[Comparison]:
+def stored_reference_comparisons(campaign: Campaign, blocks: Iterable[Block]) -> list[Comparison]:
     """The comparisons of a stored campaign; none if its workload file is gone or has changed."""
     try:
         return comparisons(blocks, stored_rules(campaign), campaign.recommendation)

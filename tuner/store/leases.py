@@ -30,7 +30,7 @@ class Running:
     requests: dict[str, Request]
 
 
-class SharingStore(OpenStore):
+class LeaseStore(OpenStore):
     """Leases of testbeds, requests, identities and priors of campaigns; see ``Store``."""
 
     # Testbeds

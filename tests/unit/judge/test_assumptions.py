@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import stats
 
-from tuner.judge.evalue import Floats, e_value
-from tuner.judge.monitors import (
+from tuner.judge.assumptions import (
     Alarm,
     Guard,
     GuardKind,
@@ -25,6 +24,7 @@ from tuner.judge.monitors import (
     trend,
     watch,
 )
+from tuner.judge.evalue import Floats, e_value
 from tuner.judge.robust import sign_flip_e_value
 
 POOLED = (skewness, dependence, trend)
