@@ -168,7 +168,7 @@ class LimitsLayer:
             refusal = problem(413, "too-large", f"the body exceeds {LARGEST_BODY_BYTES} bytes")
             await refusal(scope, receive, send)
             return
-        await self.app(scope, _Again(body, receive) if read else receive, send)
+        await self.app(scope, _Replay(body, receive) if read else receive, send)
 
 
 async def _whole_body(receive: Receive) -> bytes | None:
@@ -185,7 +185,7 @@ async def _whole_body(receive: Receive) -> bytes | None:
             return body
 
 
-class _Again:
+class _Replay:
     """Replay a request body that was already read, then pass later messages through."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:

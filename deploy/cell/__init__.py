@@ -2,7 +2,7 @@
 
 from deploy.cell.cell import Cell, Cells, CellSpec, require_machine
 from deploy.cell.errors import CellError
-from deploy.cell.node import Completed, Furniture, Node
+from deploy.cell.node import Completed, Node, NodeAdditions
 
 __all__ = [
     "Cell",
@@ -10,7 +10,7 @@ __all__ = [
     "CellSpec",
     "Cells",
     "Completed",
-    "Furniture",
     "Node",
+    "NodeAdditions",
     "require_machine",
 ]

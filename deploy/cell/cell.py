@@ -23,7 +23,7 @@ from typing import IO
 from deploy.cell import client as client_node
 from deploy.cell import kerberos, network, server, ssh
 from deploy.cell.errors import CellError
-from deploy.cell.node import Furniture, Node, NodePlan, StartingNode, processes_below
+from deploy.cell.node import Node, NodeAdditions, NodePlan, StartingNode, processes_below
 from deploy.cell.packages import ensure_packages
 from deploy.cell.process import ProcessId
 
@@ -32,7 +32,7 @@ _RECORD = "cell.json"
 _LOCK_TIMEOUT_S = 120.0
 _LOCK_POLL_S = 0.1
 
-_NONE_BESIDES = Furniture()
+_NONE_BESIDES = NodeAdditions()
 
 #: Initial client options of a new cell: the cache size in 1-KiB blocks.
 DEFAULT_CLIENT_OPTIONS = ("-blocks", "200000")
@@ -148,7 +148,7 @@ class Cells:
         self,
         spec: CellSpec,
         say: Callable[[str], None] = lambda text: None,
-        furniture: Furniture = _NONE_BESIDES,
+        additions: NodeAdditions = _NONE_BESIDES,
     ) -> Cell:
         """Bring the cell up, or return it unchanged if it is already up.
 
@@ -168,7 +168,7 @@ class Cells:
                 return existing
             self._clear(spec.name)
             try:
-                return self._build(spec, say, furniture)
+                return self._build(spec, say, additions)
             except BaseException:
                 self._clear(spec.name)
                 raise
@@ -258,13 +258,13 @@ class Cells:
             return self.load(name)
         return None
 
-    def _build(self, spec: CellSpec, say: Callable[[str], None], furniture: Furniture) -> Cell:
+    def _build(self, spec: CellSpec, say: Callable[[str], None], additions: NodeAdditions) -> Cell:
         store = self._state / "packages"
         openafs = ensure_packages(store, say)
         packages = (ssh.ensure_ssh_packages(store, say), openafs) if spec.ssh else (openafs,)
         if spec.kerberos:
             kdc = kerberos.ensure_kdc_packages(store, say)
-            furniture = replace(furniture, packages=(*furniture.packages, kdc))
+            additions = replace(additions, packages=(*additions.packages, kdc))
         directory = self._directory(spec.name)
         directory.mkdir(parents=True, mode=0o700)
         cell = Cell(spec, (), ready=False)
@@ -272,7 +272,7 @@ class Cells:
         say(f"cell {spec.name}: starting {1 + spec.clients} nodes")
         for number in range(1 + spec.clients):
             plan = (
-                _server_plan(directory, packages, furniture)
+                _server_plan(directory, packages, additions)
                 if number == 0
                 else _client_plan(directory, packages, number)
             )
@@ -348,7 +348,7 @@ def _require_root() -> None:
         )
 
 
-def _server_plan(directory: Path, packages: tuple[Path, ...], furniture: Furniture) -> NodePlan:
+def _server_plan(directory: Path, packages: tuple[Path, ...], additions: NodeAdditions) -> NodePlan:
     home = directory / "server"
     server.write_cell_files(home / "etc" / "server")
     server.write_cell_files(home / "etc")
@@ -366,9 +366,9 @@ def _server_plan(directory: Path, packages: tuple[Path, ...], furniture: Furnitu
     return NodePlan(
         "server",
         home,
-        (*furniture.packages, *packages),
-        binds | _common_binds(home) | dict(furniture.binds),
-        (server.PARTITION, *furniture.memory),
+        (*additions.packages, *packages),
+        binds | _common_binds(home) | dict(additions.binds),
+        (server.PARTITION, *additions.memory),
     )
 
 

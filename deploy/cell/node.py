@@ -208,7 +208,7 @@ class NodePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Furniture:
+class NodeAdditions:
     """Additions to the standard layout of a node.
 
     ``packages``: trees overlaid on its files. ``binds``: path inside -> path on the host.

@@ -24,7 +24,7 @@ from deploy.cell import (
     Cells,
     CellSpec,
     Completed,
-    Furniture,
+    NodeAdditions,
     kerberos,
     require_machine,
 )
@@ -226,9 +226,9 @@ class Guests:
             tree = ensure_private_packages(
                 self._state / "packages", stages.say, name="vm", packages=_PACKAGES
             )
-        furniture = Furniture((tree,), {qemu.IMAGE_DIRECTORY: image.directory}, (nfs.EXPORT,))
+        additions = NodeAdditions((tree,), {qemu.IMAGE_DIRECTORY: image.directory}, (nfs.EXPORT,))
         with stages.stage("cell"):
-            cell = self._cells.up(spec, stages.say, furniture)
+            cell = self._cells.up(spec, stages.say, additions)
         with stages.stage("NFS server"):
             nfs.start(cell.server)
         _prepare(cell)

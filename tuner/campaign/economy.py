@@ -22,7 +22,7 @@ from tuner.campaign.attempts import alpha_of
 from tuner.campaign.guide import Noise, View
 from tuner.campaign.rules import FLOOR_ALPHA, Floors, Rules
 from tuner.judge.evalue import MIN_PAIRS
-from tuner.judge.power import power_by
+from tuner.judge.power import Forecast, power_by
 from tuner.judge.robust import fewest_pairs
 from tuner.judge.score import margin
 from tuner.propose.prediction import Prediction
@@ -57,24 +57,14 @@ class Move(StrEnum):
     FINISH = "finish"
 
 
-@dataclass(frozen=True, slots=True)
-class Chance:
-    """Forecast of an attempt. ``power``: the probability that it succeeds within the blocks
-    available; ``mean_blocks``: the mean number of blocks it takes.
-    """
-
-    power: float
-    mean_blocks: float
-
-
-def chance_of(
+def forecast_of(
     prediction: Prediction,
     noise: Noise,
     rules: Rules,
     attempt: int,
     blocks: int,
     fewest: int = MIN_PAIRS,
-) -> Chance:
+) -> Forecast:
     """Forecast attempt number ``attempt`` with this finalist, given at most ``blocks`` fresh
     blocks.
 
@@ -82,14 +72,13 @@ def chance_of(
     """
     most = min(blocks, rules.certify_blocks)
     if most < MIN_PAIRS or noise.score <= 0.0:
-        return Chance(float(noise.score <= 0.0 < prediction.gain), float(MIN_PAIRS))
+        return Forecast(float(noise.score <= 0.0 < prediction.gain), float(MIN_PAIRS))
     gains = (prediction.gain + prediction.error * _POINTS) / noise.score
     weights = _WEIGHTS / _WEIGHTS.sum()
     by_block = power_by(gains, most, rules.certify_blocks, alpha_of(attempt)).T @ weights
     by_block = by_block * _floors(prediction, noise, rules, attempt, most)
     by_block[: max(0, fewest - MIN_PAIRS)] = 0.0
-    mean = MIN_PAIRS + float((1.0 - by_block[:-1]).sum())
-    return Chance(float(by_block[-1]), mean)
+    return Forecast.of(by_block)
 
 
 def _floors(
@@ -156,18 +145,18 @@ def next_move(view: View, rules: Rules, at: Position) -> Move:
     best = view.best if blocks >= MIN_PAIRS else None
     if best is None or not _worth(best, at.certified, rules):
         return _without_finalist(view, rules, at)
-    chance = chance_of(best, view.noise, rules, at.attempt, blocks, at.fewest)
+    forecast = forecast_of(best, view.noise, rules, at.attempt, blocks, at.fewest)
     early = _large_step(best, rules, at) or _simpler(best, at)
-    cheap = early and per_block * chance.mean_blocks <= _CHEAP * at.arms_left
+    cheap = early and per_block * forecast.mean_blocks <= _CHEAP * at.arms_left
     share = max(_FEWEST, rules.certify_share * at.total_arms / per_block)
-    enough = min(share, max(_FEWEST, math.ceil(1.3 * chance.mean_blocks)), rules.certify_blocks)
+    enough = min(share, max(_FEWEST, math.ceil(1.3 * forecast.mean_blocks)), rules.certify_blocks)
     if at.can_search and at.after_search(rules) >= per_block * enough:
-        likely = chance.power >= _LIKELY
+        likely = forecast.power >= _LIKELY
         better = best.gain + margin(rules.race.delta)
         if not likely or not (cheap or view.hope(better, new=at.may_add) <= _HOPELESS):
             return Move.SEARCH
     # The first attempt is always worth making: it bounds the gain that may remain.
-    if at.attempt == 1 or chance.power >= _WORTH:
+    if at.attempt == 1 or forecast.power >= _WORTH:
         return Move.CERTIFY
     if at.can_narrow(rules):
         return Move.NARROW
@@ -230,7 +219,7 @@ def _certifiable(
     """Whether this many blocks would probably certify such a gain, with the floors of ``like``."""
     most = int(min(blocks, rules.certify_blocks))
     prediction = replace(like, gain=gain, error=0.0)
-    return chance_of(prediction, noise, rules, at.attempt, most, at.fewest).power >= _WORTH
+    return forecast_of(prediction, noise, rules, at.attempt, most, at.fewest).power >= _WORTH
 
 
 def _worth(best: Prediction, certified: Prediction | None, rules: Rules) -> bool:

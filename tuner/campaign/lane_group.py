@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from tuner.campaign.event_writer import EventWriter
 from tuner.campaign.halting import MAX_VOID_IN_A_ROW
-from tuner.campaign.lanes import Doings, Lane, LaneObserver, Site, Stopped
+from tuner.campaign.lanes import Activities, Lane, LaneObserver, Site, Stopped
 from tuner.campaign.ledger import Ledgers
 from tuner.campaign.steps import RunBlock
 from tuner.errors import CampaignHalted, TestbedError, TunerError, evidence
@@ -37,7 +37,7 @@ class LaneGroup:
         self._writer = writer
         self._observer = observer
         self._doing = observer.doing
-        self._doings = Doings(observer)
+        self._activities = Activities(observer)
         self._campaign = ""
 
     def open(self, campaign: str, workload: Workload) -> None:
@@ -84,7 +84,7 @@ class LaneGroup:
         """Return the observer for what happens on a testbed."""
         if not self._together:
             return self._observer
-        return LaneObserver(self._doings, lane.site.label)
+        return LaneObserver(self._activities, lane.site.label)
 
     def available(self) -> list[Lane]:
         """Return the testbeds that may be used now.

@@ -176,7 +176,7 @@ def at_once(
 
 
 @dataclass(slots=True)
-class Doings:
+class Activities:
     """Combines the current activity on each testbed into one line for an observer."""
 
     observer: Observer
@@ -195,17 +195,17 @@ class Doings:
 class LaneObserver:
     """Passes the activity on one testbed to the observer of a campaign."""
 
-    doings: Doings
+    activities: Activities
     label: str
 
     def say(self, event: Event) -> None:
         """See Observer.say."""
-        self.doings.observer.say(event)
+        self.activities.observer.say(event)
 
     def doing(self, what: str) -> None:
         """See Observer.doing."""
-        self.doings.tell(self.label, what)
+        self.activities.tell(self.label, what)
 
     def standing(self, standing: Standing) -> None:
         """See Observer.standing."""
-        self.doings.observer.standing(standing)
+        self.activities.observer.standing(standing)

@@ -12,8 +12,8 @@ from tuner.campaign.scores import ScoreTable
 from tuner.judge.adjustment import scaled
 from tuner.judge.score import margin
 from tuner.model import BASELINE, Configuration, Prior, Trial
-from tuner.propose.aims import Aims
 from tuner.propose.encoding import Tunable
+from tuner.propose.objective import Objective
 from tuner.propose.prediction import Contribution, Prediction
 from tuner.propose.proposer import Observation, Proposal, Proposer
 from tuner.propose.search import Search
@@ -89,7 +89,7 @@ class _ModelView:
             for t in trials
         ]
         least = margin(rules.race.delta)
-        aims = Aims(
+        objective = Objective(
             weights=rules.weights,
             floor=margin(floor),
             tolerance=(least / 4.0, least),
@@ -104,7 +104,7 @@ class _ModelView:
             guide.baseline,
             [*of_campaign, *prior_trials],
             [*arms, *prior_arms],
-            aims,
+            objective,
             f"{rules.seed}:{len(table.scored)}",
         )
         self._has_arms = bool(arms)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 
-class How(StrEnum):
+class LockUse(StrEnum):
     """How long a command holds the lock; see ``_SCRIPT``."""
 
     HOLD = "hold"
@@ -64,7 +64,7 @@ _OWN_WORDS = 4
 _ARGUMENTS = 3
 
 
-def guarded(argv: Sequence[str], directory: str, mark: str, how: How) -> list[str]:
+def guarded(argv: Sequence[str], directory: str, mark: str, how: LockUse) -> list[str]:
     """Wrap ``argv`` so that it runs only if the lease in ``directory`` belongs to ``mark``."""
     return ["sh", "-c", _SCRIPT, "guard", directory, mark, how, *argv]
 

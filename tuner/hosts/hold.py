@@ -126,7 +126,7 @@ class Hold:
     ) -> CommandResult:
         """See Connector.change and ``ask``. The host is not restored while the command runs."""
         with self._present():
-            how = guard.How.SETTLING if self._settling else guard.How.HOLD
+            how = guard.LockUse.SETTLING if self._settling else guard.LockUse.HOLD
             guarded_argv = guard.guarded(argv, self.directory, self._mark, how)
             result = self.connector.change(guarded_argv, input=input, timeout_s=timeout_s)
             return self._let_in(result)
@@ -138,7 +138,7 @@ class Hold:
         setting: a restore does not wait for them.
         """
         with self._present():
-            guarded_argv = guard.guarded(argv, self.directory, self._mark, guard.How.BEGIN)
+            guarded_argv = guard.guarded(argv, self.directory, self._mark, guard.LockUse.BEGIN)
             result = self.connector.run_long(guarded_argv, run_id=run_id, timeout_s=timeout_s)
             return self._let_in(result)
 
@@ -154,7 +154,7 @@ class Hold:
     def converse(self, argv: Sequence[str]) -> Conversation:
         """See SpeakingConnector.converse and ``run_long``."""
         with self._present():
-            guarded_argv = guard.guarded(argv, self.directory, self._mark, guard.How.BEGIN)
+            guarded_argv = guard.guarded(argv, self.directory, self._mark, guard.LockUse.BEGIN)
             return _HoldConversation(self, self.connector.converse(guarded_argv))
 
     def beat(self) -> None:

@@ -26,7 +26,7 @@ from tuner.judge.assumptions import (
 from tuner.judge.confidence import Interval, confidence_interval
 from tuner.judge.evalue import MIN_PAIRS, Floats
 from tuner.judge.floors import ENOUGH, FloorChoice, choose_floor
-from tuner.judge.power import Prospect, detectable_effect, prospect
+from tuner.judge.power import Forecast, detectable_effect, predict
 from tuner.judge.score import checked_weights, component_names, log_times, margin
 from tuner.judge.special import stdtr
 from tuner.judge.thresholds import threshold
@@ -147,7 +147,7 @@ class Outlook:
     search_blocks: int
     certify_blocks: int
     detectable: float
-    delta: Prospect | None
+    delta: Forecast | None
     floors: tuple[float, ...]
     reason: str
     floor: FloorChoice
@@ -307,7 +307,7 @@ def _outlook(
         return Outlook(run_s, search, n, math.inf, None, (), reason, choice)
     alpha = rules.alpha_certify
     smallest = detectable_effect(n, alpha) * noise.sd_difference
-    ahead = prospect(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
+    ahead = predict(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
     hours = ahead.mean_blocks * rules.certify_arms * run_s / 3600.0
     floor, most = (choice.floor, counted) if rules.floor is None else (rules.floor, n)
     floors = tuple(_power(_in_sd(margin(floor), sd), most, alpha) for sd in sds)
@@ -336,7 +336,7 @@ def _counted(rules: PilotRules) -> int:
 
 
 def _power(effect: float, n: int, alpha: float) -> float:
-    return prospect(effect, n, alpha).power if n >= MIN_PAIRS else 0.0
+    return predict(effect, n, alpha).power if n >= MIN_PAIRS else 0.0
 
 
 def _refusals(

@@ -25,7 +25,7 @@ _MOST_BLOCKS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class Forecast:
     """P(a test rejects within the blocks allowed), and the mean number of blocks that it takes.
 
     A test that does not reject takes all of them.
@@ -33,6 +33,11 @@ class Prospect:
 
     power: float
     mean_blocks: float
+
+    @classmethod
+    def of(cls, by_look: Floats) -> Forecast:
+        """From P(the test rejects by look 3, 4, ...)."""
+        return cls(float(by_look[-1]), MIN_PAIRS + float((1.0 - by_look[:-1]).sum()))
 
 
 def detectable_effect(max_n: int, alpha: float, power: float = 0.8) -> float:
@@ -48,21 +53,20 @@ def detectable_effect(max_n: int, alpha: float, power: float = 0.8) -> float:
     return float(np.quantile(_smallest_effects(max_n, alpha)[:, -1], power, method="higher"))
 
 
-def prospect(effect: float, max_n: int, alpha: float) -> Prospect:
+def predict(effect: float, max_n: int, alpha: float) -> Forecast:
     """Predict a test of at most max_n blocks for `effect`, in units of sd(D).
 
     Raises ValueError as `detectable_effect` does, and for fewer than 3 blocks.
     """
     if max_n < MIN_PAIRS:
         raise ValueError(f"max_n must be at least {MIN_PAIRS}, got {max_n}")
-    by_look = power_by(np.array([effect]), max_n, max_n, alpha)[0]
-    return Prospect(float(by_look[-1]), MIN_PAIRS + float((1.0 - by_look[:-1]).sum()))
+    return Forecast.of(power_by(np.array([effect]), max_n, max_n, alpha)[0])
 
 
 def power_by(effects: Floats, most: int, max_n: int, alpha: float) -> Floats:
     """P(the test rejects by look 3, ..., most) for each effect, in units of sd(D); shape (effects,
     looks). ``max_n``: number of blocks that the test was planned for. Raises ValueError as
-    `prospect` does.
+    `predict` does.
     """
     ranked = _ranked(max_n, alpha)[:, : most - MIN_PAIRS + 1]
     counts = [np.searchsorted(of_look, effects, side="right") for of_look in ranked.T]

@@ -35,7 +35,7 @@ _NOT_LET_GO = "start-gate"
 _WRITING = ("create", "rewrite", "append", "next-write", "random-write")
 
 
-class NotLetGo(WorkloadError):
+class NotStarted(WorkloadError):
     """The engine waited in vain for the other clients and did not start."""
 
 
@@ -216,7 +216,7 @@ def read_document(result: CommandResult, stage: str) -> dict[str, Any]:
         what = f"{error['kind']} in {error['operation']} of {error['path']}: {error['message']}"
     except (ValueError, KeyError, TypeError) as problem:
         raise _no_report(stage, result.tail) from problem
-    kind = NotLetGo if error["kind"] == _NOT_LET_GO else WorkloadError
+    kind = NotStarted if error["kind"] == _NOT_LET_GO else WorkloadError
     raise kind(f"stage {stage}: {what}", failure_data(result))
 
 

@@ -24,7 +24,7 @@ from tuner.hosts.conversation import Conversation, SpeakingConnector
 from tuner.measure.driver import (
     GRACE_S,
     Engine,
-    NotLetGo,
+    NotStarted,
     Report,
     read_document,
     report_of,
@@ -194,7 +194,7 @@ class _Stage:
         except WorkloadError as problem:
             message = f"{self._hosts({number})}: {problem}"
             late = set(range(len(self._talks))) - reported
-            if late and isinstance(problem, NotLetGo):
+            if late and isinstance(problem, NotStarted):
                 message = f"{self._hosts(late)} was not ready in time; {message}"
             raise WorkloadError(message, problem.details) from problem
 

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from tuner.model import Configuration, Value
-from tuner.propose.aims import Aims
 from tuner.propose.ascent import Ascent
 from tuner.propose.candidates import Candidates, unique
 from tuner.propose.effects import EffectsModel, Ints
 from tuner.propose.encoding import Encoding, Floats, Tunable
 from tuner.propose.feasibility import Feasibility
+from tuner.propose.objective import Objective
 from tuner.propose.prediction import Contribution, Prediction
 from tuner.propose.search_trials import (
     Arm,
@@ -53,13 +53,13 @@ class Search:
         baseline: Configuration,
         trials: Sequence[SearchTrial],
         arms: Sequence[Arm],
-        aims: Aims,
+        objective: Objective,
         seed: str,
         *,
         rounds: int | None = None,
     ) -> None:
         """``rounds``: number of decisions so far; None for the number of blocks."""
-        self._aims = aims
+        self._objective = objective
         self._trials = [each for each in trials if each.configuration != baseline]
         self._baseline = baseline
         self._candidates = Candidates(tunables, seed)
@@ -69,19 +69,20 @@ class Search:
         self._features = self._encoding.features(configurations)
         self._number = {each.number: row for row, each in enumerate(self._trials)}
         self._row = {each.configuration: row for row, each in enumerate(self._trials)}
-        evidence = evidence_of(arms, self._number, aims.weights)
+        evidence = evidence_of(arms, self._number, objective.weights)
         self._rounds = len({arm.block for arm in arms}) if rounds is None else rounds
         self._differences = differences_by_row(arms, self._number)
-        noise = [aims.noise * math.fsum(w * w for w in aims.weights)]
-        noise += [aims.noise] * len(aims.weights)
-        self.model = EffectsModel(self._encoding, self._features, evidence, noise, aims.weights)
+        noise = [objective.noise * math.fsum(w * w for w in objective.weights)]
+        noise += [objective.noise] * len(objective.weights)
+        weights = objective.weights
+        self.model = EffectsModel(self._encoding, self._features, evidence, noise, weights)
         self._pool: list[Configuration] = []
         self._best: Prediction | None = None
         self._usual: list[float] = []
         self._ascent = Ascent(tunables, self._encoding, self._rng)
         failed = np.array([each.failed for each in self._trials], dtype=bool)
         fails = failing(self._features, failed)
-        self._feasibility = Feasibility(self.model.outputs[1:], fails, aims.floor)
+        self._feasibility = Feasibility(self.model.outputs[1:], fails, objective.floor)
 
     def arms(self, count: int, new: int | None = None) -> list[Configuration]:
         """Choose the configurations of the next block, all different, with at most ``new`` new ones
@@ -176,7 +177,7 @@ class Search:
             return []
         fewer = [*less.values()]
         own, *others = self._values([configuration, *fewer])
-        doubt = np.abs(own - np.array(others) - self._aims.tolerance[1] / 2.0)
+        doubt = np.abs(own - np.array(others) - self._objective.tolerance[1] / 2.0)
         clear = doubt >= _CLEAR * self._errors(configuration, fewer)
         return [name for name, sure in zip(less, clear, strict=True) if not sure]
 
@@ -188,15 +189,15 @@ class Search:
         prediction; otherwise a parameter coupled with the harmful setting is moved to another
         value.
         """
-        least = self.best().gain + self._aims.tolerance[1]
+        least = self.best().gain + self._objective.tolerance[1]
         measured = [
             (each.configuration, logs)
             for number, logs in self._differences.items()
             if not self._is_out((each := self._trials[number]).configuration)
         ]
-        if (surprise := best_at_first(measured, self._aims, least)) is not None:
+        if (surprise := best_at_first(measured, self._objective, least)) is not None:
             return surprise
-        floor, weights = self._aims.floor, self._aims.weights
+        floor, weights = self._objective.floor, self._objective.weights
         parts = np.stack([each.mean for each in self.model.outputs[1:]], axis=1)
 
         def worth(features: Floats) -> Floats:
@@ -334,12 +335,12 @@ class Search:
 
     def _simplest(self, configuration: Configuration) -> Configuration:
         """Remove, one after another, the settings that add less than the tolerance: less than can
-        be distinguished from nothing, within the limits of the aims.
+        be distinguished from nothing, within the limits of the objective.
         """
         while fewer := self._fewer(configuration):
             own, *others = self._values([configuration, *fewer])
             error = self._errors(configuration, fewer)
-            missed = own - np.array(others) - np.clip(_TELLS * error, *self._aims.tolerance)
+            missed = own - np.array(others) - np.clip(_TELLS * error, *self._objective.tolerance)
             best = int(missed.argmin())
             if missed[best] > 0.0:
                 return configuration

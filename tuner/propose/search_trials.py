@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.model import Configuration
-from tuner.propose.aims import Aims
 from tuner.propose.effects import Evidence
 from tuner.propose.encoding import Floats
+from tuner.propose.objective import Objective
 
 #: Standard deviation within blocks below which a scaled covariate explains nothing.
 _STILL = 0.003
@@ -85,7 +85,7 @@ def differences_by_row(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int
 
 
 def best_at_first(
-    measured: Iterable[tuple[Configuration, Sequence[Floats]]], aims: Aims, least: float
+    measured: Iterable[tuple[Configuration, Sequence[Floats]]], objective: Objective, least: float
 ) -> Configuration | None:
     """Return the configuration with only one or two blocks that gained most in them, at least
     ``least``, and kept every floor; None if there is none. ``measured``: configurations with their
@@ -94,8 +94,8 @@ def best_at_first(
     best: tuple[float, Configuration] | None = None
     for configuration, logs in measured:
         mean = np.mean(logs, axis=0)
-        gain = -float(mean @ np.asarray(aims.weights))
-        if len(logs) > 2 or gain < least or float(mean.max()) > aims.floor:
+        gain = -float(mean @ np.asarray(objective.weights))
+        if len(logs) > 2 or gain < least or float(mean.max()) > objective.floor:
             continue
         if best is None or gain > best[0]:
             best = gain, configuration

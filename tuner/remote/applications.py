@@ -16,7 +16,7 @@ from tuner.apply.plan import ApplyPlan, PartPlan
 from tuner.apply.verdict import Verified
 from tuner.errors import ConflictError, ServerError
 from tuner.records.differences import Difference
-from tuner.remote.client import Client, Lost, campaign_path
+from tuner.remote.client import Client, Unreachable, campaign_path
 from tuner.remote.records import checked, mapping, read_configuration
 from tuner.states import IN_FORCE, UNFINISHED
 
@@ -60,7 +60,7 @@ class RemoteApplications:
         """Add to the error of a lost connection where the outcome of the request can be seen."""
         try:
             yield
-        except Lost as problem:
+        except Unreachable as problem:
             where = f"{self._client.url}{campaign_path(campaign, 'applications')}"
             raise ServerError(f"{problem}; it may continue there: see {where}") from problem
 

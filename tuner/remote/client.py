@@ -46,7 +46,7 @@ _MEANINGS: Mapping[str, type[TunerError]] = {
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,79}")
 
 
-class Lost(ServerError):
+class Unreachable(ServerError):
     """The server does not answer, or cannot at the moment: the request may be retried. ``after_s``:
     the wait it asked for, 0 for none.
     """
@@ -185,7 +185,7 @@ class Client:
         for attempt in range(1, _TRIES):
             try:
                 return ask()
-            except Lost as problem:
+            except Unreachable as problem:
                 wait_s = problem.after_s or _FIRST_PAUSE_S * 2.0 ** (attempt - 1)
                 self._pause(min(wait_s, _LONGEST_PAUSE_S))
         return ask()
@@ -225,8 +225,10 @@ class Client:
                 ) from None
             reason = clean(str(problem)) or type(problem).__name__
             if isinstance(problem, httpx2.ConnectError | httpx2.ConnectTimeout):
-                raise Lost(f"{self.url}: no connection ({reason}); is it running?") from problem
-            raise Lost(f"{self.url}: the connection broke: {reason}") from problem
+                raise Unreachable(
+                    f"{self.url}: no connection ({reason}); is it running?"
+                ) from problem
+            raise Unreachable(f"{self.url}: the connection broke: {reason}") from problem
 
     def _error_of(self, answer: httpx2.Response) -> TunerError:
         """Return the error for a problem document."""
@@ -240,7 +242,7 @@ class Client:
         except (ValueError, TypeError, KeyError):
             kind, detail = "", f"it answered {status} {clean(answer.reason_phrase)}"
         if status in _NOT_NOW:
-            lost = Lost(f"{self.url}: {detail}")
+            lost = Unreachable(f"{self.url}: {detail}")
             after = answer.headers.get("retry-after", "")
             lost.after_s = float(after[:6]) if after.isascii() and after.isdigit() else 0.0
             return lost

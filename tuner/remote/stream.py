@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from tuner.errors import ServerError
 from tuner.model import Event
 from tuner.records.status import Absence
-from tuner.remote.client import Client, Lost, campaign_path
+from tuner.remote.client import Client, Unreachable, campaign_path
 from tuner.remote.records import read_absence, read_event
 
 #: A service that is restarted or moved should be back within this time.
@@ -54,7 +54,7 @@ def follow(
                     if event.number > after:
                         after = event.number
                         yield event
-        except Lost as problem:
+        except Unreachable as problem:
             why = str(problem)
         # A connection that was open for a while was no failure, even if there were no events.
         if announced or clock() - since_s > _LONGEST_PAUSE_S:

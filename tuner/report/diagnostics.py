@@ -12,7 +12,7 @@ from statistics import median
 
 from tuner.measure.covariates import covariates
 from tuner.model import Block
-from tuner.services.counted import Counted, Good, Unit
+from tuner.services.counted import BetterWhen, Counted, Unit
 from tuner.services.kinds import kinds
 from tuner.states import BlockState
 
@@ -139,14 +139,14 @@ _MACHINE = (
         "udp.rcvbuf_errors",
         "datagrams dropped, receive buffer full",
         Unit.COUNT,
-        Good.FEWER,
+        BetterWhen.FEWER,
         "The program did not empty its buffer fast enough, and the packets are sent again.",
     ),
     Counted(
         "host.steal_s",
         "processor time stolen",
         Unit.SECONDS,
-        Good.FEWER,
+        BetterWhen.FEWER,
         "Other guests of the same machine used the processors meanwhile.",
     ),
 )
@@ -161,21 +161,21 @@ _BY_HOST = (
         "cpu_s",
         "processor time",
         Unit.SECONDS,
-        Good.FEWER,
+        BetterWhen.FEWER,
         "Processor time of the service's own program; what it does not use is free for others.",
     ),
     Counted(
         "context_switches",
         "context switches",
         Unit.COUNT,
-        Good.EITHER,
+        BetterWhen.EITHER,
         "How often the processors switched between threads of the program.",
     ),
     Counted(
         "peak_memory_bytes",
         "peak memory",
         Unit.BYTES,
-        Good.EITHER,
+        BetterWhen.EITHER,
         "Larger caches and more threads cost memory.",
     ),
 )

@@ -17,7 +17,7 @@ from tuner.model import BASELINE, Answer, Block, Recommendation
 from tuner.report.answer import section
 from tuner.report.diagnostics import Diagnostics, counted, counted_by_host, total, unit_text
 from tuner.report.drawing import paragraph
-from tuner.services.counted import Counted, Good, Unit
+from tuner.services.counted import BetterWhen, Counted, Unit
 from tuner.states import BlockState
 from tuner.text import counted as number_of
 
@@ -88,9 +88,9 @@ def _reason(one: Counted, pairs: Sequence[tuple[Diagnostics, Diagnostics]]) -> s
         return ""
     subject = f"{one.name[0].upper()}{one.name[1:]}"
     numbers = f"{unit_text(was, one.unit)} with the baseline, {unit_text(now, one.unit)} with it"
-    good = "" if one.good is Good.EITHER else f" {one.good.capitalize()} is better."
-    if one.good is not Good.EITHER and one.unit is not Unit.COUNT:
-        good = " Less is better." if one.good is Good.FEWER else " More is better."
+    good = "" if one.good is BetterWhen.EITHER else f" {one.good.capitalize()} is better."
+    if one.good is not BetterWhen.EITHER and one.unit is not Unit.COUNT:
+        good = " Less is better." if one.good is BetterWhen.FEWER else " More is better."
     return (
         f"{subject}: {numbers} ({_words(low, high)} in {number_of(len(totals), 'block')}). "
         f"{one.meaning}{good}"

@@ -14,7 +14,7 @@ class Unit(StrEnum):
     SECONDS = "s"
 
 
-class Good(StrEnum):
+class BetterWhen(StrEnum):
     """Which direction is an improvement; EITHER if neither is in itself."""
 
     FEWER = "fewer"
@@ -33,5 +33,5 @@ class Counted:
     ending: str
     name: str
     unit: Unit
-    good: Good
+    good: BetterWhen
     meaning: str

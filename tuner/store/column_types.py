@@ -44,7 +44,7 @@ class Seed(TypeDecorator[int]):
         return None if value is None else value % 2**64
 
 
-class Shaped(TypeDecorator[Any]):
+class JsonShape(TypeDecorator[Any]):
     """A JSON value that is converted by the function ``shape`` when read."""
 
     impl = JSON

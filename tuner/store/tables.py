@@ -30,7 +30,7 @@ from sqlalchemy.schema import SchemaItem
 
 from tuner.model import COVARIATES, Answer, BlockKind, Configuration, PageCache, Wish
 from tuner.states import ApplicationState, BlockState, CampaignState, TrialState
-from tuner.store.column_types import Seed, Shaped, UtcTime
+from tuner.store.column_types import JsonShape, Seed, UtcTime
 from tuner.tokens import Scope
 
 #: The newest revision in ``migrations``: it results in these definitions, and each change of them
@@ -99,7 +99,7 @@ campaign = Table(
     Column("created", UtcTime, nullable=False),
     Column("updated", UtcTime, nullable=False),
     Column("reason", Text, nullable=False),
-    Column("baseline", Shaped(Configuration.of)),
+    Column("baseline", JsonShape(Configuration.of)),
     Column("wall_s", Double, _time_s("wall_s"), nullable=False),
     Column("testbed_s", Double, _time_s("testbed_s"), nullable=False),
     Column("apply_s", Double, _time_s("apply_s"), nullable=False),
@@ -149,7 +149,7 @@ prior = Table(
     metadata,
     _in_campaign(),
     _number(),
-    Column("configuration", Shaped(Configuration.of), nullable=False),
+    Column("configuration", JsonShape(Configuration.of), nullable=False),
     Column("difference", Double, nullable=False),
     Column("origin", Text, nullable=False),
 )
@@ -159,11 +159,11 @@ trial = Table(
     metadata,
     _in_campaign(),
     _number(),
-    Column("configuration", Shaped(Configuration.of), nullable=False),
+    Column("configuration", JsonShape(Configuration.of), nullable=False),
     Column("race", Integer, CheckConstraint("race >= 0", name="race"), nullable=False),
     Column("origin", Text, nullable=False),
     Column("state", _words(TrialState), nullable=False),
-    Column("flags", Shaped(_flags), nullable=False),
+    Column("flags", JsonShape(_flags), nullable=False),
     Column("reason", Text, nullable=False),
     CheckConstraint("number >= 0", name="number"),
 )
@@ -175,7 +175,7 @@ block = Table(
     _number(),
     Column("kind", _words(BlockKind), nullable=False),
     Column("race", Integer, CheckConstraint("race >= 0", name="race"), nullable=False),
-    Column("order", Shaped(tuple), nullable=False),
+    Column("order", JsonShape(tuple), nullable=False),
     Column("state", _words(BlockState), nullable=False),
     Column("duration_s", Double, _time_s("duration_s"), nullable=False),
     Column("reason", Text, nullable=False),
@@ -203,9 +203,9 @@ measurement = Table(
     Column("trial", Integer, primary_key=True),
     Column("position", Integer, CheckConstraint("position >= 0", name="place"), nullable=False),
     Column("started", UtcTime, nullable=False),
-    Column("requested", Shaped(Configuration.of), nullable=False),
-    Column("effective", Shaped(Configuration.of), nullable=False),
-    Column("actions", Shaped(tuple), nullable=False),
+    Column("requested", JsonShape(Configuration.of), nullable=False),
+    Column("effective", JsonShape(Configuration.of), nullable=False),
+    Column("actions", JsonShape(tuple), nullable=False),
     Column("apply_s", Double, _time_s("apply_s"), nullable=False),
     Column("workload_s", Double, _time_s("workload_s"), nullable=False),
     Column("diagnostics", JSON, nullable=False),
@@ -314,10 +314,10 @@ recommendation = Table(
     Column("answer", _words(Answer), nullable=False),
     Column("reason", Text, nullable=False),
     Column("trial", Integer, nullable=False),
-    Column("configuration", Shaped(Configuration.of), nullable=False),
-    Column("baseline", Shaped(Configuration.of), nullable=False),
-    Column("flags", Shaped(_flags), nullable=False),
-    Column("baseline_flags", Shaped(_flags), nullable=False),
+    Column("configuration", JsonShape(Configuration.of), nullable=False),
+    Column("baseline", JsonShape(Configuration.of), nullable=False),
+    Column("flags", JsonShape(_flags), nullable=False),
+    Column("baseline_flags", JsonShape(_flags), nullable=False),
     Column("confidence", Double, nullable=False),
     Column("blocks", Integer, CheckConstraint("blocks >= 0", name="blocks"), nullable=False),
     Column("ratio", Double),
@@ -326,7 +326,7 @@ recommendation = Table(
     Column("largest_compatible_improvement", Double),
     Column("e_value", Double),
     Column("threshold", Double),
-    Column("notes", Shaped(tuple), nullable=False),
+    Column("notes", JsonShape(tuple), nullable=False),
     CheckConstraint("confidence > 0 AND confidence < 1", name="confidence"),
     ForeignKeyConstraint(
         ["campaign", "trial"], ["trial.campaign", "trial.number"], name="fk_recommendation_trial"
@@ -357,8 +357,8 @@ application = Table(
     Column("plan", Text, nullable=False),
     Column("stepwise", Boolean, nullable=False),
     Column("programs", Text, nullable=False),
-    Column("before", Shaped(Configuration.of), nullable=False),
-    Column("after", Shaped(Configuration.of), nullable=False),
+    Column("before", JsonShape(Configuration.of), nullable=False),
+    Column("after", JsonShape(Configuration.of), nullable=False),
     Column("planned", UtcTime, nullable=False),
     Column("planned_by", Text, nullable=False),
     Column("changed", UtcTime, nullable=False),

@@ -17,7 +17,7 @@ TAKEN = EventKind.WORKER_TOOK
 DIED = EventKind.RUN_DIED
 
 
-class Fate(StrEnum):
+class JobEnd(StrEnum):
     """The outcome of a campaign for its worker. All but the last two end the job."""
 
     FINISHED = "finished"
@@ -50,36 +50,36 @@ class RunEnd:
     stopping: bool
 
 
-def settled(campaign: Campaign, events: Sequence[Event], attempts: int) -> Fate | None:
+def settled(campaign: Campaign, events: Sequence[Event], attempts: int) -> JobEnd | None:
     """Return the outcome of a campaign if it is settled before a run is started; None: start one.
 
     ``attempts``: the number of earlier runs of this job. The worker that started the last one may
     have died before it could record how that ended.
     """
     if campaign.state in OVER:
-        return Fate(campaign.state)
+        return JobEnd(campaign.state)
     if attempts and campaign.state is CampaignState.FAILED:
-        return Fate.FAILED
+        return JobEnd.FAILED
     if attempts and campaign.state is CampaignState.PAUSED and _is_requested(events):
-        return Fate.PAUSED
+        return JobEnd.PAUSED
     return None
 
 
-def fate(end: RunEnd) -> Fate:
+def job_end(end: RunEnd) -> JobEnd:
     """Return the outcome of a campaign after a run."""
     state = end.campaign.state
     never_ran = bool(end.events) and end.events[-1].kind == TAKEN
     if state in OVER:
-        return Fate(state)
+        return JobEnd(state)
     if state is CampaignState.PAUSED and not never_ran:
-        return Fate.PUT_BACK if end.stopping and not _is_requested(end.events) else Fate.PAUSED
+        return JobEnd.PUT_BACK if end.stopping and not _is_requested(end.events) else JobEnd.PAUSED
     if state is CampaignState.FAILED and not never_ran:
-        return Fate.FAILED
+        return JobEnd.FAILED
     if end.stopping or end.in_use or end.status == StoreError.exit_code:
-        return Fate.PUT_BACK
+        return JobEnd.PUT_BACK
     if never_ran and end.status > 0:
-        return Fate.REFUSED
-    return Fate.GIVEN_UP if deaths(end.events) + 1 >= MOST_DEATHS else Fate.DIED
+        return JobEnd.REFUSED
+    return JobEnd.GIVEN_UP if deaths(end.events) + 1 >= MOST_DEATHS else JobEnd.DIED
 
 
 def deaths(events: Sequence[Event]) -> int:

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from tuner.errors import SpecError
 from tuner.states import CampaignState
-from tuner.work.ending import Fate
+from tuner.work.ending import JobEnd
 
 
 class StoredCampaigns(Collector):
@@ -51,8 +51,8 @@ class WorkerMetrics:
             ["end"],
             registry=self.registry,
         )
-        for fate in Fate:
-            self._runs.labels(str(fate))
+        for job_end in JobEnd:
+            self._runs.labels(str(job_end))
         Gauge(
             "fstune_worker_concurrency",
             "Campaigns it may run at once.",
@@ -69,9 +69,9 @@ class WorkerMetrics:
         """Record a heartbeat."""
         self._last_beat = time.monotonic()
 
-    def count_end(self, fate: Fate) -> None:
+    def count_end(self, job_end: JobEnd) -> None:
         """Count a run that has ended."""
-        self._runs.labels(str(fate)).inc()
+        self._runs.labels(str(job_end)).inc()
 
     def serve(self, address: str) -> Callable[[], None]:
         """Serve the metrics at HOST:PORT over plain HTTP; return a function that stops that.

@@ -28,7 +28,7 @@ from tuner.report.log import LogForm
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
-from tuner.work.ending import DIED, TAKEN, Fate, RunEnd, fate, settled
+from tuner.work.ending import DIED, TAKEN, JobEnd, RunEnd, job_end, settled
 from tuner.work.jobs import PutBack, app_of
 from tuner.work.metrics import WorkerMetrics
 from tuner.work.runs import Run, run_of
@@ -223,15 +223,15 @@ class Worker:
             self._jobs.discard(job.id)
         self._metrics.count_end(end)
         self._say("info", "run-ended", campaign=campaign, end=str(end))
-        if end is Fate.DIED:
+        if end is JobEnd.DIED:
             raise PutBack("its process died")
-        if end is Fate.PUT_BACK:
+        if end is JobEnd.PUT_BACK:
             raise PutBack("it continues later", 0.0 if self._stopping else self._wait_s())
 
-    def _settled(self, campaign: str, attempts: int) -> Fate | None:
+    def _settled(self, campaign: str, attempts: int) -> JobEnd | None:
         return settled(self._store.campaign(campaign), self._store.events(campaign), attempts)
 
-    async def _run(self, campaign: str, testbeds: list[str], override_pilot: bool) -> Fate:
+    async def _run(self, campaign: str, testbeds: list[str], override_pilot: bool) -> JobEnd:
         run = run_of(
             campaign,
             self._orders.state_directory,
@@ -266,18 +266,18 @@ class Worker:
             self._metrics.running.set(len(self._children))
         return await asyncio.to_thread(self._settle_end, campaign, testbeds, run, status)
 
-    def _settle_end(self, campaign: str, testbeds: list[str], run: Run, status: int) -> Fate:
+    def _settle_end(self, campaign: str, testbeds: list[str], run: Run, status: int) -> JobEnd:
         """Determine and record the outcome of a campaign whose process has ended."""
         record = self._store.campaign(campaign)
         events = self._store.events(campaign)
         used = in_use(self._store, campaign, testbeds)
-        end = fate(RunEnd(record, events, status, used, bool(self._stopping)))
-        if end is Fate.REFUSED:
+        end = job_end(RunEnd(record, events, status, used, bool(self._stopping)))
+        if end is JobEnd.REFUSED:
             self._fail(record, "start-failed", f"the run did not start: {run.last_line()}")
-        elif end in (Fate.DIED, Fate.GIVEN_UP):
+        elif end in (JobEnd.DIED, JobEnd.GIVEN_UP):
             how = f"signal {-status}" if status < 0 else f"exit status {status}"
             message = f"the process of the run died ({how}): {run.last_line()}"
-            if end is Fate.DIED:
+            if end is JobEnd.DIED:
                 self._store.add_event(campaign, _event(DIED, message))
             else:
                 self._fail(record, DIED, f"{message}; given up")

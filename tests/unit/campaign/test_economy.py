@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.campaign.histories import rules
 from tuner.campaign.attempts import alpha_of
-from tuner.campaign.economy import Move, Position, chance_of, next_move
+from tuner.campaign.economy import Move, Position, forecast_of, next_move
 from tuner.campaign.guide import Noise, Pick
 from tuner.campaign.rules import FLOOR_ALPHA, Floors
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
@@ -76,7 +76,7 @@ def test_a_likely_and_cheap_attempt_begins_at_once() -> None:
 
 def test_a_likely_but_costly_attempt_waits_while_something_better_is_in_prospect() -> None:
     likely = prediction(0.05)
-    assert chance_of(likely, Stub(None).noise, rules(), 1, 20).power > 0.85
+    assert forecast_of(likely, Stub(None).noise, rules(), 1, 20).power > 0.85
     assert move(Stub(likely, hopes=0.6), 30.0, total_arms=120.0) is Move.SEARCH
     assert move(Stub(likely, hopes=0.1), 30.0, total_arms=120.0) is Move.CERTIFY
 
@@ -174,27 +174,27 @@ def test_several_testbeds_and_finalists_cost_as_many_arms() -> None:
 def test_a_broken_floor_makes_an_attempt_hopeless() -> None:
     noise = Noise(0.02, (0.02, 0.02))
     fine, breaking = prediction(0.2), prediction(0.2, loss=0.3)
-    assert chance_of(fine, noise, rules(), 1, 20).power > 0.9
-    assert chance_of(breaking, noise, rules(), 1, 20).power < 0.05
+    assert forecast_of(fine, noise, rules(), 1, 20).power > 0.9
+    assert forecast_of(breaking, noise, rules(), 1, 20).power < 0.05
     assert move(Stub(breaking, hopes=0.0)) is Move.SEARCH
 
 
 def test_floors_with_a_laxer_error_are_shown_sooner() -> None:
     noise = Noise(0.03, (0.03, 0.06))
     near = prediction(0.2, loss=0.001)
-    strict = chance_of(near, noise, rules(floors=Floors.STRICT), 1, 10)
-    bounded = chance_of(near, noise, rules(floors=Floors.BOUNDED), 1, 10)
+    strict = forecast_of(near, noise, rules(floors=Floors.STRICT), 1, 10)
+    bounded = forecast_of(near, noise, rules(floors=Floors.BOUNDED), 1, 10)
     assert bounded.power > strict.power + 0.1
     assert bounded.mean_blocks < strict.mean_blocks
 
 
 def test_later_attempts_and_fewer_blocks_have_less_power() -> None:
     noise = Noise(0.05, (0.05, 0.05))
-    of = [chance_of(prediction(0.06, 0.01), noise, rules(), k, 20).power for k in (1, 2, 3)]
+    of = [forecast_of(prediction(0.06, 0.01), noise, rules(), k, 20).power for k in (1, 2, 3)]
     assert of == sorted(of, reverse=True)
-    by = [chance_of(prediction(0.06, 0.01), noise, rules(), 1, n).power for n in (4, 8, 16, 20)]
+    by = [forecast_of(prediction(0.06, 0.01), noise, rules(), 1, n).power for n in (4, 8, 16, 20)]
     assert by == sorted(by)
-    assert chance_of(prediction(0.06), noise, rules(), 1, 2).power == 0.0
+    assert forecast_of(prediction(0.06), noise, rules(), 1, 2).power == 0.0
 
 
 @pytest.mark.slow
@@ -206,7 +206,7 @@ def test_the_forecast_matches_the_share_of_certificates(gain: float) -> None:
     limits = replace(rules(certify_blocks=12), floors=Floors.BOUNDED)
     sd = 0.04
     single = Prediction(Configuration(), gain, 0.0, 1.0, ((-gain, 0.0),))
-    expected = chance_of(single, Noise(sd, (0.0,)), limits, 1, 12)
+    expected = forecast_of(single, Noise(sd, (0.0,)), limits, 1, 12)
     rng = np.random.default_rng(5)
     certified = 0
     for _ in range(200):
@@ -244,11 +244,11 @@ def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -
         for flag in (False, True)
     )
     assert (plain.fewest, suspect.fewest) == (3, 10)
-    quick = chance_of(best, NOISE, limits, 3, 20, plain.fewest)
-    slow = chance_of(best, NOISE, limits, 3, 20, suspect.fewest)
+    quick = forecast_of(best, NOISE, limits, 3, 20, plain.fewest)
+    slow = forecast_of(best, NOISE, limits, 3, 20, suspect.fewest)
     assert quick.power == slow.power
     assert quick.mean_blocks < 6 < 10 <= slow.mean_blocks
-    assert chance_of(best, NOISE, limits, 3, 9, suspect.fewest).power == 0.0
+    assert forecast_of(best, NOISE, limits, 3, 9, suspect.fewest).power == 0.0
     # So an attempt begins while ten blocks still fit.
     position: dict[str, Any] = {
         "attempt": 3,

@@ -7,7 +7,7 @@ import pytest
 
 from tuner.judge.evalue import e_values
 from tuner.judge.floors import ENOUGH, FLOORS, choose_floor, floor_chance
-from tuner.judge.power import prospect
+from tuner.judge.power import predict
 from tuner.judge.score import margin
 from tuner.judge.thresholds import threshold
 
@@ -51,7 +51,7 @@ def test_if_none_is_likely_the_largest_is_chosen_and_reported() -> None:
 def test_with_well_known_noise_the_chance_is_the_power_of_the_test() -> None:
     """With many pilot blocks and one component."""
     chance = floor_chance(0.2, (0.2,), 100_000, 12, 0.2)
-    assert chance == pytest.approx(prospect(margin(0.2) / 0.2, 12, 0.2).power, abs=0.005)
+    assert chance == pytest.approx(predict(margin(0.2) / 0.2, 12, 0.2).power, abs=0.005)
 
 
 def test_without_noise_every_floor_is_shown() -> None:

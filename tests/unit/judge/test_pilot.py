@@ -12,7 +12,7 @@ import pytest
 from tuner.judge.assumptions import Alarm, GuardKind
 from tuner.judge.floors import FLOORS
 from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
-from tuner.judge.power import detectable_effect, prospect
+from tuner.judge.power import detectable_effect, predict
 from tuner.judge.verdict import Outcome
 
 RULES = PilotRules(
@@ -88,7 +88,7 @@ def test_outlook_is_the_power_of_the_certification_that_fits() -> None:
     # A quarter of 10 h fits 75 pairs; 30 are enough. The rest fits 75 blocks of 6.
     assert (outlook.certify_blocks, outlook.search_blocks) == (30, 75)
     assert outlook.detectable == pytest.approx(math.expm1(detectable_effect(30, 0.025) * sd))
-    ahead = prospect(math.log1p(0.02) / sd, 30, 0.025)
+    ahead = predict(math.log1p(0.02) / sd, 30, 0.025)
     assert outlook.delta == ahead
     hours = ahead.mean_blocks * 120.0 / 3600.0
     assert f"blocks, {hours:.1f} h)" in outlook.reason
@@ -124,7 +124,7 @@ def test_a_floor_is_chosen_for_the_blocks_that_the_measurements_allow() -> None:
     assert limited.outlook.floor.floor > free.outlook.floor.floor
     for component, power in zip(limited.components, limited.outlook.floors, strict=True):
         room = math.log1p(limited.outlook.floor.floor) / component.sd_difference
-        assert power == prospect(room, 4, RULES.alpha_certify).power
+        assert power == predict(room, 4, RULES.alpha_certify).power
     none = assess_pilot(blocks, replace(auto, budget_measurements=16))
     assert (none.outlook.floor.floor, none.outlook.floors) == (FLOORS[-1], (0.0, 0.0))
     assert none.outlook.floor.reason in none.warnings

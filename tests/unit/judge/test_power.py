@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.judge.evalue import e_values
-from tuner.judge.power import detectable_effect, power_by, prospect
+from tuner.judge.power import detectable_effect, power_by, predict
 from tuner.judge.thresholds import threshold
 
 
@@ -20,7 +20,7 @@ from tuner.judge.thresholds import threshold
 )
 def test_design_figures(percent: float, power: float, blocks: float) -> None:
     """Blocks and power at sd(D) = 1.98%, one-sided .05, at most 30 blocks."""
-    forecast = prospect(math.log1p(percent / 100.0) / 0.0198, 30, 0.05)
+    forecast = predict(math.log1p(percent / 100.0) / 0.0198, 30, 0.05)
     assert forecast.power == pytest.approx(power, abs=0.01)
     assert forecast.mean_blocks == pytest.approx(blocks, abs=0.06)
 
@@ -31,7 +31,7 @@ def test_against_plain_simulation(effect: float) -> None:
     x = np.random.default_rng(12).standard_normal((4000, 20)) + effect
     reached = e_values(x)[:, 2:] >= threshold(0.025, 20)
     blocks = np.where(reached.any(axis=1), 3 + reached.argmax(axis=1), 20)
-    forecast = prospect(effect, 20, 0.025)
+    forecast = predict(effect, 20, 0.025)
     assert forecast.power == pytest.approx(float(reached.any(axis=1).mean()), abs=3 * 0.008)
     assert forecast.mean_blocks == pytest.approx(float(blocks.mean()), abs=0.35)
 
@@ -52,7 +52,7 @@ def test_power_by_each_look_against_plain_simulation() -> None:
 def test_power_by_the_last_look_is_that_of_the_test() -> None:
     effects = np.array([0.2, 0.8, 2.0])
     last = power_by(effects, 20, 20, 0.025)[:, -1]
-    assert last.tolist() == [prospect(float(effect), 20, 0.025).power for effect in effects]
+    assert last.tolist() == [predict(float(effect), 20, 0.025).power for effect in effects]
     by_look = power_by(effects, 20, 20, 0.025)
     assert np.all(np.diff(by_look, axis=1) >= 0.0)
     assert np.all(np.diff(by_look, axis=0) >= 0.0)
@@ -62,8 +62,8 @@ def test_power_by_the_last_look_is_that_of_the_test() -> None:
 @pytest.mark.parametrize("n", [6, 20, 50])
 def test_detectable_effect_has_its_power(n: int) -> None:
     effect = detectable_effect(n, 0.025)
-    assert prospect(effect, n, 0.025).power == pytest.approx(0.8, abs=1e-4)
-    assert prospect(effect * 0.99, n, 0.025).power < 0.8
+    assert predict(effect, n, 0.025).power == pytest.approx(0.8, abs=1e-4)
+    assert predict(effect * 0.99, n, 0.025).power < 0.8
     assert detectable_effect(n, 0.025, power=0.9) > effect
     assert detectable_effect(n, 0.01) > effect
 
@@ -71,7 +71,7 @@ def test_detectable_effect_has_its_power(n: int) -> None:
 @pytest.mark.slow
 @given(st.floats(0.0, 5.0), st.floats(0.0, 1.0))
 def test_larger_effects_are_found_sooner(effect: float, more: float) -> None:
-    small, large = prospect(effect, 15, 0.025), prospect(effect + more, 15, 0.025)
+    small, large = predict(effect, 15, 0.025), predict(effect + more, 15, 0.025)
     assert large.power >= small.power
     assert large.mean_blocks <= small.mean_blocks
     assert 3.0 <= large.mean_blocks <= 15.0
@@ -81,7 +81,7 @@ def test_too_few_blocks_show_nothing() -> None:
     assert detectable_effect(2, 0.025) == math.inf
     # Three equal differences do not reach a threshold of 1/alpha = 1e6.
     assert detectable_effect(3, 1e-6) == math.inf
-    assert prospect(math.inf, 3, 0.025).power == 1.0
+    assert predict(math.inf, 3, 0.025).power == 1.0
 
 
 def test_bad_arguments() -> None:
@@ -90,6 +90,6 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="at most 500"):
         detectable_effect(501, 0.025)
     with pytest.raises(ValueError, match="at least 3"):
-        prospect(1.0, 2, 0.025)
+        predict(1.0, 2, 0.025)
     with pytest.raises(ValueError, match="alpha"):
-        prospect(1.0, 10, 0.0)
+        predict(1.0, 10, 0.0)

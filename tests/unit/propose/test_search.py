@@ -11,12 +11,12 @@ import pytest
 
 from tests.unit.propose.spaces import SMALL_CLIENT, SMALL_SERVER, small, tunables
 from tuner.model import Configuration
-from tuner.propose.aims import Aims
 from tuner.propose.encoding import Tunable
+from tuner.propose.objective import Objective
 from tuner.propose.search import Search
 from tuner.propose.search_trials import Arm, SearchTrial
 
-AIMS = Aims(weights=(0.5, 0.5), floor=math.log1p(0.05), tolerance=(0.005, 0.02))
+AIMS = Objective(weights=(0.5, 0.5), floor=math.log1p(0.05), tolerance=(0.005, 0.02))
 NOISE = 0.02
 
 Truth = Callable[[Mapping[str, object]], tuple[float, float]]

@@ -13,7 +13,7 @@ import pytest
 from tuner.errors import ConflictError, NotFoundError, ServerError, SpecError, TunerError
 from tuner.records.status import Absence
 from tuner.remote.address import Address
-from tuner.remote.client import Client, Lost, campaign_path
+from tuner.remote.client import Client, Unreachable, campaign_path
 from tuner.remote.stream import follow
 
 Answer = httpx2.Response | Exception
@@ -87,10 +87,10 @@ def test_safe_requests_are_retried() -> None:
 def test_retries_are_limited_and_steering_is_not_retried() -> None:
     server = Server(*[httpx2.ReadTimeout("slow")] * 5)
     with client(server) as asking:
-        with pytest.raises(Lost, match="the connection broke: slow"):
+        with pytest.raises(Unreachable, match="the connection broke: slow"):
             asking.get("/v1/campaigns")
         assert len(server.requests) == 4
-        with pytest.raises(Lost, match="the connection broke: slow"):
+        with pytest.raises(Unreachable, match="the connection broke: slow"):
             asking.post("/v1/campaigns/a/pause")
     assert len(server.requests) == 5
 

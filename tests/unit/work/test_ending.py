@@ -8,7 +8,7 @@ import pytest
 
 from tuner.model import Campaign, Event
 from tuner.states import CampaignState
-from tuner.work.ending import MOST_DEATHS, Fate, RunEnd, deaths, fate, settled
+from tuner.work.ending import MOST_DEATHS, JobEnd, RunEnd, deaths, job_end, settled
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RAN = ("worker-took", "campaign-started", "block-complete", "campaign-paused")
@@ -30,25 +30,32 @@ def events(*kinds: str) -> list[Event]:
 @pytest.mark.parametrize(
     ("state", "kinds", "status", "in_use", "stopping", "expected"),
     [
-        ("finished", RAN, 0, False, False, Fate.FINISHED),
-        ("cancelled", RAN, 130, False, True, Fate.CANCELLED),
-        ("paused", PAUSE_REQUESTED, 130, False, False, Fate.PAUSED),
-        ("paused", PAUSE_REQUESTED, 130, False, True, Fate.PAUSED),
-        ("paused", RAN, 130, False, True, Fate.PUT_BACK),
-        ("paused", EARLIER, 130, False, True, Fate.PUT_BACK),
-        ("paused", RAN, 130, False, False, Fate.PAUSED),
-        ("paused", NEVER, -15, False, True, Fate.PUT_BACK),
-        ("paused", NEVER, 2, False, False, Fate.REFUSED),
-        ("failed", RAN, 9, False, False, Fate.FAILED),
-        ("failed", NEVER, 2, False, False, Fate.REFUSED),
-        ("created", ("campaign-created", "worker-took"), 4, True, False, Fate.PUT_BACK),
-        ("created", ("campaign-created", "worker-took"), 4, False, False, Fate.REFUSED),
-        ("created", ("campaign-created", "worker-took"), 5, False, False, Fate.PUT_BACK),
-        ("created", ("campaign-created", "worker-took"), -9, False, False, Fate.DIED),
-        ("running", ("worker-took", "block-complete"), -9, False, False, Fate.DIED),
-        ("running", ("worker-took", "block-complete"), -9, False, True, Fate.PUT_BACK),
-        ("running", ("worker-took", "block-complete"), 4, True, False, Fate.PUT_BACK),
-        ("running", ("run-died", "run-died", "block-started"), -9, False, False, Fate.GIVEN_UP),
+        ("finished", RAN, 0, False, False, JobEnd.FINISHED),
+        ("cancelled", RAN, 130, False, True, JobEnd.CANCELLED),
+        ("paused", PAUSE_REQUESTED, 130, False, False, JobEnd.PAUSED),
+        ("paused", PAUSE_REQUESTED, 130, False, True, JobEnd.PAUSED),
+        ("paused", RAN, 130, False, True, JobEnd.PUT_BACK),
+        ("paused", EARLIER, 130, False, True, JobEnd.PUT_BACK),
+        ("paused", RAN, 130, False, False, JobEnd.PAUSED),
+        ("paused", NEVER, -15, False, True, JobEnd.PUT_BACK),
+        ("paused", NEVER, 2, False, False, JobEnd.REFUSED),
+        ("failed", RAN, 9, False, False, JobEnd.FAILED),
+        ("failed", NEVER, 2, False, False, JobEnd.REFUSED),
+        ("created", ("campaign-created", "worker-took"), 4, True, False, JobEnd.PUT_BACK),
+        ("created", ("campaign-created", "worker-took"), 4, False, False, JobEnd.REFUSED),
+        ("created", ("campaign-created", "worker-took"), 5, False, False, JobEnd.PUT_BACK),
+        ("created", ("campaign-created", "worker-took"), -9, False, False, JobEnd.DIED),
+        ("running", ("worker-took", "block-complete"), -9, False, False, JobEnd.DIED),
+        ("running", ("worker-took", "block-complete"), -9, False, True, JobEnd.PUT_BACK),
+        ("running", ("worker-took", "block-complete"), 4, True, False, JobEnd.PUT_BACK),
+        (
+            "running",
+            ("run-died", "run-died", "block-started"),
+            -9,
+            False,
+            False,
+            JobEnd.GIVEN_UP,
+        ),
     ],
 )
 def test_outcome_of_a_campaign(
@@ -57,10 +64,10 @@ def test_outcome_of_a_campaign(
     status: int,
     in_use: bool,
     stopping: bool,
-    expected: Fate,
+    expected: JobEnd,
 ) -> None:
     end = RunEnd(campaign(state), events(*kinds), status, in_use, stopping)
-    assert fate(end) is expected
+    assert job_end(end) is expected
 
 
 def test_deaths_count_from_the_last_progress() -> None:
@@ -74,19 +81,19 @@ def test_deaths_count_from_the_last_progress() -> None:
     [
         ("created", (), 0, None),
         ("running", RAN, 3, None),
-        ("finished", RAN, 0, Fate.FINISHED),
-        ("cancelled", RAN, 1, Fate.CANCELLED),
+        ("finished", RAN, 0, JobEnd.FINISHED),
+        ("cancelled", RAN, 1, JobEnd.CANCELLED),
         # Queued again by somebody who knows its state.
         ("paused", PAUSE_REQUESTED, 0, None),
         ("failed", RAN, 0, None),
         # The worker that ran it died before it could end the job.
-        ("paused", PAUSE_REQUESTED, 1, Fate.PAUSED),
-        ("failed", RAN, 1, Fate.FAILED),
+        ("paused", PAUSE_REQUESTED, 1, JobEnd.PAUSED),
+        ("failed", RAN, 1, JobEnd.FAILED),
         ("paused", RAN, 1, None),
         ("paused", EARLIER, 1, None),
     ],
 )
 def test_which_campaigns_are_not_started_again(
-    state: str, kinds: tuple[str, ...], attempts: int, expected: Fate | None
+    state: str, kinds: tuple[str, ...], attempts: int, expected: JobEnd | None
 ) -> None:
     assert settled(campaign(state), events(*kinds), attempts) is expected

@@ -21,8 +21,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces import Space
 from tuner.model import BASELINE, Configuration, Value
-from tuner.propose.aims import Aims
 from tuner.propose.encoding import Tunable
+from tuner.propose.objective import Objective
 from tuner.propose.prediction import Prediction
 from tuner.propose.search import Search
 from tuner.propose.search_trials import Arm, SearchTrial
@@ -79,7 +79,7 @@ class ModelSampler(optuna.samplers.BaseSampler):
         self._seed = random.SystemRandom().randrange(2**32) if seed is None else seed
         self._logarithmic = logarithmic
         least = math.log1p(delta)
-        self._aims = Aims(weights=(1.0,), floor=math.inf, tolerance=(least / 4.0, least))
+        self._objective = Objective(weights=(1.0,), floor=math.inf, tolerance=(least / 4.0, least))
         self._others = optuna.samplers.RandomSampler(self._seed)
         self._questions = distributions(self._tunables)
         self._configurations: dict[tuple[tuple[str, Any], ...], Configuration | None] = {}
@@ -155,7 +155,7 @@ class ModelSampler(optuna.samplers.BaseSampler):
             self._baseline,
             trials,
             arms,
-            self._aims,
+            self._objective,
             f"{self._seed}:{number}",
             rounds=len(arms) // _ROUND,
         )

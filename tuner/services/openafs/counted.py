@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
-from tuner.services.counted import Counted, Good, Unit
+from tuner.services.counted import BetterWhen, Counted, Unit
 
 COUNTED = (
     Counted(
         "cm.fetched_bytes",
         "fetched from the server",
         Unit.BYTES,
-        Good.FEWER,
+        BetterWhen.FEWER,
         "What clients do not fetch comes from their caches.",
     ),
     Counted(
         "cm.stored_bytes",
         "stored on the server",
         Unit.BYTES,
-        Good.EITHER,
+        BetterWhen.EITHER,
         "Clients may write the same data several times or once.",
     ),
     Counted(
         "cm.dcache_misses",
         "misses of the data caches",
         Unit.COUNT,
-        Good.FEWER,
+        BetterWhen.FEWER,
         "At a miss a client asks the server for data; larger chunks or caches have fewer misses.",
     ),
     Counted(
         "cm.vcache_misses",
         "misses of the status caches",
         Unit.COUNT,
-        Good.FEWER,
+        BetterWhen.FEWER,
         "At each miss a client asks the server for the status of a file.",
     ),
     Counted(
         "rx.calls_waited",
         "calls that waited for a thread",
         Unit.COUNT,
-        Good.FEWER,
+        BetterWhen.FEWER,
         "A call waits when every thread of the fileserver is busy.",
     ),
     Counted(
         "rx.resends",
         "packets sent again",
         Unit.COUNT,
-        Good.FEWER,
+        BetterWhen.FEWER,
         "A packet is sent again when it, or what acknowledges it, was lost or late.",
     ),
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aims:
+class Objective:
     """The objective. ``weights``: of the components in the score; ``floor``: largest log time ratio
     allowed to a component; ``tolerance``: the gain in log units below which a setting is never
     changed, and the one above which it always is; ``noise``: prior guess of the variance of a
