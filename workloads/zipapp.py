@@ -31,17 +31,12 @@ class Archive:
     sha256: str
 
 
-def build(path: Path, *, bytecode: bool = False) -> Archive:
-    """Write the zipapp to ``path``, atomically replacing an existing file.
+def packed(*, bytecode: bool = False) -> bytes:
+    """Return the zipapp.
 
-    ``bytecode``: add the modules as compiled by this Python. A host with the same version of Python
-    starts the engine in two thirds of the processor time; others compile the sources.
-
-    Raises OSError, also if ``path`` exists but is not a regular file: a rename would replace even
-    a device.
+    ``bytecode``: with the modules as compiled by this Python, too. A host with the same version of
+    Python starts the engine in two thirds of the processor time; others compile the sources.
     """
-    if os.path.lexists(path) and not path.is_file():
-        raise OSError(errno.EEXIST, "it exists and is not a regular file", str(path))
     modules = sources()
     entries = {f"workloads/{name}": content for name, content in modules.items()}
     entries["__main__.py"] = _MAIN
@@ -55,14 +50,25 @@ def build(path: Path, *, bytecode: bool = False) -> Archive:
             entry.create_system = 3
             entry.external_attr = 0o100644 << 16
             archive.writestr(entry, content)
+    return buffer.getvalue()
+
+
+def build(path: Path) -> Archive:
+    """Write the zipapp to ``path``, atomically replacing an existing file.
+
+    Raises OSError, also if ``path`` exists but is not a regular file: a rename would replace even
+    a device.
+    """
+    if os.path.lexists(path) and not path.is_file():
+        raise OSError(errno.EEXIST, "it exists and is not a regular file", str(path))
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_bytes(buffer.getvalue())
+        draft.write_bytes(packed())
         draft.chmod(0o755)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    return Archive(path, content_sha256(modules))
+    return Archive(path, content_sha256(sources()))
 
 
 def _compiled(name: str, content: bytes) -> bytes:

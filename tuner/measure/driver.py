@@ -8,7 +8,6 @@ runs it on several clients at once.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,7 +21,8 @@ from tuner.identifiers import word
 from tuner.measure.workload import Workload
 from tuner.model import ComponentResult
 from workloads import Spec
-from workloads.zipapp import build
+from workloads.version import content_sha256, sources
+from workloads.zipapp import packed
 
 #: Time beyond the workload's own limit after which its process is given up.
 GRACE_S = 20.0
@@ -74,12 +74,10 @@ class Engine:
         cls, client: SpeakingConnector, directory: str, target: str, workload: Workload
     ) -> Engine:
         """Copy engine and workload spec to a client."""
-        with tempfile.TemporaryDirectory() as scratch:
-            archive = build(Path(scratch) / "workloads.pyz", bytecode=True)
-            client.put(f"{directory}/workloads.pyz", archive.path.read_bytes(), mode=0o755)
+        client.put(f"{directory}/workloads.pyz", packed(bytecode=True), mode=0o755)
         client.put(f"{directory}/end_runs.py", _END_RUNS.read_bytes())
         client.put(f"{directory}/workload.json", workload.document)
-        return cls(client, directory, target, workload, archive.sha256)
+        return cls(client, directory, target, workload, content_sha256(sources()))
 
     def run(
         self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
