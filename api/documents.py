@@ -261,19 +261,19 @@ class EventDocument(Document):
 class PresenceDocument(Document):
     """Whether the process of a running campaign is alive.
 
-    ``said``: "" if it is, else a clause that describes its absence. ``queued``: a worker will
+    ``reason``: "" if it is, else a clause that describes its absence. ``queued``: a worker will
     resume the campaign.
     """
 
-    said: str
+    reason: str
     queued: bool
 
     @classmethod
     def of(cls, absence: Absence | None) -> PresenceDocument:
         """Convert an absence; None if the process is alive."""
         if absence is None:
-            return cls(said="", queued=False)
-        return cls(said=absence.said, queued=absence.queued)
+            return cls(reason="", queued=False)
+        return cls(reason=absence.reason, queued=absence.queued)
 
 
 class DriftDocument(Document):

@@ -98,7 +98,7 @@ def _index_context(serving: Serving, token: str | None) -> dict[str, Any]:
     )
     run = [c.id for c in items.items if c.state is CampaignState.RUNNING]
     now = status(serving.store) if run else Status()
-    absent = {name: missing.said for name in run if (missing := now.absence(name)) is not None}
+    absent = {name: missing.reason for name in run if (missing := now.absence(name)) is not None}
     return {"campaigns": items.items, "absent": absent, "next": items.next, "here": token or ""}
 
 

@@ -32,7 +32,7 @@ from workloads import gate, rundir
 from workloads.catalog import load
 from workloads.compose import resolve
 from workloads.crew import STOP_SIGNALS
-from workloads.engine import Manner, run_stage
+from workloads.engine import RunOptions, run_stage
 from workloads.failure import Failure, WorkloadFailure
 from workloads.fields import SpecError
 from workloads.result import Provenance, cleanup_document, failure_document, success_document
@@ -76,7 +76,9 @@ def _run(options: argparse.Namespace) -> dict[str, object]:
 
     try:
         with _stoppable():
-            result = run_stage(spec, stage, options.dir, run_id, options.seed, _manner(options))
+            result = run_stage(
+                spec, stage, options.dir, run_id, options.seed, _run_options(options)
+            )
         return success_document(result, about())
     except WorkloadFailure as error:
         failure = error.failure
@@ -90,7 +92,7 @@ def _run(options: argparse.Namespace) -> dict[str, object]:
     return failure_document(failure, about())
 
 
-def _manner(options: argparse.Namespace) -> Manner:
+def _run_options(options: argparse.Namespace) -> RunOptions:
     start: gate.Gate = gate.open_gate
     barrier: gate.Gate = gate.open_gate
     if options.start_at is not None:
@@ -99,7 +101,7 @@ def _manner(options: argparse.Namespace) -> Manner:
         start = gate.wait_for_line
     elif options.gate == "phase":
         barrier = gate.wait_for_line
-    return Manner(options.progress, start, barrier)
+    return RunOptions(options.progress, start, barrier)
 
 
 def _clean(options: argparse.Namespace) -> dict[str, object]:

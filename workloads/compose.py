@@ -47,12 +47,12 @@ def _compose(fields: Fields, read: Callable[[str], object]) -> dict[str, Any]:
     weights = []
     names: set[str] = set()
     for key, item in fields.items("workloads"):
-        part = Fields(item, key)
-        source = part.text("workload")
-        weight = part.number("weight", 0.0, 1.0)
-        by = part.number("scale", 1e-6, 1e6, default=1.0)
-        part.refuse_unknown()
-        _add(document, part, source, read(source), weight, by, names)
+        entry = Fields(item, key)
+        source = entry.text("workload")
+        weight = entry.number("weight", 0.0, 1.0)
+        by = entry.number("scale", 1e-6, 1e6, default=1.0)
+        entry.refuse_unknown()
+        _add(document, entry, source, read(source), weight, by, names)
         weights.append(weight)
     fields.refuse_unknown()
     if abs(fsum(weights) - 1.0) > _TOLERANCE:
@@ -63,7 +63,7 @@ def _compose(fields: Fields, read: Callable[[str], object]) -> dict[str, Any]:
 
 def _add(
     document: dict[str, Any],
-    part: Fields,
+    entry: Fields,
     source: str,
     mapping: object,
     weight: float,
@@ -71,15 +71,15 @@ def _add(
     names: set[str],
 ) -> None:
     if isinstance(mapping, Mapping) and "workloads" in mapping:
-        raise SpecError(part.path("workload"), f"{source!r} is itself composed of others")
+        raise SpecError(entry.path("workload"), f"{source!r} is itself composed of others")
     try:
         spec = parse(mapping)
         assert isinstance(mapping, Mapping)
         inner = mapping if by == 1.0 else scaled(mapping, by)
     except SpecError as error:
-        raise SpecError(part.path("workload"), f"{source!r}: {error}") from None
+        raise SpecError(entry.path("workload"), f"{source!r}: {error}") from None
     if spec.name in names:
-        raise SpecError(part.path("workload"), f"{spec.name!r} is listed twice")
+        raise SpecError(entry.path("workload"), f"{spec.name!r} is listed twice")
     names.add(spec.name)
 
     def own(name: str) -> str:

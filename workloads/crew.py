@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, Pipe, wait
-from types import TracebackType
 from typing import Any
 
 from workloads.failure import Failure, WorkloadFailure
@@ -41,7 +40,6 @@ class Crew:
     def __init__(self, count: int, serve: Serve, deadline: float, where: str) -> None:
         self._deadline = deadline
         self._where = where
-        self._connections: list[Connection[Any, Any]] = []
         self._pids: dict[int, int] = {}
         pipes = [Pipe() for _ in range(count)]
         self._connections = [ours for ours, _ in pipes]
@@ -66,12 +64,7 @@ class Crew:
     def __enter__(self) -> Crew:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.end()
 
     def ask(self, request: Request, operation: str, count: int | None = None) -> Sequence[object]:

@@ -23,18 +23,18 @@ from workloads.gate import Gate, open_gate
 from workloads.plan import PhasePlan, plan_stage
 from workloads.result import OperationResult, PhaseResult, StageResult
 from workloads.spec import Spec
-from workloads.worker import PhaseTime, Tallies, Worker
+from workloads.worker import PhaseTime, Worker
 
 
 @dataclass(frozen=True)
-class Manner:
+class RunOptions:
     """How to run a stage: where it reports progress, and what it waits for.
 
     ``progress`` is called with one line per phase. The ``start`` gate is passed once, before the
     first phase; the ``barrier`` gate before every phase.
     """
 
-    progress: Callable[[str], None] = lambda line: None
+    progress: Callable[[str], None]
     start: Gate = open_gate
     barrier: Gate = open_gate
 
@@ -45,7 +45,7 @@ def run_stage(
     directory: str,
     run_id: str,
     seed: int,
-    manner: Manner | None = None,
+    options: RunOptions,
 ) -> StageResult:
     """Run one stage in ``directory/fstune-<run_id>`` and return its results.
 
@@ -53,7 +53,6 @@ def run_stage(
     ``rundir.remove``. Raises WorkloadFailure if the run is void, KeyError if there is no such
     stage, ValueError if the run id is invalid.
     """
-    manner = manner or Manner()
     deadline = time.monotonic() + spec.wall_clock_limit_s
     index = spec.stage_index(stage_name)
     processes = spec.stages[index].processes
@@ -71,16 +70,16 @@ def run_stage(
     phases = []
     with Crew(processes, serve, deadline, root) as crew:
         crew.ask(("enter", int(index == 0)), "enter", count=1)
-        manner.start(stage_name, deadline)
+        options.start(stage_name, deadline)
         for number, stage_plan in enumerate(plan.phases):
             result = _run_phase(
                 crew,
                 number,
                 stage_plan,
                 processes,
-                partial(manner.barrier, f"{stage_name} {number}", deadline),
+                partial(options.barrier, f"{stage_name} {number}", deadline),
             )
-            manner.progress(_line(stage_name, result))
+            options.progress(_line(stage_name, result))
             phases.append(result)
         if index == len(spec.stages) - 1:
             crew.ask(("leave", 0), "clean", count=1)
@@ -96,25 +95,16 @@ def _run_phase(
     release_ns = time.monotonic_ns()
     times = [each for each in crew.ask(("go", number), name) if isinstance(each, PhaseTime)]
     results: dict[str, OperationResult] = {}
-    for tallies in crew.ask(("check", number), name):
-        assert isinstance(tallies, dict)
-        _add(results, tallies)
+    for own_results in crew.ask(("check", number), name):
+        assert isinstance(own_results, dict)
+        for operation, result in own_results.items():
+            results.setdefault(operation, OperationResult()).merge(result)
     wall_s = (max(each.end_ns for each in times) - release_ns) / 1e9
     elapsed_s = wall_s
     if phase_plan.phase.rate_per_s:
         elapsed_s = sum(each.latency.sum_ns for each in results.values()) / 1e9 / processes
     user_s = sum(each.user_s for each in times)
     return PhaseResult(phase_plan.phase, elapsed_s, wall_s, user_s, results)
-
-
-def _add(results: dict[str, OperationResult], tallies: Tallies) -> None:
-    for name, tally in tallies.items():
-        result = results.setdefault(name, OperationResult())
-        result.operations += tally.operations
-        result.moved_bytes += tally.checked.moved_bytes
-        result.verified_files += tally.checked.verified_files
-        result.verified_bytes += tally.checked.verified_bytes
-        result.latency.merge(tally.latency)
 
 
 def _line(stage: str, result: PhaseResult) -> str:

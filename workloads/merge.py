@@ -55,14 +55,14 @@ def histogram(document: Mapping[str, object]) -> Histogram:
     )
 
 
-def _component(parts: Sequence[Mapping[str, object]]) -> ComponentResult:
+def _component(documents: Sequence[Mapping[str, object]]) -> ComponentResult:
     component = ComponentResult(
-        elapsed_s=max(_number(part["elapsed_s"]) for part in parts),
-        wall_s=max(_number(part["wall_s"]) for part in parts),
-        asked_s=max(_number(part.get("asked_s", 0.0)) for part in parts),
+        elapsed_s=max(_number(document["elapsed_s"]) for document in documents),
+        wall_s=max(_number(document["wall_s"]) for document in documents),
+        asked_s=max(_number(document.get("asked_s", 0.0)) for document in documents),
     )
-    for part in parts:
-        for name, each in _mapping(part["by_operation"]).items():
+    for document in documents:
+        for name, each in _mapping(document["by_operation"]).items():
             fields = _mapping(each)
             component.add(
                 name,

@@ -40,7 +40,7 @@ class _Mixer:
         self._files = [
             file for file in population.files.values() if file.directory % processes == process
         ]
-        self._places = {file.file_id: place for place, file in enumerate(self._files)}
+        self._positions = {file.file_id: position for position, file in enumerate(self._files)}
         self._last: LiveFile | None = None
         self._weights = tuple(weight for _, weight in mix.choose)
 
@@ -58,54 +58,54 @@ class _Mixer:
         return tuple(steps)
 
     def _step(self, operation: str, which: str, sync: bool) -> Step:
-        people, draws = self._population, self._draws
+        population, draws = self._population, self._draws
         if operation == "mkdir":
-            return people.mkdir()
+            return population.mkdir()
         if operation in ("list", "walk", "negative-stat"):
             directory = self._directories[draws.below(len(self._directories))]
             if operation == "negative-stat":
-                return people.absent(directory, draws.below(1 << 20))
-            return people.list(operation, directory)
+                return population.absent(directory, draws.below(1 << 20))
+            return population.list(operation, directory)
         if operation in ("create", "create-empty") or not self._files:
             return self._create("create-empty" if operation == "create-empty" else "create", sync)
         file = self._choose(which)
         if operation in ("stat", "access", "chmod", "flock", "fsync"):
-            return people.look(operation, file)
+            return population.look(operation, file)
         if operation == "link":
-            return people.link(file)
+            return population.link(file)
         if operation == "rename":
-            return people.rename(file)
+            return population.rename(file)
         if operation == "truncate":
-            return people.truncate(file)
+            return population.truncate(file)
         if operation == "unlink":
             self._forget(file)
-            return people.unlink(file)
+            return population.unlink(file)
         return self._transfer(operation, file, sync)
 
     def _transfer(self, operation: str, file: LiveFile, sync: bool) -> Step:
-        people = self._population
+        population = self._population
         sizes = self._mix.reads if operation.endswith("read") else self._mix.writes
         length = max(1, sizes.quantile(self._draws.unit()))
         if operation == "read":
-            return people.read(file, length)
+            return population.read(file, length)
         if operation == "rewrite":
-            return people.rewrite(file, length, sync)
+            return population.rewrite(file, length, sync)
         if operation == "append" or (
             operation in ("next-write", "random-write") and not file.image.size_bytes
         ):
-            return people.append(file, length, sync)
+            return population.append(file, length, sync)
         if operation.startswith("next"):
-            start, end = people.next_range(file, length)
+            start, end = population.next_range(file, length)
         else:
-            start, end = people.random_range(file, length, self._draws)
+            start, end = population.random_range(file, length, self._draws)
         if operation.endswith("-read"):
-            return people.read_part(operation, file, start, end)
-        return people.write_part(operation, file, start, end, sync)
+            return population.read_part(operation, file, start, end)
+        return population.write_part(operation, file, start, end, sync)
 
     def _choose(self, which: str) -> LiveFile:
         if which == "first":
             file = self._files[0]
-        elif which == "same" and self._last is not None and self._last.file_id in self._places:
+        elif which == "same" and self._last is not None and self._last.file_id in self._positions:
             file = self._last
         else:
             file = self._files[self._draws.below(len(self._files))]
@@ -120,12 +120,12 @@ class _Mixer:
         planned = self._population.extra(directory, size)
         step = self._population.create(planned, operation, sync)
         file = self._last = self._population.files[planned.file_id]
-        self._places[file.file_id] = len(self._files)
+        self._positions[file.file_id] = len(self._files)
         self._files.append(file)
         return step
 
     def _forget(self, file: LiveFile) -> None:
-        place, last = self._places.pop(file.file_id), self._files.pop()
+        position, last = self._positions.pop(file.file_id), self._files.pop()
         if last is not file:
-            self._files[place] = last
-            self._places[last.file_id] = place
+            self._files[position] = last
+            self._positions[last.file_id] = position

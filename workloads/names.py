@@ -1,25 +1,17 @@
-"""Operations on names and directories; none of them touches file data."""
+"""Operations on names, directories, permissions and locks; none of them touches file data."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 
-from workloads.steps import Checked, Job, Mishap
+from workloads.steps import Checked, Job, PathOperation, StepError
+
+_MODES = (0o640, 0o644)
 
 
-class _Plain:
-    """A step that is one system call and succeeds or raises."""
-
-    def __init__(self, job: Job) -> None:
-        self._paths = job.paths()
-
-    def check(self) -> Checked:
-        """Nothing to compare: the call itself succeeds or fails."""
-        return Checked()
-
-
-class Mkdir(_Plain):
+class Mkdir(PathOperation):
     """Create one directory."""
 
     def perform(self, index: int) -> None:
@@ -27,7 +19,7 @@ class Mkdir(_Plain):
         os.mkdir(self._paths[index], 0o755)
 
 
-class Rmdir(_Plain):
+class Rmdir(PathOperation):
     """Remove one directory."""
 
     def perform(self, index: int) -> None:
@@ -35,7 +27,7 @@ class Rmdir(_Plain):
         os.rmdir(self._paths[index])
 
 
-class Unlink(_Plain):
+class Unlink(PathOperation):
     """Remove one file."""
 
     def perform(self, index: int) -> None:
@@ -43,7 +35,7 @@ class Unlink(_Plain):
         os.unlink(self._paths[index])
 
 
-class Rename(_Plain):
+class Rename(PathOperation):
     """Rename one file within its directory."""
 
     def __init__(self, job: Job) -> None:
@@ -55,7 +47,7 @@ class Rename(_Plain):
         os.rename(self._paths[index], self._targets[index])
 
 
-class Link(_Plain):
+class Link(PathOperation):
     """Hard-link one file within its directory, and remove the link again."""
 
     def __init__(self, job: Job) -> None:
@@ -68,7 +60,7 @@ class Link(_Plain):
         os.unlink(self._targets[index])
 
 
-class NegativeStat(_Plain):
+class NegativeStat(PathOperation):
     """Stat a name that does not exist."""
 
     def perform(self, index: int) -> None:
@@ -77,7 +69,35 @@ class NegativeStat(_Plain):
             os.stat(self._paths[index])
         except FileNotFoundError:
             return
-        raise Mishap("mismatch", "exists, though nothing ever created it")
+        raise StepError("mismatch", "exists, though nothing ever created it")
+
+
+class Access(PathOperation):
+    """Check that a file may be read."""
+
+    def perform(self, index: int) -> None:
+        """access(2)."""
+        if not os.access(self._paths[index], os.R_OK):
+            raise StepError("mismatch", "may not be read, or does not exist")
+
+
+class Chmod(PathOperation):
+    """Toggle the read permission for others in a file's mode."""
+
+    def perform(self, index: int) -> None:
+        """chmod(2)."""
+        os.chmod(self._paths[index], _MODES[index % 2])
+
+
+class Flock(PathOperation):
+    """Acquire and release an exclusive lock on a file."""
+
+    def perform(self, index: int) -> None:
+        """open(2), flock(2) twice, close(2)."""
+        descriptor = os.open(self._paths[index], os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
 
 class Stat:
@@ -97,9 +117,11 @@ class Stat:
         for index, attributes in self._results:
             size = self._steps[index].end
             if not stat.S_ISREG(attributes.st_mode):
-                raise Mishap("mismatch", "is not a regular file", index)
+                raise StepError("mismatch", "is not a regular file", index)
             if attributes.st_size != size:
-                raise Mishap("mismatch", f"is {attributes.st_size} bytes long, not {size}", index)
+                raise StepError(
+                    "mismatch", f"is {attributes.st_size} bytes long, not {size}", index
+                )
         return Checked()
 
 
@@ -124,7 +146,7 @@ class List:
                 continue
             missing = sorted(set(planned) - set(names))
             extra = sorted(set(names) - set(planned))
-            raise Mishap(
+            raise StepError(
                 "mismatch",
                 f"lists {len(names)} names, not {len(planned)};"
                 f" missing {missing[:3]}, not planned {extra[:3]}",
@@ -159,7 +181,7 @@ class Walk(List):
             step = self._steps[index]
             for name, size in zip(step.entries, step.sizes):
                 if sizes[name] != size:
-                    raise Mishap(
+                    raise StepError(
                         "mismatch", f"{name} is {sizes[name]} bytes long, not {size}", index
                     )
         return checked

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from workloads.attributes import Access, Chmod, Flock
-from workloads.names import Link, List, Mkdir, NegativeStat, Rename, Rmdir, Stat, Unlink, Walk
-from workloads.reads import Read, ReadModifyWrite, ReadRange
+from workloads import names, reads, writes
 from workloads.steps import Operation
-from workloads.writes import Append, Create, Fsync, Overwrite, Truncate
 
 TABLE: dict[str, type[Operation]] = {
-    "mkdir": Mkdir,
-    "create": Create,
-    "create-empty": Create,
-    "rewrite": Overwrite,
-    "append": Append,
-    "truncate": Truncate,
-    "next-write": Overwrite,
-    "random-write": Overwrite,
-    "read": Read,
-    "next-read": ReadRange,
-    "random-read": ReadRange,
-    "read-modify-write": ReadModifyWrite,
-    "fsync": Fsync,
-    "stat": Stat,
-    "negative-stat": NegativeStat,
-    "access": Access,
-    "chmod": Chmod,
-    "flock": Flock,
-    "list": List,
-    "walk": Walk,
-    "rename": Rename,
-    "link": Link,
-    "unlink": Unlink,
-    "rmdir": Rmdir,
+    "mkdir": names.Mkdir,
+    "create": writes.Create,
+    "create-empty": writes.Create,
+    "rewrite": writes.Overwrite,
+    "append": writes.Append,
+    "truncate": writes.Truncate,
+    "next-write": writes.Overwrite,
+    "random-write": writes.Overwrite,
+    "read": reads.Read,
+    "next-read": reads.ReadRange,
+    "random-read": reads.ReadRange,
+    "read-modify-write": reads.ReadModifyWrite,
+    "fsync": writes.Fsync,
+    "stat": names.Stat,
+    "negative-stat": names.NegativeStat,
+    "access": names.Access,
+    "chmod": names.Chmod,
+    "flock": names.Flock,
+    "list": names.List,
+    "walk": names.Walk,
+    "rename": names.Rename,
+    "link": names.Link,
+    "unlink": names.Unlink,
+    "rmdir": names.Rmdir,
 }

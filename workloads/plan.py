@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from workloads.draws import Draws
 from workloads.files import permutation
@@ -41,7 +41,19 @@ class StagePlan:
     @cached_property
     def operations_sha256(self) -> str:
         """A digest of all operations, which depends only on spec, stage and seed."""
-        return _digest(self.phases)
+        total = hashlib.sha256()
+        for planned in self.phases:
+            total.update(f"{planned.phase.operation}\0{planned.phase.rate_per_s}\n".encode())
+            for process, steps in enumerate(planned.steps):
+                for step in steps:
+                    entries = "\0".join(step.entries)
+                    image = step.image
+                    total.update(
+                        f"{step.operation}\0{process}\0{step.path}\0{step.target}"
+                        f"\0{image.file_id}\0{image.generation}\0{step.start}\0{step.end}"
+                        f"\0{step.record_bytes}\0{step.sync}\0{entries}\n".encode()
+                    )
+        return total.hexdigest()
 
 
 def plan_stage(spec: Spec, stage_index: int, seed: int) -> StagePlan:
@@ -107,60 +119,46 @@ class _Planner:
         return tuple(shares)
 
 
-def _acts(operation: str, people: Population, draws: Draws) -> list[Callable[[], Step]]:
+def _acts(operation: str, population: Population, draws: Draws) -> list[Callable[[], Step]]:
     """Return one callable for each directory or file that the operation applies to, in order."""
     if operation == "mkdir":
-        return [_bind(people.mkdir, number) for number in range(people.fileset.directories)]
+        return [
+            partial(population.mkdir, number) for number in range(population.fileset.directories)
+        ]
     if operation == "rmdir":
-        numbers = sorted(people.directories, reverse=bool(people.fileset.fanout))
-        return [_bind(people.rmdir, number) for number in numbers]
+        numbers = sorted(population.directories, reverse=bool(population.fileset.fanout))
+        return [partial(population.rmdir, number) for number in numbers]
     if operation in ("list", "walk"):
-        return [_bind(people.list, operation, number) for number in people.directories]
+        return [partial(population.list, operation, number) for number in population.directories]
     if operation == "create":
-        return [_bind(people.create, file) for file in people.planned]
+        return [partial(population.create, file) for file in population.planned]
     if operation == "negative-stat":
-        return [_bind(people.absent, file.directory, file.file_id) for file in people.planned]
+        return [
+            partial(population.absent, file.directory, file.file_id) for file in population.planned
+        ]
     return [
-        _bind(_file_act, operation, people, file, draws) for file in list(people.files.values())
+        partial(_file_act, operation, population, file, draws)
+        for file in list(population.files.values())
     ]
 
 
-def _bind(act: Callable[..., Step], *arguments: object) -> Callable[[], Step]:
-    return lambda: act(*arguments)
-
-
-def _file_act(operation: str, people: Population, file: LiveFile, draws: Draws) -> Step:
-    record_bytes = people.fileset.record_bytes
+def _file_act(operation: str, population: Population, file: LiveFile, draws: Draws) -> Step:
+    record_bytes = population.fileset.record_bytes
     whole: dict[str, Callable[[LiveFile], Step]] = {
-        "read": people.read,
-        "rewrite": people.rewrite,
-        "truncate": people.truncate,
-        "link": people.link,
-        "rename": people.rename,
-        "unlink": people.unlink,
+        "read": population.read,
+        "rewrite": population.rewrite,
+        "truncate": population.truncate,
+        "link": population.link,
+        "rename": population.rename,
+        "unlink": population.unlink,
     }
     if operation in whole:
         return whole[operation](file)
     if operation == "append":
-        return people.append(file, record_bytes)
+        return population.append(file, record_bytes)
     if operation in ("random-read", "random-write", "read-modify-write"):
-        start, end = people.random_range(file, record_bytes, draws)
+        start, end = population.random_range(file, record_bytes, draws)
         if operation == "random-read":
-            return people.read_part(operation, file, start, end)
-        return people.write_part(operation, file, start, end)
-    return people.look(operation, file)
-
-
-def _digest(phases: Sequence[PhasePlan]) -> str:
-    total = hashlib.sha256()
-    for planned in phases:
-        total.update(f"{planned.phase.operation}\0{planned.phase.rate_per_s}\n".encode())
-        for process, steps in enumerate(planned.steps):
-            for step in steps:
-                entries = "\0".join(step.entries)
-                total.update(
-                    f"{step.operation}\0{process}\0{step.path}\0{step.target}"
-                    f"\0{step.image.file_id}\0{step.image.generation}\0{step.start}\0{step.end}"
-                    f"\0{step.record_bytes}\0{step.sync}\0{entries}\n".encode()
-                )
-    return total.hexdigest()
+            return population.read_part(operation, file, start, end)
+        return population.write_part(operation, file, start, end)
+    return population.look(operation, file)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from workloads.steps import Checked, Job, Mishap
+from workloads.steps import Checked, Job, StepError
 from workloads.writes import await_stored
 
 _READ = os.O_RDONLY | os.O_CLOEXEC
@@ -49,7 +49,7 @@ class _Window:
             data = bytes(view)
             expected = b"".join(content.parts(steps[index].image, start, start + len(view)))
             if data != expected:
-                raise Mishap("mismatch", _difference(data, expected, start), index)
+                raise StepError("mismatch", _difference(data, expected, start), index)
             self._compared_bytes += len(expected)
         self._pieces.clear()
         self._used_bytes = 0
@@ -86,10 +86,10 @@ class Read(_Reading):
             length = record_bytes if at + record_bytes < end else end - at
             count = readv(descriptor, [take(index, at, length)])
             if count != length:
-                raise Mishap("short-read", f"{count} of {length} bytes of a record read")
+                raise StepError("short-read", f"{count} of {length} bytes of a record read")
             at += length
         if readv(descriptor, self._beyond):
-            raise Mishap("mismatch", "goes on after its planned end")
+            raise StepError("mismatch", "goes on after its planned end")
         os.close(descriptor)
 
 
@@ -105,7 +105,7 @@ class ReadRange(_Reading):
             view = self._window.take(index, step.start, length)
             count = os.preadv(descriptor, [view], step.start)
             if count != length:
-                raise Mishap("short-read", f"{count} of {length} bytes read")
+                raise StepError("short-read", f"{count} of {length} bytes read")
         os.close(descriptor)
 
 
@@ -127,10 +127,10 @@ class ReadModifyWrite(_Reading):
             view = self._window.take(index, step.start, length)
             count = os.preadv(descriptor, [view], step.start)
             if count != length:
-                raise Mishap("short-read", f"{count} of {length} bytes read")
+                raise StepError("short-read", f"{count} of {length} bytes read")
             written_bytes = os.pwrite(descriptor, self._new[index], step.start)
             if written_bytes != length:
-                raise Mishap("short-write", f"{written_bytes} of {length} bytes written")
+                raise StepError("short-write", f"{written_bytes} of {length} bytes written")
         os.close(descriptor)
         await_stored(path, step.end)
 

@@ -1,5 +1,4 @@
-"""The interface of the engine's operations, which ``names``, ``attributes``, ``writes`` and
-``reads`` implement.
+"""The interface of the engine's operations, which ``names``, ``writes`` and ``reads`` implement.
 
 An operation has three parts: the constructor prepares (off the clock), ``perform`` makes the system
 calls of one step and does as little else as possible (on the clock), ``check`` compares the results
@@ -96,7 +95,7 @@ class Checked:
     verified_bytes: int = 0
 
 
-class Mishap(Exception):
+class StepError(Exception):
     """A step failed without a system error; kinds as in ``failure.Failure``."""
 
     def __init__(self, kind: str, message: str, index: int | None = None) -> None:
@@ -113,7 +112,18 @@ class Operation(Protocol):
         """Prepare everything that need not be done on the clock."""
 
     def perform(self, index: int) -> None:
-        """Perform one step; raises OSError, or Mishap (with an index if it is another step's)."""
+        """Perform one step; raises OSError, or StepError (with an index if it is another's)."""
 
     def check(self) -> Checked:
-        """Check all steps; raises Mishap with the index of the failed step."""
+        """Check all steps; raises StepError with the index of the failed step."""
+
+
+class PathOperation:
+    """Base class of operations that succeed or raise, with nothing to compare afterwards."""
+
+    def __init__(self, job: Job) -> None:
+        self._paths = job.paths()
+
+    def check(self) -> Checked:
+        """Nothing to compare."""
+        return Checked()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -20,8 +20,9 @@ from workloads.filesets import MAX_RECORD_BYTES
 from workloads.histogram import Histogram
 from workloads.operations import TABLE
 from workloads.plan import StagePlan
+from workloads.result import OperationResult
 from workloads.spec import Spec
-from workloads.steps import Checked, Job, Mishap, Operation, Step, Stopwatch, own_user_s
+from workloads.steps import Job, Operation, Step, StepError, Stopwatch, own_user_s
 
 HELD_BYTES = 256 << 20
 """Limit on data read but not yet compared, over all processes (at least 4 MiB each)."""
@@ -37,24 +38,12 @@ class PhaseTime:
     user_s: float
 
 
-@dataclass(frozen=True)
-class Tally:
-    """What one process did in one phase with one operation."""
-
-    operations: int = 0
-    checked: Checked = field(default_factory=Checked)
-    latency: Histogram = field(default_factory=Histogram)
-
-
-Tallies = dict[str, Tally]
-
-
 class Worker:
     """One worker; ``number`` selects its share of each phase.
 
     ``answer`` maps a request to its answer: ("enter", 1 in the first stage) and ("leave", 0) to
-    None, ("prepare", phase) to None, ("go", phase) to PhaseTime, ("check", phase) to Tallies by
-    operation; and every error to a Failure.
+    None, ("prepare", phase) to None, ("go", phase) to PhaseTime, ("check", phase) to each
+    operation's OperationResult; and every error to a Failure.
     """
 
     def __init__(
@@ -123,9 +112,9 @@ class Worker:
         phase_plan = self._plan.phases[phase_number]
         self._steps = phase_plan.steps[self._number]
         own: dict[str, list[Step]] = defaultdict(list)
-        places = []
+        positions = []
         for step in self._steps:
-            places.append((step.operation, len(own[step.operation])))
+            positions.append((step.operation, len(own[step.operation])))
             own[step.operation].append(step)
         held_bytes = max(MAX_RECORD_BYTES, HELD_BYTES // self._processes)
         self._watch = Stopwatch()
@@ -135,7 +124,7 @@ class Worker:
         }
         self._operations = {name: TABLE[name](job) for name, job in self._jobs.items()}
         performs = {name: operation.perform for name, operation in self._operations.items()}
-        self._acts = [(performs[name], place) for name, place in places]
+        self._acts = [(performs[name], position) for name, position in positions]
         self._durations_ns = []
 
     def _go(self, phase_number: int) -> PhaseTime:
@@ -146,7 +135,7 @@ class Worker:
                 self._run_paced(rate_per_s)
             else:
                 self._run_freely()
-        except (Mishap, OSError) as error:
+        except (StepError, OSError) as error:
             step = self._steps[len(self._durations_ns)]
             if isinstance(error, OSError):
                 path = f"{self._root}/{step.path}"
@@ -180,23 +169,29 @@ class Worker:
             perform(index)
             note(clock() - watch.paused_ns - start)
 
-    def _check(self, _: int) -> Tallies:
+    def _check(self, _: int) -> dict[str, OperationResult]:
         durations: dict[str, list[int]] = defaultdict(list)
         for step, duration in zip(self._steps, self._durations_ns):
             durations[step.operation].append(duration)
-        tallies: Tallies = {}
+        results: dict[str, OperationResult] = {}
         for name, operation in self._operations.items():
             try:
                 checked = operation.check()
-            except Mishap as error:
+            except StepError as error:
                 raise self._failure(error, name, None) from None
             latency = Histogram()
             latency.add(durations[name])
-            tallies[name] = Tally(len(durations[name]), checked, latency)
+            results[name] = OperationResult(
+                len(durations[name]),
+                checked.moved_bytes,
+                latency,
+                checked.verified_files,
+                checked.verified_bytes,
+            )
         self._jobs, self._operations, self._acts, self._steps = {}, {}, [], ()
-        return tallies
+        return results
 
-    def _failure(self, error: Mishap, operation: str, step: Step | None) -> WorkloadFailure:
+    def _failure(self, error: StepError, operation: str, step: Step | None) -> WorkloadFailure:
         if error.index is not None:
             path = self._jobs[operation].path(error.index)
         else:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable
 
 from workloads.content import Buffers
-from workloads.steps import Checked, Job, Mishap
+from workloads.steps import Checked, Job, PathOperation, StepError
 
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
@@ -25,11 +25,11 @@ _PREPARED_RECORDS = 100_000
 def await_stored(path: str, end: int) -> None:
     """Wait until a closed file is stored up to byte ``end``.
 
-    open(2), pread(2) of the last byte, close(2), open(2), close(2). Raises OSError, Mishap.
+    open(2), pread(2) of the last byte, close(2), open(2), close(2). Raises OSError, StepError.
     """
     descriptor = os.open(path, _READ)
     if end and not os.pread(descriptor, 1, end - 1):
-        raise Mishap("short-write", f"ends before byte {end}: what was written was not stored")
+        raise StepError("short-write", f"ends before byte {end}: what was written was not stored")
     os.close(descriptor)
     os.close(os.open(path, _READ))
 
@@ -65,7 +65,7 @@ class _Write:
             length = record_bytes if left_bytes > record_bytes else left_bytes
             count = write(descriptor, parts[0]) if len(parts) == 1 else writev(descriptor, parts)
             if count != length:
-                raise Mishap("short-write", f"{count} of {length} bytes of a record written")
+                raise StepError("short-write", f"{count} of {length} bytes of a record written")
             left_bytes -= length
         if step.sync:
             os.fsync(descriptor)
@@ -98,34 +98,23 @@ class Append(_Write):
     seeks = False
 
 
-class Truncate:
-    """Truncate a file."""
+class Truncate(PathOperation):
+    """Truncate a file; the next stat or read verifies its length."""
 
     def __init__(self, job: Job) -> None:
-        self._paths = job.paths()
+        super().__init__(job)
         self._ends = [step.end for step in job.steps]
 
     def perform(self, index: int) -> None:
         """truncate(2)."""
         os.truncate(self._paths[index], self._ends[index])
 
-    def check(self) -> Checked:
-        """Nothing to compare: the next stat or read verifies the length."""
-        return Checked()
 
-
-class Fsync:
+class Fsync(PathOperation):
     """Flush a file's data to storage."""
-
-    def __init__(self, job: Job) -> None:
-        self._paths = job.paths()
 
     def perform(self, index: int) -> None:
         """open(2), fsync(2), close(2)."""
         descriptor = os.open(self._paths[index], _WRITE)
         os.fsync(descriptor)
         os.close(descriptor)
-
-    def check(self) -> Checked:
-        """Nothing to compare."""
-        return Checked()

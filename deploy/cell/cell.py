@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -24,7 +24,7 @@ from deploy.cell import client as client_node
 from deploy.cell import kerberos, network, server, ssh
 from deploy.cell.errors import CellError
 from deploy.cell.node import Node, NodeAdditions, NodePlan, StartingNode, processes_below
-from deploy.cell.packages import ensure_packages
+from deploy.cell.packages import ensure_packages, ensure_private_packages
 from deploy.cell.process import ProcessId
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
@@ -32,10 +32,7 @@ _RECORD = "cell.json"
 _LOCK_TIMEOUT_S = 120.0
 _LOCK_POLL_S = 0.1
 
-_NONE_BESIDES = NodeAdditions()
-
-#: Initial client options of a new cell: the cache size in 1-KiB blocks.
-DEFAULT_CLIENT_OPTIONS = ("-blocks", "200000")
+_NO_ADDITIONS = NodeAdditions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +51,7 @@ class CellSpec:
     kerberos: bool = False
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise CellError(
-                f"cell name {self.name!r}: use 1 to 32 of a-z and 0-9, with hyphens between them"
-            )
+        _check_name(self.name)
         least = 0 if self.kerberos else 1
         if not least <= self.clients <= network.MAX_CLIENTS:
             raise CellError(
@@ -148,7 +142,7 @@ class Cells:
         self,
         spec: CellSpec,
         say: Callable[[str], None] = lambda text: None,
-        additions: NodeAdditions = _NONE_BESIDES,
+        additions: NodeAdditions = _NO_ADDITIONS,
     ) -> Cell:
         """Bring the cell up, or return it unchanged if it is already up.
 
@@ -188,26 +182,28 @@ class Cells:
 
         ``shared``: take a shared lock, which also prevents taking the cell down.
         """
-        with self.open_lock(f"cell-{name}.use") as lock:
+        message = f"cell {name} is in use by a running campaign; stop that first"
+        with self.lock_at_once(f"cell-{name}.use", message, shared=shared):
+            yield
+
+    @contextlib.contextmanager
+    def lock_at_once(self, file: str, message: str, *, shared: bool = False) -> Iterator[None]:
+        """Lock a lock file. Raises CellError with the ``message`` if it is locked."""
+        with self._open_lock(file) as lock:
             try:
                 fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise CellError(
-                    f"cell {name} is in use by a running campaign; stop that first"
-                ) from None
+                raise CellError(message) from None
             yield
 
     def _directory(self, name: str) -> Path:
-        if not _NAME.fullmatch(name):
-            raise CellError(
-                f"cell name {name!r}: use 1 to 32 of a-z and 0-9, with hyphens between them"
-            )
+        _check_name(name)
         return self._cells / name
 
     @contextlib.contextmanager
     def _lock(self, name: str) -> Iterator[None]:
         deadline = time.monotonic() + _LOCK_TIMEOUT_S
-        with self.open_lock(f"cell-{name}.lock") as lock:
+        with self._open_lock(f"cell-{name}.lock") as lock:
             while True:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -220,7 +216,7 @@ class Cells:
                 time.sleep(_LOCK_POLL_S)
             yield
 
-    def open_lock(self, name: str) -> IO[str]:
+    def _open_lock(self, name: str) -> IO[str]:
         """Open a lock file that only root can open. Raises CellError if it cannot be created."""
         locks = self._state / "locks"
         try:
@@ -260,10 +256,12 @@ class Cells:
 
     def _build(self, spec: CellSpec, say: Callable[[str], None], additions: NodeAdditions) -> Cell:
         store = self._state / "packages"
-        openafs = ensure_packages(store, say)
-        packages = (ssh.ensure_ssh_packages(store, say), openafs) if spec.ssh else (openafs,)
+        packages = (ensure_packages(store, say),)
+        if spec.ssh:
+            tree = ensure_private_packages(store, say, name="ssh", packages=ssh.PACKAGES)
+            packages = (tree, *packages)
         if spec.kerberos:
-            kdc = kerberos.ensure_kdc_packages(store, say)
+            kdc = ensure_private_packages(store, say, name="kerberos", packages=kerberos.PACKAGES)
             additions = replace(additions, packages=(*additions.packages, kdc))
         directory = self._directory(spec.name)
         directory.mkdir(parents=True, mode=0o700)
@@ -292,13 +290,12 @@ class Cells:
         if cell.clients:
             say(f"cell {spec.name}: mounting {spec.clients} client(s)")
         for client in cell.clients:
-            client_node.mount(client, DEFAULT_CLIENT_OPTIONS)
+            client_node.mount(client)
         cell = Cell(spec, cell.nodes, ready=True)
         self._record(cell)
         return cell
 
     def _record(self, cell: Cell) -> None:
-        """Write the cell's record atomically: a crash leaves either the old or the new one."""
         document = {
             "spec": asdict(cell.spec),
             "ready": cell.ready,
@@ -307,13 +304,17 @@ class Cells:
                 for node in cell.nodes
             ],
         }
-        path = self._directory(cell.spec.name) / _RECORD
-        fresh = path.with_suffix(".new")
-        with fresh.open("w") as file:
-            json.dump(document, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        write_record(self._directory(cell.spec.name) / _RECORD, document)
+
+
+def write_record(path: Path, document: Mapping[str, object]) -> None:
+    """Write a record as JSON, atomically: a crash leaves either the old or the new one."""
+    fresh = path.with_suffix(".new")
+    with fresh.open("w") as file:
+        json.dump(document, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
 
 
 def require_machine() -> None:
@@ -339,6 +340,13 @@ def require_machine() -> None:
             raise CellError(f"{tool} is missing: apt-get install {package}")
     if "overlay" not in Path("/proc/filesystems").read_text().split():
         raise CellError("the kernel has no overlay file system: load it with 'modprobe overlay'")
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise CellError(
+            f"cell name {name!r}: use 1 to 32 of a-z and 0-9, with hyphens between them"
+        )
 
 
 def _require_root() -> None:
@@ -379,10 +387,7 @@ def _client_plan(directory: Path, packages: tuple[Path, ...], number: int) -> No
     server.write_name_files(home, name, network.client_address(number))
     (home / "etc" / "cacheinfo").write_text(client_node.CACHE_INFO)
     (home / "afs").mkdir()
-    binds = {
-        "/etc/openafs": home / "etc",
-        client_node.MOUNT_POINT: home / "afs",
-    }
+    binds = {"/etc/openafs": home / "etc", client_node.MOUNT_POINT: home / "afs"}
     memory = (client_node.CACHE_DIRECTORY,)
     return NodePlan(name, home, packages, binds | _common_binds(home), memory)
 

@@ -6,7 +6,6 @@ Options are changed later by the tuner. The cache manager ends with the node.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from deploy.cell.errors import CellError
 from deploy.cell.node import Node
@@ -17,8 +16,10 @@ CACHE_DIRECTORY = "/var/cache/openafs"
 #: Path of the benchmark volume; it needs no mount point in another volume.
 VOLUME_PATH = f"{MOUNT_POINT}/.:mount/{CELL_NAME}:{VOLUME}"
 
-#: Defaults file of afsd (cacheinfo): mount point, cache directory, cache size in 1-KiB blocks.
-CACHE_INFO = f"{MOUNT_POINT}:{CACHE_DIRECTORY}:200000\n"
+#: Cache size of a new client, in 1-KiB blocks.
+INITIAL_BLOCKS = 200_000
+#: Defaults file of afsd (cacheinfo): mount point, cache directory, cache size.
+CACHE_INFO = f"{MOUNT_POINT}:{CACHE_DIRECTORY}:{INITIAL_BLOCKS}\n"
 
 #: Options that are not tuned: locations, and a root directory synthesized by the client.
 FIXED_OPTIONS = (
@@ -36,23 +37,23 @@ _READY_TIMEOUT_S = 20.0
 _POLL_S = 0.02
 
 
-def mount(client: Node, options: Sequence[str]) -> None:
-    """Start the cache manager with ``options`` in addition to the fixed ones, and wait until the
-    volume is readable.
+def mount(client: Node) -> None:
+    """Start the cache manager with the initial options and wait until the volume is readable.
 
     Raises CellError with the output of afsd.fuse if it does not come up.
     """
-    problem = _start(client, options)
+    problem = _start(client)
     if problem is not None:
         raise CellError(f"{client.name}: afsd.fuse does not serve {VOLUME_PATH}: {problem}")
 
 
-def _start(client: Node, options: Sequence[str]) -> str | None:
+def _start(client: Node) -> str | None:
     """Start the cache manager and wait for the volume. Returns the error text, or None."""
+    command = [_PROGRAM, *FIXED_OPTIONS, "-blocks", str(INITIAL_BLOCKS)]
     deadline = time.monotonic() + _READY_TIMEOUT_S
     probe = ["stat", "--format=%F", VOLUME_PATH]
     try:
-        result = client.run([_PROGRAM, *FIXED_OPTIONS, *options], timeout_s=_READY_TIMEOUT_S)
+        result = client.run(command, timeout_s=_READY_TIMEOUT_S)
         while result.status == 0:
             listing = client.run(probe, timeout_s=_READY_TIMEOUT_S)
             if listing.status == 0:

@@ -8,28 +8,21 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from deploy.cell.errors import CellError
 from deploy.cell.node import SHARED, Node
-from deploy.cell.packages import ensure_private_packages
 
+PACKAGES = ("krb5-kdc", "krb5-admin-server", "krb5-user")
 #: User that runs the benchmarks: its principal, and its name in the protection server.
 USER = "bench"
 
-_PACKAGES = ("krb5-kdc", "krb5-admin-server", "krb5-user")
 _DIRECTORY = f"{SHARED}/kerberos"
 #: The servers use keys of encryption type 18 only.
 _TYPE = "aes256-cts-hmac-sha1-96:normal"
 _PORT = 88
 _READY_TIMEOUT_S = 20.0
 _POLL_S = 0.05
-
-
-def ensure_kdc_packages(store: Path, say: Callable[[str], None]) -> Path:
-    """The unpacked tree of the Kerberos packages below ``store``, downloaded on first use."""
-    return ensure_private_packages(store, say, name="kerberos", packages=_PACKAGES)
 
 
 def realm(cell: str) -> str:
@@ -93,8 +86,8 @@ def _log(server: Node) -> str:
 
 
 def _run(server: Node, argv: list[str], input: bytes = b"") -> None:
-    places = [f"KRB5_CONFIG={_DIRECTORY}/krb5.conf", f"KRB5_KDC_PROFILE={_DIRECTORY}/kdc.conf"]
-    result = server.run(["env", *places, *argv], input=input)
+    variables = [f"KRB5_CONFIG={_DIRECTORY}/krb5.conf", f"KRB5_KDC_PROFILE={_DIRECTORY}/kdc.conf"]
+    result = server.run(["env", *variables, *argv], input=input)
     if result.status != 0:
         output = (result.stderr or result.stdout).decode(errors="replace").strip()
         raise CellError(f"{server.name}: {' '.join(argv[:2])}: {output}")

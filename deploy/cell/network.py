@@ -26,11 +26,10 @@ def client_address(number: int) -> str:
     return f"10.77.0.{_FIRST_CLIENT - 1 + number}"
 
 
-def check_rate(link: str) -> str:
-    """Return ``link`` if it is a rate the traffic shaper accepts; otherwise raise CellError."""
+def check_rate(link: str) -> None:
+    """Raise CellError unless ``link`` is a rate that the traffic shaper accepts."""
     if not _RATE.fullmatch(link):
         raise CellError(f"link {link!r}: write a rate such as 100mbit or 1gbit")
-    return link
 
 
 def prepare_server(server: Node) -> None:
@@ -56,5 +55,5 @@ def connect_client(server: Node, client: Node, number: int, link: str | None) ->
     server.check(["ip", "link", "set", port, "master", "br0", "up"])
     if link is not None:
         for node, interface in ((server, port), (client, "eth0")):
-            shaper = ["rate", check_rate(link), "burst", "256kb", "latency", "50ms"]
+            shaper = ["rate", link, "burst", "256kb", "latency", "50ms"]
             node.check(["tc", "qdisc", "replace", "dev", interface, "root", "tbf", *shaper])

@@ -94,21 +94,13 @@ def _download(scratch: Path, packages: tuple[str, ...]) -> list[Path]:
         directory.mkdir(parents=True)
     private_cache = ["-o", f"Dir::Cache={cache}"]
     private_lists = [*private_cache, "-o", f"Dir::State::Lists={lists}"]
-    fetch = [
-        "install",
-        "--download-only",
-        "--reinstall",
-        "--no-install-recommends",
-        "--yes",
-        *packages,
-    ]
+    fetch = ["install", "--download-only", "--reinstall", "--no-install-recommends", "--yes"]
+    fetch += packages
     # Try the host's package lists first. If they are missing or stale, download private ones.
     if _apt([*private_cache, *fetch]) is not None:
         for arguments in (["update"], fetch):
-            if (complaint := _apt([*private_lists, *arguments])) is not None:
-                raise CellError(
-                    f"apt-get {arguments[0]}: {complaint}; check the machine's apt sources"
-                )
+            if (error := _apt([*private_lists, *arguments])) is not None:
+                raise CellError(f"apt-get {arguments[0]}: {error}; check the machine's apt sources")
     archives = sorted((cache / "archives").glob("*.deb"))
     if not archives:
         raise CellError("apt-get downloaded no package; check the machine's apt sources")
@@ -132,9 +124,8 @@ def _apt(arguments: list[str]) -> str | None:
         return f"no answer within {_DOWNLOAD_TIMEOUT_S} s"
     if result.returncode == 0:
         return None
-    lines = [
-        line for line in result.stderr.splitlines() if line.startswith("E:")
-    ] or result.stderr.splitlines()
+    lines = result.stderr.splitlines()
+    lines = [line for line in lines if line.startswith("E:")] or lines
     return lines[0] if lines else f"exit status {result.returncode}"
 
 
@@ -147,15 +138,13 @@ def _unpack(archives: list[Path], tree: Path) -> None:
         with subprocess.Popen(
             ["dpkg-deb", "--fsys-tarfile", str(archive)], stdout=subprocess.PIPE
         ) as archive_reader:
-            command = [
-                "tar",
-                "--extract",
-                "--keep-directory-symlink",
-                "--no-same-owner",
-                f"--directory={tree}",
-            ]
+            extract = ["tar", "--extract", "--keep-directory-symlink", "--no-same-owner"]
             result = subprocess.run(
-                command, stdin=archive_reader.stdout, capture_output=True, text=True, check=False
+                [*extract, f"--directory={tree}"],
+                stdin=archive_reader.stdout,
+                capture_output=True,
+                text=True,
+                check=False,
             )
         if archive_reader.returncode != 0 or result.returncode != 0:
             raise CellError(

@@ -22,6 +22,11 @@ VOLUME = "bench"
 PARTITION = "/vicepa"
 LOG_DIRECTORY = "/var/log/openafs"
 FILE_LOG = f"{LOG_DIRECTORY}/FileLog"
+#: Files that name the cell, for servers and clients.
+CELL_FILES = {
+    "ThisCell": f"{CELL_NAME}\n",
+    "CellServDB": f">{CELL_NAME}\n{SERVER_ADDRESS} #server\n",
+}
 
 _PROGRAMS = "/usr/lib/openafs"
 #: Hosts and callbacks must not persist across restarts; measurements would not be independent.
@@ -50,10 +55,10 @@ done
 
 
 def write_cell_files(directory: Path) -> None:
-    """Write ThisCell and CellServDB for servers and clients."""
+    """Write the files that name the cell."""
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "ThisCell").write_text(f"{CELL_NAME}\n")
-    (directory / "CellServDB").write_text(f">{CELL_NAME}\n{SERVER_ADDRESS} #server\n")
+    for name, content in CELL_FILES.items():
+        (directory / name).write_text(content)
 
 
 def write_name_files(directory: Path, hostname: str, address: str) -> None:
@@ -122,16 +127,9 @@ def _open_to_everybody(server: Node) -> None:
     dump.write_bytes(
         content.replace(administrators_entry, struct.pack(">ii", _SYSTEM_ANYUSER, _ALL_RIGHTS))
     )
-    restore = [
-        "vos",
-        "restore",
-        SERVER_ADDRESS,
-        PARTITION,
-        VOLUME,
-        "-file",
-        f"{SHARED}/{dump.name}",
-    ]
-    server.check([*restore, "-overwrite", "full", "-localauth"])
+    restore = ["vos", "restore", SERVER_ADDRESS, PARTITION, VOLUME]
+    restore += ["-file", f"{SHARED}/{dump.name}", "-overwrite", "full"]
+    server.check([*restore, "-localauth"])
     dump.unlink()
 
 

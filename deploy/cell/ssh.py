@@ -11,20 +11,18 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from deploy.cell.errors import CellError
 from deploy.cell.node import SHARED, Node
-from deploy.cell.packages import ensure_private_packages
 
+PACKAGES = ("openssh-server", "sudo")
 PORT = 22
 #: An account with full sudo rights, and one without.
 OPERATOR, VISITOR = "operator", "visitor"
 _UIDS = {OPERATOR: 2001, VISITOR: 2002}
 _NOBODY = 65534
 
-_PACKAGES = ("openssh-server", "sudo")
 _ACCOUNT_FILES = {"passwd": 0o644, "group": 0o644, "shadow": 0o600, "sudoers": 0o440}
 
 _DIRECTORY = f"{SHARED}/ssh"
@@ -44,19 +42,14 @@ _POLL_S = 0.02
 _CLONE_NEWNET = 0x40000000
 
 
-def ensure_ssh_packages(store: Path, say: Callable[[str], None]) -> Path:
-    """Return the unpacked tree of OpenSSH and sudo below ``store``, downloaded on first use."""
-    return ensure_private_packages(store, say, name="ssh", packages=_PACKAGES)
-
-
 def write_accounts(home: Path) -> dict[str, Path]:
     """Write a node's account files into its directory. Returns their bind mounts."""
-    people = [f"{name}:x:{uid}:{uid}::/var/home/{name}:/bin/sh\n" for name, uid in _UIDS.items()]
+    users = [f"{name}:x:{uid}:{uid}::/var/home/{name}:/bin/sh\n" for name, uid in _UIDS.items()]
     groups = [f"{name}:x:{uid}:\n" for name, uid in _UIDS.items()]
     contents = {
         "passwd": "root:x:0:0:root:/root:/bin/sh\n"
         f"sshd:x:100:{_NOBODY}::/run/sshd:/usr/sbin/nologin\n"
-        f"nobody:x:{_NOBODY}:{_NOBODY}::/nonexistent:/usr/sbin/nologin\n" + "".join(people),
+        f"nobody:x:{_NOBODY}:{_NOBODY}::/nonexistent:/usr/sbin/nologin\n" + "".join(users),
         "group": f"root:x:0:\nnogroup:x:{_NOBODY}:\n" + "".join(groups),
         "shadow": "".join(f"{name}:*:19000:0:99999:7:::\n" for name in ("root", "sshd", *_UIDS)),
         "sudoers": f"root ALL=(ALL:ALL) ALL\n{OPERATOR} ALL=(ALL:ALL) NOPASSWD: ALL\n",

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.cell import kerberos
-from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT
+from deploy.cell.client import CACHE_INFO
 from deploy.cell.network import PREFIX_LENGTH, SERVER_ADDRESS
-from deploy.cell.server import CELL_NAME
+from deploy.cell.server import CELL_FILES, CELL_NAME
 from deploy.vm import nfs
 
 ADDRESS = "10.77.0.251"
@@ -27,7 +27,6 @@ KEYTAB = f"/etc/fstune/{kerberos.USER}.keytab"
 LOCAL_DIRECTORY = "/var/local/bench"
 NFS_DIRECTORY = "/mnt/nfs"
 
-_CACHE_BLOCKS = 200_000
 #: Sector size of a disk.
 _BLOCK_BYTES = 512
 
@@ -45,9 +44,8 @@ def write(path: Path, secrets: Mapping[str, Path], authorized_keys: str) -> None
         "etc/hosts": f"127.0.0.1 localhost\n{SERVER_ADDRESS} server\n{ADDRESS} {HOSTNAME}\n",
         "etc/krb5.conf": kerberos.client_configuration(CELL_NAME, SERVER_ADDRESS),
         "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
-        "etc/openafs/CellServDB": f">{CELL_NAME}\n{SERVER_ADDRESS} #server\n",
-        "etc/openafs/ThisCell": f"{CELL_NAME}\n",
-        "etc/openafs/cacheinfo": f"{MOUNT_POINT}:{CACHE_DIRECTORY}:{_CACHE_BLOCKS}\n",
+        **{f"etc/openafs/{name}": content for name, content in CELL_FILES.items()},
+        "etc/openafs/cacheinfo": CACHE_INFO,
         "etc/systemd/network/10-fstune.network": network,
         "root/.ssh/authorized_keys": authorized_keys,
     }

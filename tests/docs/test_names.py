@@ -52,7 +52,6 @@ BANNED = frozenset(
 PLACES = ("api", "bench", "deploy", "search_spaces", "tests", "tuner", "workloads")
 #: Names that others see or use, and flags that say whether something is shown.
 ALLOWED = {
-    ("api/documents.py", "said"),  # a field over HTTP
     ("bench/campaigns/study.py", "found"),  # a column of its results, as in the next ones
     ("bench/error_rates/adjusted.py", "kept"),
     ("bench/error_rates/adjusted.py", "shown"),
@@ -70,9 +69,6 @@ ALLOWED = {
     ("tuner/judge/pilot.py", "shown"),
     ("tuner/judge/testbeds.py", "shown"),
     ("tuner/page/document.py", "ended"),  # a field of the report
-    ("tuner/propose/encoding.py", "found"),  # as a part of a target has it
-    ("tuner/propose/samplers/model.py", "found"),  # a keyword of programs, see docs/programs.md
-    ("tuner/records/status.py", "said"),  # a field over HTTP
     ("tuner/services/lasting.py", "kept"),  # a state that the kinds of services return
     ("tuner/services/simulated/document.py", "found"),  # a key of campaign files
     ("tuner/services/simulated/keeper.py", "kept"),  # a key of its file

@@ -183,7 +183,7 @@ def is_sentence(node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute):
         return node.attr in SENTENCES
     if isinstance(node, ast.Name):
-        return node.id in (*SENTENCES, "said", "why")
+        return node.id in (*SENTENCES, "why")
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)

@@ -24,7 +24,7 @@ from tuner.measure.workload import load_workload
 from tuner.report.tables import Column, Listing, show
 from tuner.text import counted
 from workloads import rundir, zipapp
-from workloads.engine import Manner, run_stage
+from workloads.engine import RunOptions, run_stage
 from workloads.failure import WorkloadFailure
 from workloads.phases import Phase
 from workloads.result import ComponentResult, components, engine_identity
@@ -142,13 +142,13 @@ def run(
     spec = load_workload(name, scale).spec
     if not directory.is_dir():
         raise SpecError(f"{directory}: no such directory; name one with --dir")
-    manner = Manner(progress=(lambda line: say(line, err=True)) if progress else _quiet)
+    options = RunOptions(progress=(lambda line: say(line, err=True)) if progress else _quiet)
     results: dict[str, ComponentResult] = {}
     sequences = {}
     verified = {"files": 0, "bytes": 0}
     with stop_signals(), _voided(spec, directory) as run_id:
         for stage in spec.stages:
-            result = run_stage(spec, stage.name, str(directory), run_id, seed, manner)
+            result = run_stage(spec, stage.name, str(directory), run_id, seed, options)
             results |= result.components
             sequences[stage.name] = result.operations_sha256
             for kind, count in result.verified.items():

@@ -66,7 +66,7 @@ class Candidates:
         values: dict[str, Value] = {}
         for part, tunable in self._tunables.items():
             chance = Chance(self._random.randrange(2**62), _SET)
-            own = draw(tunable.space, chance, tunable.facts, tunable.found)
+            own = draw(tunable.space, chance, tunable.facts, tunable.baseline)
             values |= {f"{part}.{name}": value for name, value in own.items()}
         return Configuration.of(values)
 

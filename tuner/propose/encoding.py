@@ -42,7 +42,7 @@ class Tunable:
 
     space: Space
     facts: Mapping[str, int]
-    found: Mapping[str, Value]
+    baseline: Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def ask(asking: _AskPart, tunables: Mapping[str, Tunable]) -> Configuration:
     values: dict[str, Value] = {}
     for part, tunable in tunables.items():
         asking.part = part
-        parameters = draw(tunable.space, asking, tunable.facts, tunable.found)
+        parameters = draw(tunable.space, asking, tunable.facts, tunable.baseline)
         values |= {f"{part}.{name}": value for name, value in parameters.items()}
     return Configuration.of(values)
 

@@ -118,11 +118,11 @@ class Status:
 class Absence:
     """A campaign whose state is running, but without a live process.
 
-    ``said``: a clause that states the reason. ``queued``: a worker resumes it automatically.
+    ``reason``: a clause that states the reason. ``queued``: a worker resumes it automatically.
     """
 
     campaign: str
-    said: str
+    reason: str
     queued: bool
 
     def advice(self, options: str = "") -> str:
@@ -137,7 +137,7 @@ class Absence:
 
     def sentence(self, options: str = "") -> str:
         """Return reason and advice in one line."""
-        return f"{self.said}; {self.advice(options)}"
+        return f"{self.reason}; {self.advice(options)}"
 
 
 def _about(seconds: float) -> str:

@@ -128,7 +128,7 @@ def read_absence(document: str, campaign: str) -> Absence | None:
         presence = _PRESENCE.validate_json(document)
     except ValidationError as problem:
         raise _misunderstanding(problem) from None
-    sentence = clean(str(presence.get("said", "")))
+    sentence = clean(str(presence.get("reason", "")))
     return Absence(campaign, sentence, presence.get("queued") is True) if sentence else None
 
 

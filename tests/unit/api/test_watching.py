@@ -113,7 +113,7 @@ def test_watchers_are_notified_when_no_process_is_alive(
         missed = await anext(stream)
         assert isinstance(missed, Presence)
         assert missed.absence is not None
-        assert missed.absence.said.startswith("no process runs it any more")
+        assert missed.absence.reason.startswith("no process runs it any more")
         # A process resumes it. Later it is paused, when no process is expected.
         await asyncio.to_thread(
             store.take_testbeds, campaign, ["x"], this_process(), LIMIT_S, lambda _: True, event

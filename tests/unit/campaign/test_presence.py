@@ -60,7 +60,7 @@ def status(*leases: Lease, state: CampaignState = CampaignState.RUNNING, queued:
 )
 def test_a_silent_process_is_reported_absent(leases: list[Lease], message: str | None) -> None:
     absence = status(*leases).absence(CAMPAIGN.id)
-    assert (None if absence is None else absence.said) == message
+    assert (None if absence is None else absence.reason) == message
     if absence is not None:
         assert absence.advice(" --server x") == (
             f"to resume it: fstune resume {CAMPAIGN.id} --server x"

@@ -37,7 +37,7 @@ def model(*spaces: Space, seed: int = 1, logarithmic: bool = True) -> ModelSampl
     return ModelSampler(
         *(spaces or (SMALL_SERVER, SMALL_CLIENT)),
         facts=FACTS,
-        found=AS_FOUND,
+        baseline=AS_FOUND,
         seed=seed,
         logarithmic=logarithmic,
     )

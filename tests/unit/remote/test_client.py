@@ -159,8 +159,8 @@ def test_a_stream_resumes_where_it_broke_and_repeats_nothing() -> None:
 
 def test_a_stream_reports_that_a_process_is_missing() -> None:
     messages = [
-        b'event: presence\ndata: {"said": "its process\\u001b has died", "queued": true}\n\n',
-        b'event: presence\ndata: {"said": "", "queued": false}\n\n',
+        b'event: presence\ndata: {"reason": "its process\\u001b has died", "queued": true}\n\n',
+        b'event: presence\ndata: {"reason": "", "queued": false}\n\n',
         b"event: over\ndata: {}\n\n",
     ]
     missed: list[Absence | None] = []

@@ -16,7 +16,7 @@ import pytest
 
 from tests.unit.workloads.conftest import Engine
 from workloads import rundir
-from workloads.engine import run_stage
+from workloads.engine import RunOptions, run_stage
 from workloads.failure import WorkloadFailure
 from workloads.spec import Spec, parse
 
@@ -227,7 +227,7 @@ def open_directory() -> Iterator[Path]:
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_permission_denied_is_named(mapping: dict[str, Any], open_directory: Path) -> None:
     spec = parse(_spec(mapping, "read"))
-    run_stage(spec, "write", str(open_directory), "run.1", 7)
+    run_stage(spec, "write", str(open_directory), "run.1", 7, RunOptions(print))
     root = Path(rundir.path_of(str(open_directory), "run.1"))
     for path in (root, *root.rglob("*")):
         path.chmod(0o755)
@@ -244,7 +244,7 @@ def _run_as_nobody(spec: Spec, directory: Path) -> WorkloadFailure:
         os.seteuid(65534)
     try:
         with pytest.raises(WorkloadFailure) as caught:
-            run_stage(spec, "second", str(directory), "run.1", 7)
+            run_stage(spec, "second", str(directory), "run.1", 7, RunOptions(print))
     finally:
         os.seteuid(before)
     return caught.value

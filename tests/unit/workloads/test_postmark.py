@@ -12,7 +12,7 @@ import yaml
 from tests.unit.workloads.conftest import Engine
 from workloads import load, parse, resolve
 from workloads.plan import plan_stage
-from workloads.twister import Twister
+from workloads.postmark import MersenneTwister
 
 FULL = yaml.safe_load(load("postmark").text)
 MIB = 1 << 20
@@ -83,7 +83,7 @@ def test_what_postmark_cannot_do_is_reported(change: dict[str, Any], complaint: 
 
 
 def test_skipping_is_drawing() -> None:
-    skipped, stepwise = Twister(42), Twister(42)
+    skipped, stepwise = MersenneTwister(42), MersenneTwister(42)
     skipped.skip(100_000)
     for _ in range(100_000):
         stepwise.below(1 << 32)

@@ -11,7 +11,7 @@ import pytest
 from workloads.content import Content
 from workloads.image import Image
 from workloads.reads import Read
-from workloads.steps import Checked, Job, Mishap, Step, Stopwatch
+from workloads.steps import Checked, Job, Step, StepError, Stopwatch
 
 RECORD = 1 << 16
 CONTENT = Content(7, "run")
@@ -67,7 +67,7 @@ def test_a_wrong_byte_anywhere_is_found(tmp_path: Path, number: int, offset: int
             read.perform(index)
         read.check()
 
-    with pytest.raises(Mishap, match=f"byte {offset} differs, and 0 more") as caught:
+    with pytest.raises(StepError, match=f"byte {offset} differs, and 0 more") as caught:
         run()
     assert (caught.value.kind, caught.value.index) == ("mismatch", number)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.steps import Mishap
+from workloads.steps import StepError
 from workloads.writes import await_stored
 
 
@@ -15,7 +15,7 @@ def test_data_that_was_not_stored_is_detected(tmp_path: Path) -> None:
     path.write_bytes(bytes(10))
     await_stored(str(path), 10)
     await_stored(str(path), 0)
-    with pytest.raises(Mishap, match="ends before byte 11") as caught:
+    with pytest.raises(StepError, match="ends before byte 11") as caught:
         await_stored(str(path), 11)
     assert caught.value.kind == "short-write"
 

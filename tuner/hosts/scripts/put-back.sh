@@ -41,12 +41,12 @@ while [ "$progress" = 1 ]; do
         [ -f "$script" ] || continue
         part=${script%/restore.sh}
         # Processes that it starts must not keep the lock. A script without output is empty and did nothing.
-        if said=$(sh "$script" 2>&1 < /dev/null 9<&-) && [ -n "$said" ]; then
-            printf '%s %s\n' "${part#restore/}" "$said"
+        if output=$(sh "$script" 2>&1 < /dev/null 9<&-) && [ -n "$output" ]; then
+            printf '%s %s\n' "${part#restore/}" "$output"
             rm -rf "$part" || failed="$failed $part: it cannot be removed."
             [ -e "$part" ] || progress=1
         else
-            failed="$failed ${part#restore/}: ${said:-its script is empty}."
+            failed="$failed ${part#restore/}: ${output:-its script is empty}."
         fi
     done
     [ -n "$failed" ] || exit 0

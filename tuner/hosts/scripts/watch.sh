@@ -41,15 +41,15 @@ while [ -d lease ] && first watch.pid && [ "$line" = $$ ]; do
     mv lease lease.expired 2> /dev/null || [ -d lease ] || exit 0
     say "no heartbeat for $after_s s: putting this host back"
     # Only while it still belongs to that owner: if somebody else has restored it meanwhile, a later campaign may hold it.
-    until said=$(sh put-back.sh "$(pwd)" ${owner:+"$owner"} 2>&1); do
-        say "$said"
+    until output=$(sh put-back.sh "$(pwd)" ${owner:+"$owner"} 2>&1); do
+        say "$output"
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || exit 1
         sleep 30
         # Somebody else has done it.
         [ -d lease.expired ] || [ -d lease ] || exit 0
     done
-    say "${said:-nothing to put back}"
+    say "${output:-nothing to put back}"
     rm -rf lease.expired
     exit 0
 done

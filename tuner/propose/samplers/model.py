@@ -56,17 +56,17 @@ class ModelSampler(optuna.samplers.BaseSampler):
         self,
         *spaces: Space,
         facts: Mapping[str, int] | None = None,
-        found: Mapping[str, Value] | None = None,
+        baseline: Mapping[str, Value] | None = None,
         seed: int | None = None,
         delta: float = 0.02,
         logarithmic: bool = True,
     ) -> None:
         """``facts``: the hosts' limits, by name; missing ones default to the spaces' assumptions.
-        ``found``: the baseline, by qualified names (``fileserver.threads``). ``delta``:
+        ``baseline``: what to compare with, by qualified names (``fileserver.threads``). ``delta``:
         smallest difference worth acting on. Raises ValueError for no space, or two of one part.
         """
         self._tunables: dict[str, Tunable] = {}
-        whole = Configuration.of(found or {})
+        whole = Configuration.of(baseline or {})
         for space in spaces:
             assumed = {name: fact.assumed for name, fact in space.facts.items()}
             part = Tunable(space, assumed | dict(facts or {}), whole.part(space.part))

@@ -41,8 +41,8 @@ changed=
 # The limits of this host at its start clamp the server's buffers, so restore them first. If that fails, the server is
 # still restored.
 if [ -e ../host_network/restore.sh ]; then
-    said=$(sh ../host_network/restore.sh 2>&1)
-    [ "$said" = "left as found" ] || changed="; network limits: $said"
+    output=$(sh ../host_network/restore.sh 2>&1)
+    [ "$output" = "left as found" ] || changed="; network limits: $output"
 fi
 
 # cut LIMIT: the originally requested buffer size, clamped to LIMIT.
@@ -73,8 +73,8 @@ case $(status) in
         # If bosserver crashes meanwhile and is restarted, it runs the instance again, so retry.
         for left in 2 1 0; do
             sh ./fileserver-stop.sh "$address" "$instance" || exit 1
-            said=$(bos delete "$address" "$instance" -localauth 2>&1) && break
-            [ "$left" != 0 ] || { printf '%s\n' "$said" >&2; exit 1; }
+            output=$(bos delete "$address" "$instance" -localauth 2>&1) && break
+            [ "$left" != 0 ] || { printf '%s\n' "$output" >&2; exit 1; }
             sleep 1
         done
         ;;

@@ -33,9 +33,9 @@ answers() {
 # Identified by the complete command line in bosserver, so that no other program is killed. If the program is a
 # script, its interpreter comes first.
 fileservers() {
-    said=$(bos status "$address" "$instance" -long -localauth)
+    output=$(bos status "$address" "$instance" -long -localauth)
     # Unquoted: split at spaces, as bosserver does.
-    set -- $(printf '%s\n' "$said" | sed -n "s/^    Command 1 is '\(.*\)'\$/\1/p")
+    set -- $(printf '%s\n' "$output" | sed -n "s/^    Command 1 is '\(.*\)'\$/\1/p")
     [ $# -gt 0 ] || return
     for pid in $(pidof -x "$1"); do
         given=$({ tr '\0' ' ' < "/proc/$pid/cmdline"; } 2> /dev/null)
@@ -44,10 +44,10 @@ fileservers() {
 }
 
 began=$(uptime_s)
-until said=$(timeout "$look_s" bos stop "$address" "$instance" -localauth -wait 2>&1); do
+until output=$(timeout "$look_s" bos stop "$address" "$instance" -localauth -wait 2>&1); do
     if [ $? != 124 ]; then
-        case $said in *'communications failure'*) past $((began + away_s)) || { sleep 1; continue; } ;; esac
-        printf '%s\n' "$said" >&2
+        case $output in *'communications failure'*) past $((began + away_s)) || { sleep 1; continue; } ;; esac
+        printf '%s\n' "$output" >&2
         exit 1
     fi
     past $((began + stop_s)) || ! answers || continue

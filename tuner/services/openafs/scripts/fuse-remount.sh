@@ -54,13 +54,13 @@ detach() {
 # Processes that still use its files will get errors.
 end_by_force() {
     limit=$(($(uptime_s) + grace_s))
-    said=
+    output=
     while there; do
-        past "$limit" && fail 3 "$mount cannot be unmounted: ${said:-$program does not die}"
+        past "$limit" && fail 3 "$mount cannot be unmounted: ${output:-$program does not die}"
         pids=$(daemons "$program" "$mount")
         # The kernel then fails all pending requests to it. Unquoted: a list of PIDs.
         [ -z "$pids" ] || kill -KILL $pids
-        mounted && said=$(detach --lazy)
+        mounted && output=$(detach --lazy)
         sleep 0.02
     done
 }
@@ -82,9 +82,9 @@ limit=$(($(uptime_s) + serve_s))
 # script, so that they end when that group is killed.
 timeout --foreground --kill-after="$grace_s" "$ready_s" "$@" < /dev/null > "$log" 2>&1 9<&- || fail 4 "$program: exit status $?: $(cat "$log")"
 while :; do
-    said=$(timeout --foreground "$ready_s" stat -c %F -- "$probe" 2>&1) && exit 0
+    output=$(timeout --foreground "$ready_s" stat -c %F -- "$probe" 2>&1) && exit 0
     if past "$limit" || [ -z "$(daemons "$program" "$mount")" ]; then
-        fail 4 "$program does not serve $probe: $said $(cat "$log")"
+        fail 4 "$program does not serve $probe: $output $(cat "$log")"
     fi
     sleep 0.02
 done

@@ -20,12 +20,12 @@ now() {
 for setting in $(tr '\0' '\n' < found); do
     name=${setting%%=*} value=${setting#*=}
     [ "$(now "$name")" != "$value" ] || continue
-    said=$(sysctl -w "$setting" 2>&1 < /dev/null)
+    output=$(sysctl -w "$setting" 2>&1 < /dev/null)
     # Some versions of sysctl report success although they failed.
     if [ "$(now "$name")" = "$value" ]; then
         done="$done $setting"
     else
-        failed="$failed sysctl -w $setting: ${said:-it printed nothing};"
+        failed="$failed sysctl -w $setting: ${output:-it printed nothing};"
     fi
 done
 if [ -n "$failed" ]; then

@@ -84,9 +84,9 @@ cmp -s "$wanted" "$file" || cat "$wanted" > "$file" || fail 3 "$file cannot be w
 cp "$wanted" "$beside/applied.new" 2> /dev/null && mv "$beside/applied.new" "$beside/applied"
 
 if ! timeout 120 systemctl start "$unit" 2> /dev/null || ! mounted; then
-    said=$(journalctl --unit "$unit" --lines 3 --output cat --no-pager 2> /dev/null | tr '\n' ' ')
+    output=$(journalctl --unit "$unit" --lines 3 --output cat --no-pager 2> /dev/null | tr '\n' ' ')
     timeout 90 systemctl stop "$unit" 2> /dev/null
-    fail 4 "$unit does not start: $said"
+    fail 4 "$unit does not start: $output"
 fi
 # Before the first access, since connections keep the encryption that they were created with.
 if [ -n "$crypt" ]; then
@@ -95,8 +95,8 @@ fi
 limit=$(($(uptime_s) + ready_s))
 # A dangling symbolic link does not count: a mount point created through afsd.fuse looks like one here. "Permission
 # denied" does count: the volume may require a token, and there is none at this time.
-until said=$(LC_ALL=C timeout 20 stat -L -c %F -- "$probe" 2>&1); do
-    case $said in *': Permission denied') break ;; esac
-    [ "$(uptime_s)" -lt "$limit" ] || fail 4 "$unit does not serve $probe: $said"
+until output=$(LC_ALL=C timeout 20 stat -L -c %F -- "$probe" 2>&1); do
+    case $output in *': Permission denied') break ;; esac
+    [ "$(uptime_s)" -lt "$limit" ] || fail 4 "$unit does not serve $probe: $output"
     sleep 0.2
 done

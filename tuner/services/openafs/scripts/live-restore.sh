@@ -21,8 +21,8 @@ done=
 give() {
     value=$(cat "$3")
     [ -n "$value" ] || return 0
-    if ! said=$(timeout 20 fs "$1" "$2" "$value" 2>&1 < /dev/null); then
-        echo "fs $1 $2 $value: $said" >&2
+    if ! output=$(timeout 20 fs "$1" "$2" "$value" 2>&1 < /dev/null); then
+        echo "fs $1 $2 $value: $output" >&2
         exit 1
     fi
     done="$done $1 $value"

@@ -31,23 +31,23 @@ uptime_s() {
 }
 
 limit=$(($(uptime_s) + again_s))
-until said=$(timeout 30 kinit "$@" 2>&1 < /dev/null); do
-    [ "$(uptime_s)" -lt "$limit" ] || fail 3 "kinit: ${said:-no answer within 30 s}"
+until output=$(timeout 30 kinit "$@" 2>&1 < /dev/null); do
+    [ "$(uptime_s)" -lt "$limit" ] || fail 3 "kinit: ${output:-no answer within 30 s}"
     sleep 1
 done
 limit=$(($(uptime_s) + again_s))
-until said=$(timeout 30 aklog -force ${cell:+-c "$cell"} ${realm:+-k "$realm"} 2>&1 < /dev/null); do
-    [ "$(uptime_s)" -lt "$limit" ] || fail 4 "aklog: ${said:-no answer within 30 s}"
+until output=$(timeout 30 aklog -force ${cell:+-c "$cell"} ${realm:+-k "$realm"} 2>&1 < /dev/null); do
+    [ "$(uptime_s)" -lt "$limit" ] || fail 4 "aklog: ${output:-no answer within 30 s}"
     sleep 1
 done
 # A token of another cell does not count.
 if [ -z "$cell" ]; then
-    said=$(timeout 20 fs wscell 2>&1 < /dev/null)
-    cell=$(printf '%s\n' "$said" | sed -n "s/^This workstation belongs to cell '\([^']*\)'.*/\1/p")
-    [ -n "$cell" ] || fail 5 "fs wscell: $said"
+    output=$(timeout 20 fs wscell 2>&1 < /dev/null)
+    cell=$(printf '%s\n' "$output" | sed -n "s/^This workstation belongs to cell '\([^']*\)'.*/\1/p")
+    [ -n "$cell" ] || fail 5 "fs wscell: $output"
 fi
-said=$(timeout 20 tokens 2>&1 < /dev/null)
-printf '%s\n' "$said" | grep -v '>> Expired <<' | grep -qF -e "okens for $cell " -e "okens for afs@$cell " ||
-    fail 5 "tokens: $said"
+output=$(timeout 20 tokens 2>&1 < /dev/null)
+printf '%s\n' "$output" | grep -v '>> Expired <<' | grep -qF -e "okens for $cell " -e "okens for afs@$cell " ||
+    fail 5 "tokens: $output"
 timeout 20 klist < /dev/null
 exit 0

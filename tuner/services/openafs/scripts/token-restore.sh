@@ -15,8 +15,8 @@ cell=$(cat cell)
 timeout 20 unlog -cell "$cell" > /dev/null 2>&1
 # Only a complete list without the token proves that it is gone, not a command that hangs or fails. Without a cache
 # manager, there are no tokens.
-said=$(LC_ALL=C timeout 20 tokens 2>&1 < /dev/null)
-case $said in
+output=$(LC_ALL=C timeout 20 tokens 2>&1 < /dev/null)
+case $output in
     *"okens for $cell "* | *"okens for afs@$cell "* | *"token info for cell $cell "*) gone= ;;
     *'Tokens held by the Cache Manager'*'--End of list--'*) gone=1 ;;
     *)
@@ -25,7 +25,7 @@ case $said in
         ;;
 esac
 if [ -z "$gone" ]; then
-    echo "the token cannot be destroyed with unlog; output of tokens: $said" >&2
+    echo "the token cannot be destroyed with unlog; output of tokens: $output" >&2
     exit 1
 fi
 echo "ticket and token of $(cat principal) destroyed"
