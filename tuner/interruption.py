@@ -46,6 +46,14 @@ def interrupt_patiently(reason: str) -> None:
         interrupt(reason)
 
 
+def remember(reason: str) -> None:
+    """Raise KeyboardInterrupt at the next ``check``, for an interrupt in the middle of cleaning up:
+    what would start after it must not.
+    """
+    global _reason, _patient
+    _reason, _patient = reason, False
+
+
 def check() -> None:
     """Raise KeyboardInterrupt, in the main thread, when an interrupt was requested but got lost.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from tuner.interruption import forget, interrupt, interrupt_patiently, is_finishing
+from tuner.interruption import forget, interrupt, interrupt_patiently, is_finishing, remember
 
 _STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Signals within this time (s) count as one request: a closed terminal sends several.
@@ -52,7 +53,7 @@ def stop_signals(say: Callable[[str], None] = lambda message: None) -> Iterator[
         is_patient = stopping = True
         interrupt(name)
 
-    with _handling(stop):
+    with _handling(stop), _lost_ones_unprinted():
         try:
             yield
         finally:
@@ -61,13 +62,32 @@ def stop_signals(say: Callable[[str], None] = lambda message: None) -> Iterator[
 
 @contextmanager
 def undisturbed(say: Callable[[str], None]) -> Iterator[None]:
-    """Hold off stop signals while the testbed is put back; ``say`` gets a message for each."""
+    """Hold off stop signals while the testbed is put back; ``say`` gets a message for each. They
+    take effect at the next ``check`` after it.
+    """
 
     def hold_off(number: int, frame: FrameType | None) -> None:
+        remember(signal.Signals(number).name)
         say(f"{signal.Signals(number).name}: putting the testbed back first; this takes seconds")
 
     with _handling(hold_off):
         yield
+
+
+@contextmanager
+def _lost_ones_unprinted() -> Iterator[None]:
+    """Print nothing of an interrupt that Python drops in a finalizer: it is raised again later."""
+    before = sys.unraisablehook
+
+    def hook(lost: sys.UnraisableHookArgs) -> None:
+        if not isinstance(lost.exc_value, KeyboardInterrupt):
+            before(lost)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 @contextmanager

@@ -8,7 +8,8 @@ hours are virtual.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from tuner.campaign.runner import Runner
 from tuner.campaign.spec import CampaignSpec
 from tuner.documents import problems
 from tuner.errors import CampaignHalted, SpecError
+from tuner.interruption import uninterrupted
 from tuner.model import BASELINE, Answer, Configuration, Event, Recommendation
 from tuner.records.standing import Standing
 from tuner.services.simulated import SimulatedTestbed
@@ -129,13 +131,13 @@ def run_campaign(
         noise = replace(noise, component=settings.noise)
     world = replace(surface.world, seed=seed, noise=noise)
     testbed = SimulatedTestbed(surface.spaces, world, surface.file.simulated.found)
-    with tempfile.TemporaryDirectory(prefix="fstune-") as place, Store.open(Path(place)) as store:
+    with _temporary_store() as store:
         record = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
         watch = _Watch(surface, lambda trial: store.trials(record.id)[trial].configuration, tell)
         site = Site(None, "simulated", testbed)
         outcome = Runner(store, record.id, spec, surface.workload, [site], watch).run()
         campaign = outcome.campaign
-        if campaign.state is CampaignState.PAUSED:
+        if campaign.state in (CampaignState.CREATED, CampaignState.PAUSED):
             raise KeyboardInterrupt
         if outcome.error is not None and not isinstance(outcome.error, CampaignHalted):
             raise outcome.error
@@ -160,6 +162,20 @@ def run_campaign(
         curve=tuple(watch.curve),
         certified=tuple(watch.certified),
     )
+
+
+@contextmanager
+def _temporary_store() -> Iterator[Store]:
+    """Open a store in a directory of its own; both are gone at the end, in spite of Ctrl-C."""
+    with ExitStack() as stack:
+        with uninterrupted():
+            place = stack.enter_context(tempfile.TemporaryDirectory(prefix="fstune-"))
+            store = stack.enter_context(Store.open(Path(place)))
+        try:
+            yield store
+        finally:
+            with uninterrupted():
+                stack.close()
 
 
 def _answer(recommendation: Recommendation | None) -> str:

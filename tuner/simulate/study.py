@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -97,19 +98,25 @@ def run_all(
         for seed in seeds:
             yield run_campaign(surface, seed, settings, partial(tell, seed))
         return
-    workers = ProcessPoolExecutor(min(jobs, len(seeds)), get_context("spawn"))
-    try:
-        with _own_signals():
-            tasks = [workers.submit(_run_one, path, seed, settings) for seed in seeds]
-        for task in as_completed(tasks):
-            yield task.result()
-    except BaseException:
-        # Nobody waits for the campaigns in progress.
-        workers.shutdown(wait=False, cancel_futures=True)
-        for child in active_children():
-            child.terminate()
-        raise
-    workers.shutdown()
+    with tempfile.TemporaryDirectory(prefix="fstune-") as place:
+        workers = ProcessPoolExecutor(
+            min(jobs, len(seeds)), get_context("spawn"), _work_below, (place,)
+        )
+        try:
+            with _own_signals():
+                tasks = [workers.submit(_run_one, path, seed, settings) for seed in seeds]
+            for task in as_completed(tasks):
+                yield task.result()
+        except BaseException:
+            # Nobody waits for the campaigns in progress. What they leave is removed with the place.
+            workers.shutdown(wait=False, cancel_futures=True)
+            children = active_children()
+            for child in children:
+                child.terminate()
+            for child in children:
+                child.join()
+            raise
+        workers.shutdown()
 
 
 @contextmanager
@@ -120,6 +127,11 @@ def _own_signals() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work_below(place: str) -> None:
+    """Create temporary files below ``place`` in this process."""
+    tempfile.tempdir = place
 
 
 _SURFACES: dict[str, Surface] = {}

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection, Row
 
+from tuner.interruption import uninterrupted
 from tuner.store import queries, schema
 from tuner.store.database import Database
 from tuner.store.opening import open_database
@@ -47,7 +48,9 @@ class OpenStore:
 
     def close(self) -> None:
         """Close the database."""
-        self._database.close()
+        # Interrupted there, the connection pool would print the exception and drop it.
+        with uninterrupted():
+            self._database.close()
 
     def __enter__(self) -> Self:
         return self

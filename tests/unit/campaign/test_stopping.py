@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from tests.unit.campaign.conftest import Begin
 from tuner.campaign.runner import Outcome
 from tuner.campaign.spec import CampaignSpec
 from tuner.campaign.stopping import FINISHING, STOPPING, stop_signals, undisturbed
+from tuner.interruption import check
 from tuner.model import Answer, Configuration, Measurement
 from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState
@@ -184,6 +186,32 @@ def test_handlers_are_put_back() -> None:
         with undisturbed(lambda message: None):
             os.kill(os.getpid(), signal.SIGTERM)
     assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_a_signal_that_was_held_off_takes_effect_afterwards() -> None:
+    with stop_signals():
+        with undisturbed(lambda message: None):
+            os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt, match="SIGINT"):
+            check()
+    check()
+
+
+def test_a_signal_that_python_drops_is_raised_later_and_not_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+
+    class Finalized:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with stop_signals():
+        Finalized()
+        with pytest.raises(KeyboardInterrupt, match="SIGINT"):
+            check()
+    assert printed == []
 
 
 def test_other_threads_leave_signals_alone() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import signal
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tuner.campaign.stopping import stop_signals
 from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.model import Answer, Configuration
@@ -18,6 +22,7 @@ from tuner.services.simulated import SimulatedTestbed
 from tuner.simulate import Surface, load_surface
 from tuner.simulate.campaign import HALTED, Point, Result, Settings, run_campaign, specification
 from tuner.simulate.study import hours_until_near, middle, regret_at, run_all, summary
+from tuner.store import Store
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +112,32 @@ def test_a_campaign_is_reproducible_in_separate_processes_too(surface: Surface, 
     assert results[0].curve != results[1].curve
     separate = run_all(surface, str(path), [1, 2], SHORTEST, jobs=2)
     assert sorted(separate, key=lambda result: result.seed) == results
+
+
+@pytest.mark.parametrize(("call", "ended"), [(1, 0), (2, 1)])
+def test_a_stop_while_a_campaign_begins_or_ends_ends_them_all(
+    surface: Surface,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    call: int,
+    ended: int,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    calls = itertools.count(1)  # a campaign voids what was cut off when it begins and when it ends
+    real = Store.void_running_blocks
+
+    def void(*arguments: Any) -> None:
+        real(*arguments)
+        if next(calls) == call:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Store, "void_running_blocks", void)
+    results: list[Result] = []
+    with stop_signals(), pytest.raises(KeyboardInterrupt):
+        results.extend(run_all(surface, str(path), [1, 2, 3], SHORTEST))
+    assert len(results) == ended
+    assert list(tmp_path.iterdir()) == []
 
 
 CURVE = (Point(0.0, 0.2), Point(0.1, 0.04), Point(0.2, 0.06), Point(0.3, 0.03), Point(0.4, 0.01))
