@@ -7,7 +7,7 @@ from datetime import datetime
 from api.documents import Document
 from tuner.applications import Application
 from tuner.apply.plan import ApplyPlan
-from tuner.model import Configuration, Value
+from tuner.model import Value
 from tuner.states import ApplicationState
 
 
@@ -109,19 +109,6 @@ class PlanDocument(Document):
     @classmethod
     def of(cls, plan: ApplyPlan, application: Application | None) -> PlanDocument:
         """Convert a plan and the application stored for it."""
-        parts = [
-            PartPlanDocument(
-                name=part.name,
-                program=part.program,
-                changes=[ChangeDocument(name=c.name, old=c.old, new=c.new) for c in part.changes],
-                old=list(part.old),
-                new=list(part.new),
-                outlives_restart=part.outlives_restart,
-                where_kept=part.where_kept,
-                how_changed=part.how_changed,
-            )
-            for part in plan.parts
-        ]
         return cls(
             identity=plan.identity,
             campaign=plan.campaign,
@@ -129,14 +116,10 @@ class PlanDocument(Document):
             label=plan.label,
             programs=plan.programs,
             step=plan.stepwise,
-            before=_settings(plan.before),
-            after=_settings(plan.after),
+            before=plan.before.as_dict(),
+            after=plan.after.as_dict(),
             application=None if application is None else ApplicationDocument.of(application),
-            parts=parts,
-            steps=[_settings(step) for step in plan.steps],
+            parts=[PartPlanDocument.model_validate(part) for part in plan.parts],
+            steps=[step.as_dict() for step in plan.steps],
             notes=list(plan.notes),
         )
-
-
-def _settings(configuration: Configuration) -> dict[str, Value]:
-    return configuration.as_dict()

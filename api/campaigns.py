@@ -152,11 +152,17 @@ def get_why(campaign: PathCampaign, serving: Serving) -> WhyDocument:
 @router.get("/{campaign}/noise", operation_id="get_noise")
 def get_noise(campaign: PathCampaign, serving: Serving) -> Noise:
     """Noise of a difference of two runs, with one measure against it after the other."""
-    report = noise(serving.store, campaign.id, rules_if_known(campaign))
+    rules = rules_if_known(campaign)
+    if rules is None:
+        raise NotFoundError(
+            f"the workload of campaign {campaign.id} is missing or has changed: put its file back"
+        )
+    report = noise(serving.store, campaign.id, rules)
     if report is None:
         raise NotFoundError(
-            f"the noise of campaign {campaign.id} cannot be estimated: too few configurations were "
-            "measured twice so far, or its workload's file has changed"
+            f"campaign {campaign.id} has too few repeated measurements to estimate its noise: ask "
+            "again after more blocks (9 of a pilot are enough); if its workload's file now has "
+            "other components, put the file back"
         )
     return report
 

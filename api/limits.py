@@ -38,7 +38,9 @@ _ADDRESSES_KEPT = 10_000
 
 
 class HeadersLayer:
-    """Add security headers to every response, and an ETag to documents."""
+    """Add security headers to every response, and an ETag to JSON and HTML of at most 8 MiB that
+    answers a GET or HEAD with 200.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

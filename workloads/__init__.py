@@ -12,7 +12,7 @@ results of several clients) and ``workloads.zipapp.build``; a client host uses t
 
 from __future__ import annotations
 
-from workloads.catalog import SpecSource, load, packaged
+from workloads.catalog import load, packaged
 from workloads.compose import resolve
 from workloads.fields import SpecError
 from workloads.merge import merge
@@ -23,7 +23,6 @@ __all__ = [
     "ENGINE_VERSION",
     "Spec",
     "SpecError",
-    "SpecSource",
     "load",
     "merge",
     "packaged",

@@ -53,7 +53,6 @@ class Fields:
         return f"{self.key}.{name}" if self.key else name
 
     def has(self, name: str) -> bool:
-        """Whether the mapping has the field."""
         self._names.add(name)
         return name in self._values
 
@@ -73,7 +72,6 @@ class Fields:
         return value
 
     def name(self, name: str) -> str:
-        """Return a plain name."""
         return check_name(self.path(name), self.value(name))
 
     def choice(self, name: str, choices: tuple[str, ...], default: str | None = None) -> str:

@@ -39,7 +39,6 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """The number of durations added."""
         return sum(self.counts.values())
 
     def add(self, durations_ns: Iterable[int]) -> None:

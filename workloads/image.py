@@ -33,7 +33,6 @@ class Image:
 
     @property
     def size_bytes(self) -> int:
-        """The file's length."""
         return self.extents[-1].end if self.extents else 0
 
     @property

@@ -45,7 +45,6 @@ class _Mixer:
         self._weights = tuple(weight for _, weight in mix.choose)
 
     def steps(self) -> tuple[Step, ...]:
-        """Return the process's steps."""
         steps = []
         for turn in range(self._count):
             if self._mix.cycle:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import stat
 
-from workloads.steps import Checked, Job, PathOperation, StepError
+from workloads.steps import CheckResult, Job, PathOperation, StepError
 
 _MODES = (0o640, 0o644)
 
@@ -15,7 +15,6 @@ class Mkdir(PathOperation):
     """Create one directory."""
 
     def perform(self, index: int) -> None:
-        """mkdir(2)."""
         os.mkdir(self._paths[index], 0o755)
 
 
@@ -23,7 +22,6 @@ class Rmdir(PathOperation):
     """Remove one directory."""
 
     def perform(self, index: int) -> None:
-        """rmdir(2)."""
         os.rmdir(self._paths[index])
 
 
@@ -31,7 +29,6 @@ class Unlink(PathOperation):
     """Remove one file."""
 
     def perform(self, index: int) -> None:
-        """unlink(2)."""
         os.unlink(self._paths[index])
 
 
@@ -43,7 +40,6 @@ class Rename(PathOperation):
         self._targets = [f"{job.root}/{step.target}" for step in job.steps]
 
     def perform(self, index: int) -> None:
-        """rename(2)."""
         os.rename(self._paths[index], self._targets[index])
 
 
@@ -55,7 +51,6 @@ class Link(PathOperation):
         self._targets = [f"{job.root}/{step.target}" for step in job.steps]
 
     def perform(self, index: int) -> None:
-        """link(2), unlink(2)."""
         os.link(self._paths[index], self._targets[index])
         os.unlink(self._targets[index])
 
@@ -76,7 +71,6 @@ class Access(PathOperation):
     """Check that a file may be read."""
 
     def perform(self, index: int) -> None:
-        """access(2)."""
         if not os.access(self._paths[index], os.R_OK):
             raise StepError("mismatch", "may not be read, or does not exist")
 
@@ -85,7 +79,6 @@ class Chmod(PathOperation):
     """Toggle the read permission for others in a file's mode."""
 
     def perform(self, index: int) -> None:
-        """chmod(2)."""
         os.chmod(self._paths[index], _MODES[index % 2])
 
 
@@ -93,7 +86,6 @@ class Flock(PathOperation):
     """Acquire and release an exclusive lock on a file."""
 
     def perform(self, index: int) -> None:
-        """open(2), flock(2) twice, close(2)."""
         descriptor = os.open(self._paths[index], os.O_RDONLY | os.O_CLOEXEC)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -109,11 +101,9 @@ class Stat:
         self._results: list[tuple[int, os.stat_result]] = []
 
     def perform(self, index: int) -> None:
-        """stat(2)."""
         self._results.append((index, os.stat(self._paths[index])))
 
-    def check(self) -> Checked:
-        """Compare type and size."""
+    def check(self) -> CheckResult:
         for index, attributes in self._results:
             size = self._steps[index].end
             if not stat.S_ISREG(attributes.st_mode):
@@ -122,7 +112,7 @@ class Stat:
                 raise StepError(
                     "mismatch", f"is {attributes.st_size} bytes long, not {size}", index
                 )
-        return Checked()
+        return CheckResult()
 
 
 class List:
@@ -138,8 +128,7 @@ class List:
         with os.scandir(self._paths[index]) as entries:
             self._results.append((index, [entry.name for entry in entries]))
 
-    def check(self) -> Checked:
-        """Compare the names."""
+    def check(self) -> CheckResult:
         for index, names in self._results:
             planned = self._steps[index].entries
             if len(names) == len(planned) and sorted(names) == list(planned):
@@ -152,7 +141,7 @@ class List:
                 f" missing {missing[:3]}, not planned {extra[:3]}",
                 index,
             )
-        return Checked()
+        return CheckResult()
 
 
 class Walk(List):
@@ -174,8 +163,7 @@ class Walk(List):
         self._results.append((index, names))
         self._sizes.append((index, sizes))
 
-    def check(self) -> Checked:
-        """Compare names and sizes."""
+    def check(self) -> CheckResult:
         checked = super().check()
         for index, sizes in self._sizes:
             step = self._steps[index]

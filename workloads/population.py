@@ -64,7 +64,6 @@ class Population:
         return Step("mkdir", path)
 
     def rmdir(self, number: int) -> Step:
-        """Remove a directory."""
         path = self.directories.pop(number)
         del self._members[number]
         self._listings.pop(number, None)
@@ -72,7 +71,6 @@ class Population:
         return Step("rmdir", path)
 
     def create(self, planned: PlannedFile, operation: str = "create", sync: bool = False) -> Step:
-        """Create and write one file."""
         percent = self.fileset.repeated_percent
         image = Image(planned.file_id, (), percent).whole(
             planned.size_bytes, self._generation(planned.file_id)
@@ -90,7 +88,6 @@ class Population:
         return PlannedFile(file_id, directory, size_bytes)
 
     def unlink(self, file: LiveFile) -> Step:
-        """Remove one file."""
         path = self.path(file)
         del self._members[file.directory][path.rpartition("/")[2]]
         self._listings.pop(file.directory, None)
@@ -98,7 +95,6 @@ class Population:
         return Step("unlink", path)
 
     def rename(self, file: LiveFile) -> Step:
-        """Rename a file within its directory."""
         path = self.path(file)
         del self._members[file.directory][path.rpartition("/")[2]]
         file.renames += 1
@@ -134,12 +130,10 @@ class Population:
         return Step(operation, path, entries=entries, sizes=sizes if operation == "walk" else ())
 
     def read(self, file: LiveFile, record_bytes: int = 0) -> Step:
-        """Read a whole file."""
         image = file.image
         return self._moving("read", self.path(file), image, 0, image.size_bytes, record_bytes)
 
     def read_part(self, operation: str, file: LiveFile, start: int, end: int) -> Step:
-        """Read a part of a file."""
         part = file.image.part(start, end)
         return self._moving(operation, self.path(file), part, start, end, max(1, end - start))
 
@@ -165,7 +159,6 @@ class Population:
         return self._moving(operation, path, part, start, end, record_bytes, sync)
 
     def append(self, file: LiveFile, length: int, sync: bool = False) -> Step:
-        """Write at the end of a file."""
         start = file.image.size_bytes
         return self.write_part("append", file, start, start + length, sync)
 

@@ -125,7 +125,6 @@ class MersenneTwister:
         return self._generator.getrandbits(32) % limit if limit > 0 else 0
 
     def skip(self, count: int) -> None:
-        """Skip ``count`` numbers."""
         # Bits are taken from whole 32-bit numbers, so this is equivalent to drawing them singly.
         while count > 0:
             some = min(count, 1 << 16)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from workloads.steps import Checked, Job, StepError
+from workloads.steps import CheckResult, Job, StepError
 from workloads.writes import await_stored
 
 _READ = os.O_RDONLY | os.O_CLOEXEC
@@ -64,10 +64,10 @@ class _Reading:
         self._paths = job.paths()
         self._window = _Window(job)
 
-    def check(self) -> Checked:
+    def check(self) -> CheckResult:
         """Compare the data that has not been compared yet."""
         compared = self._window.compare()
-        return Checked(compared, len(self._steps), compared)
+        return CheckResult(compared, len(self._steps), compared)
 
 
 class Read(_Reading):
@@ -97,7 +97,6 @@ class ReadRange(_Reading):
     """Read a part of one file."""
 
     def perform(self, index: int) -> None:
-        """open(2), preadv(2), close(2)."""
         step = self._steps[index]
         descriptor = os.open(self._paths[index], _READ)
         length = step.end - step.start
@@ -134,10 +133,10 @@ class ReadModifyWrite(_Reading):
         os.close(descriptor)
         await_stored(path, step.end)
 
-    def check(self) -> Checked:
+    def check(self) -> CheckResult:
         """Compare the data read; the same amount was written."""
         checked = super().check()
-        return Checked(2 * checked.moved_bytes, checked.verified_files, checked.verified_bytes)
+        return CheckResult(2 * checked.moved_bytes, checked.verified_files, checked.verified_bytes)
 
 
 def _difference(data: bytes, expected: bytes, offset: int) -> str:

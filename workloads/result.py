@@ -29,7 +29,6 @@ class OperationResult:
     verified_bytes: int = 0
 
     def merge(self, other: OperationResult) -> None:
-        """Add the other result's numbers."""
         self.operations += other.operations
         self.moved_bytes += other.moved_bytes
         self.latency.merge(other.latency)
@@ -64,12 +63,10 @@ class ComponentResult:
     by_operation: dict[str, OperationResult] = field(default_factory=dict)
 
     def add(self, name: str, result: OperationResult) -> None:
-        """Add the result of one operation."""
         self.by_operation.setdefault(name, OperationResult()).merge(result)
 
     @property
     def total(self) -> OperationResult:
-        """The sum over all operations."""
         total = OperationResult()
         for each in self.by_operation.values():
             total.merge(each)

@@ -34,12 +34,10 @@ class Fixed:
     size_bytes: int
 
     def quantile(self, probability: float) -> int:
-        """Return the fixed size."""
         return self.size_bytes
 
     @property
     def most(self) -> int:
-        """The fixed size."""
         return self.size_bytes
 
 
@@ -56,7 +54,6 @@ class Uniform:
 
     @property
     def most(self) -> int:
-        """The upper bound."""
         return self.max_bytes
 
 
@@ -76,7 +73,6 @@ class LogNormal:
 
     @property
     def most(self) -> int:
-        """The upper bound."""
         return self.max_bytes
 
 
@@ -97,7 +93,6 @@ class Table:
 
     @property
     def most(self) -> int:
-        """The upper bound of the last bucket."""
         return self.buckets[-1][1]
 
 

@@ -82,12 +82,11 @@ class Job:
         return f"{self.root}/{self.steps[index].path}"
 
     def paths(self) -> list[str]:
-        """Return the full path of every step."""
         return [self.path(index) for index in range(len(self.steps))]
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """How much data was transferred, and how much of it was compared with what was written."""
 
     moved_bytes: int = 0
@@ -114,7 +113,7 @@ class Operation(Protocol):
     def perform(self, index: int) -> None:
         """Perform one step; raises OSError, or StepError (with an index if it is another's)."""
 
-    def check(self) -> Checked:
+    def check(self) -> CheckResult:
         """Check all steps; raises StepError with the index of the failed step."""
 
 
@@ -124,6 +123,6 @@ class PathOperation:
     def __init__(self, job: Job) -> None:
         self._paths = job.paths()
 
-    def check(self) -> Checked:
+    def check(self) -> CheckResult:
         """Nothing to compare."""
-        return Checked()
+        return CheckResult()

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable
 
 from workloads.content import Buffers
-from workloads.steps import Checked, Job, PathOperation, StepError
+from workloads.steps import CheckResult, Job, PathOperation, StepError
 
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
@@ -72,9 +72,9 @@ class _Write:
         os.close(descriptor)
         await_stored(path, step.end)
 
-    def check(self) -> Checked:
+    def check(self) -> CheckResult:
         """Nothing to compare yet."""
-        return Checked(moved_bytes=sum(step.end - step.start for step in self._steps))
+        return CheckResult(moved_bytes=sum(step.end - step.start for step in self._steps))
 
     def _records(self, index: int) -> Iterable[Buffers]:
         step = self._steps[index]
@@ -106,7 +106,6 @@ class Truncate(PathOperation):
         self._ends = [step.end for step in job.steps]
 
     def perform(self, index: int) -> None:
-        """truncate(2)."""
         os.truncate(self._paths[index], self._ends[index])
 
 
@@ -114,7 +113,6 @@ class Fsync(PathOperation):
     """Flush a file's data to storage."""
 
     def perform(self, index: int) -> None:
-        """open(2), fsync(2), close(2)."""
         descriptor = os.open(self._paths[index], _WRITE)
         os.fsync(descriptor)
         os.close(descriptor)

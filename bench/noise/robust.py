@@ -17,8 +17,8 @@ from statistics import fmean, stdev
 import numpy as np
 from scipy import stats
 
-from tuner.judge.evalue import Floats
-from tuner.judge.observations import Ints, Rows
+from tuner.judge.evalue import Floats, Ints
+from tuner.judge.observations import Rows
 from tuner.model import BASELINE, ComponentResult, Measurement
 from tuner.states import BlockState
 from tuner.store import Store

@@ -2,15 +2,15 @@
 
 from deploy.cell.cell import Cell, Cells, CellSpec, require_machine
 from deploy.cell.errors import CellError
-from deploy.cell.node import Completed, Node, NodeAdditions
+from deploy.cell.node import Node, NodeAdditions, RawResult
 
 __all__ = [
     "Cell",
     "CellError",
     "CellSpec",
     "Cells",
-    "Completed",
     "Node",
     "NodeAdditions",
+    "RawResult",
     "require_machine",
 ]

@@ -84,25 +84,20 @@ class Cell:
 
 
 class Cells:
-    """The cells below one state directory, which share packages and locks."""
+    """The cells below one state directory (``state``, absolute), which share packages and locks."""
 
     def __init__(self, state_directory: Path) -> None:
-        self._state = state_directory.absolute()
-        if set(str(self._state)) & set(":,\\"):
+        self.state = state_directory.absolute()
+        if set(str(self.state)) & set(":,\\"):
             raise CellError(
-                f"state directory {self._state}: its path must not contain ':', ',' or backslashes"
+                f"state directory {self.state}: its path must not contain ':', ',' or backslashes"
             )
-        if str(self._state.resolve()).startswith(("/etc/", "/usr/")):
+        if str(self.state.resolve()).startswith(("/etc/", "/usr/")):
             raise CellError(
-                f"state directory {self._state}: a cell overlays /etc and /usr with its files; "
+                f"state directory {self.state}: a cell overlays /etc and /usr with its files; "
                 "use a directory elsewhere"
             )
-        self._cells = self._state / "cells"
-
-    @property
-    def state(self) -> Path:
-        """The state directory, absolute."""
-        return self._state
+        self._cells = self.state / "cells"
 
     def names(self) -> list[str]:
         """Sorted names of all cells that have a directory."""
@@ -218,10 +213,10 @@ class Cells:
 
     def _open_lock(self, name: str) -> IO[str]:
         """Open a lock file that only root can open. Raises CellError if it cannot be created."""
-        locks = self._state / "locks"
+        locks = self.state / "locks"
         try:
             # Any process that can open the file can lock it and block us forever.
-            self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
             locks.mkdir(mode=0o700, exist_ok=True)
             locks.chmod(0o700)
             descriptor = os.open(locks / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -255,8 +250,8 @@ class Cells:
         return None
 
     def _build(self, spec: CellSpec, say: Callable[[str], None], additions: NodeAdditions) -> Cell:
-        store = self._state / "packages"
-        packages = (ensure_packages(store, say),)
+        store = self.state / "packages"
+        packages: tuple[Path, ...] = (ensure_packages(store, say),)
         if spec.ssh:
             tree = ensure_private_packages(store, say, name="ssh", packages=ssh.PACKAGES)
             packages = (tree, *packages)
@@ -330,12 +325,8 @@ def require_machine() -> None:
             f"/dev/fuse is missing or cannot be used ({problem.strerror}): load it with "
             "'modprobe fuse', or give the container the device"
         ) from problem
-    for tool, package in (
-        ("unshare", "util-linux"),
-        ("nsenter", "util-linux"),
-        ("ip", "iproute2"),
-        ("tc", "iproute2"),
-    ):
+    tools = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "tc": "iproute2"}
+    for tool, package in tools.items():
         if shutil.which(tool) is None:
             raise CellError(f"{tool} is missing: apt-get install {package}")
     if "overlay" not in Path("/proc/filesystems").read_text().split():

@@ -79,7 +79,6 @@ def start(server: Node, cell: str, service: str, address: str, keytab: str) -> N
 
 
 def _log(server: Node) -> str:
-    """Last lines of the KDC's log."""
     result = server.run(["tail", "--lines=3", f"{_DIRECTORY}/kdc.log"])
     output = (result.stdout or result.stderr).decode(errors="replace")
     return " ".join(output.split()) or "it has nothing"

@@ -43,7 +43,7 @@ SHARED = "/fstune"
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class RawResult:
     """A completed command: its exit status (negative: the signal that killed it) and output."""
 
     status: int
@@ -79,7 +79,7 @@ class Node:
         *,
         input: bytes | None = None,
         timeout_s: float = 60.0,
-    ) -> Completed:
+    ) -> RawResult:
         """Run a command in the node and wait for it to exit.
 
         Raises CellTimeout if it takes longer than ``timeout_s`` (it is killed), CellError if the
@@ -114,7 +114,7 @@ class Node:
 
 def run_to_end(
     argv: Sequence[str], input: bytes | None, timeout_s: float, environment: Mapping[str, str]
-) -> Completed:
+) -> RawResult:
     """Run a command in its own session, so that the terminal's Ctrl-C does not reach it.
 
     Output goes to files rather than pipes, so that a daemon that keeps its descriptors open does
@@ -144,7 +144,7 @@ def run_to_end(
             raise
         out.seek(0)
         err.seek(0)
-        return Completed(status, out.read(), err.read())
+        return RawResult(status, out.read(), err.read())
 
 
 def _status_of(process: subprocess.Popen[bytes], timeout_s: float) -> int:
@@ -155,7 +155,10 @@ def _status_of(process: subprocess.Popen[bytes], timeout_s: float) -> int:
     try:
         end = os.pidfd_open(process.pid)
     except OSError:  # a kernel before 5.3, or a container that forbids it
-        return _status_asked_for(process, timeout_s)
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
     try:
         poll = select.poll()
         poll.register(end, select.POLLIN)
@@ -164,13 +167,6 @@ def _status_of(process: subprocess.Popen[bytes], timeout_s: float) -> int:
     finally:
         os.close(end)
     return process.wait()
-
-
-def _status_asked_for(process: subprocess.Popen[bytes], timeout_s: float) -> int:
-    try:
-        return process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        raise TimeoutError from None
 
 
 def processes_below(directory: Path) -> list[ProcessId]:
@@ -185,8 +181,9 @@ def processes_below(directory: Path) -> list[ProcessId]:
         # A process whose command line cannot be read or parsed is not one of ours.
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             *_, script, document = (entry / "cmdline").read_text().rstrip("\0").split("\0")
-            root = Path(json.loads(document)["root"]) if script.endswith(_INIT.name) else None
-            if root is not None and root.is_relative_to(directory):
+            if not script.endswith(_INIT.name):
+                continue
+            if Path(json.loads(document)["root"]).is_relative_to(directory):
                 processes.append(ProcessId.of(int(entry.name)))
     return processes
 

@@ -8,13 +8,12 @@ node's network; the host's network is not used.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shlex
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,21 +22,20 @@ from deploy.cell import (
     CellError,
     Cells,
     CellSpec,
-    Completed,
     NodeAdditions,
+    RawResult,
     kerberos,
     require_machine,
 )
+from deploy.cell.cell import write_record
 from deploy.cell.client import MOUNT_POINT, VOLUME_PATH
 from deploy.cell.packages import ensure_private_packages
 from deploy.cell.process import ProcessId
 from deploy.cell.server import CELL_NAME
 from deploy.cell.ssh import PORT, connect_from
 from deploy.vm import nfs, qemu, seed
-from deploy.vm.image import Image, Images, Stages
+from deploy.vm.image import Image, Images, Say, Stages
 from deploy.vm.qemu import GuestOptions
-
-Say = Callable[[str], None]
 
 _RECORD = "guest.json"
 _PACKAGES = (*qemu.PACKAGES, *nfs.PACKAGES, "openssh-client")
@@ -62,7 +60,7 @@ _ANSWER_TIMEOUT_S, _ANSWER_TRIES = 90.0, 3
 _POLL_S = 0.5
 #: Checks that the client works, that tokens can be obtained, and that both reference directories
 #: exist. Leaves no changes except the user's rights on the volume.
-_FIRST_LOOK = f"""
+_FIRST_CHECK = f"""
 systemctl is-system-running --wait > /dev/null || :  # failed units do not matter here
 tries=300
 until mountpoint -q {MOUNT_POINT} && [ -d {VOLUME_PATH} ]; do
@@ -94,7 +92,6 @@ class Guest:
 
     @property
     def name(self) -> str:
-        """The name of its cell."""
         return self.cell.spec.name
 
     @property
@@ -104,16 +101,16 @@ class Guest:
 
     @property
     def cell_directory(self) -> Path:
-        """The directory of its cell."""
         return self.cell.server.directory.parent
 
     def is_alive(self) -> bool:
-        """Whether the cell and QEMU are running."""
         return self.cell.is_alive() and self.process.is_alive()
 
-    def run(self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0) -> Completed:
+    def run(self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0) -> RawResult:
         """Run a command in the guest as root through SSH. Raises CellTimeout, CellError."""
-        return _run(self.cell, argv, input=input, timeout_s=timeout_s)
+        # The guest's shell parses the command, so quote each word.
+        ssh = ["ssh", "-F", _SSH, seed.HOSTNAME, "--", shlex.join(argv)]
+        return self.cell.server.run(ssh, input=input, timeout_s=timeout_s)
 
 
 class Guests:
@@ -212,13 +209,8 @@ class Guests:
 
     @contextlib.contextmanager
     def _locked(self, name: str) -> Iterator[None]:
-        with self._cells.open_lock(f"vm-{name}.lock") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CellError(
-                    f"another fstune is working on guest {name}; try again later"
-                ) from None
+        message = f"another fstune is working on guest {name}; try again later"
+        with self._cells.lock_at_once(f"vm-{name}.lock", message):
             yield
 
     def _start(self, spec: CellSpec, options: GuestOptions, image: Image, stages: Stages) -> Guest:
@@ -239,26 +231,23 @@ class Guests:
             _wait_for_ssh(guest, stages.say)
         with stages.stage("client, tokens and mounts"):
             try:
-                look = _FIRST_LOOK.encode()
-                done = guest.run(["sh", "-ex"], input=look, timeout_s=_CLIENT_TIMEOUT_S)
+                script = _FIRST_CHECK.encode()
+                result = guest.run(["sh", "-ex"], input=script, timeout_s=_CLIENT_TIMEOUT_S)
             except TimeoutError:
                 message = f"the first check did not finish within {_CLIENT_TIMEOUT_S:.0f} s"
                 raise CellError(f"the guest's client does not work: {message}") from None
-            if done.status != 0:
-                message = done.stderr.decode(errors="replace").strip()[-600:]
+            if result.status != 0:
+                message = result.stderr.decode(errors="replace").strip()[-600:]
                 raise CellError(f"the guest's client does not work: {message}")
         return guest
 
     def _record(self, guest: Guest) -> None:
-        path = guest.cell_directory / _RECORD
-        fresh = path.with_suffix(".new")
         document = {
             "process": asdict(guest.process),
             "options": asdict(guest.options),
             "image": guest.image,
         }
-        fresh.write_text(json.dumps(document, indent=1))
-        fresh.replace(path)
+        write_record(guest.cell_directory / _RECORD, document)
 
     def _keep_console(self, name: str) -> None:
         console = self._state / "cells" / name / "server/shared/vm" / qemu.CONSOLE
@@ -289,26 +278,26 @@ def _prepare(cell: Cell) -> None:
 
 
 def _wait_for_ssh(guest: Guest, say: Say) -> None:
-    began = time.monotonic()
-    while time.monotonic() - began < _BOOT_TIMEOUT_S:
+    start = time.monotonic()
+    while time.monotonic() - start < _BOOT_TIMEOUT_S:
         if not guest.process.is_alive():
             raise CellError(f"the guest ended while booting: {_console(guest)}")
-        if _greets(guest.cell):
+        if _ssh_answers(guest.cell):
             try:
-                done = guest.run(["true"], timeout_s=_LOGIN_TIMEOUT_S)
+                result = guest.run(["true"], timeout_s=_LOGIN_TIMEOUT_S)
             except TimeoutError:
                 message = f"no login after {_LOGIN_TIMEOUT_S:.0f} s"
                 raise CellError(f"the guest is too slow: {message}: {_console(guest)}") from None
-            if done.status != 0:
-                message = done.stderr.decode(errors="replace").strip()
+            if result.status != 0:
+                message = result.stderr.decode(errors="replace").strip()
                 raise CellError(f"the guest's SSH server refuses: {message}")
             return
-        say(f"guest boots: {time.monotonic() - began:.0f} s")
+        say(f"guest boots: {time.monotonic() - start:.0f} s")
         time.sleep(_POLL_S)
     raise CellError(f"the guest does not answer after {_BOOT_TIMEOUT_S:.0f} s: {_console(guest)}")
 
 
-def _greets(cell: Cell) -> bool:
+def _ssh_answers(cell: Cell) -> bool:
     try:
         with connect_from(cell.server, seed.ADDRESS, PORT, 3.0) as connection:
             return connection.recv(4, socket.MSG_WAITALL) == b"SSH-"
@@ -317,18 +306,9 @@ def _greets(cell: Cell) -> bool:
 
 
 def _console(guest: Guest) -> str:
-    """Last lines of the guest's console."""
     try:
         text = (guest.directory / qemu.CONSOLE).read_text(errors="replace")
     except OSError:
         return "its console is empty"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " | ".join(lines[-3:]) or "its console is empty"
-
-
-def _run(
-    cell: Cell, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
-) -> Completed:
-    # The guest's shell parses the command, so quote each word.
-    ssh = ["ssh", "-F", _SSH, seed.HOSTNAME, "--", shlex.join(argv)]
-    return cell.server.run(ssh, input=input, timeout_s=timeout_s)

@@ -71,11 +71,10 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Report and time one stage."""
         self.say(name)
-        began = time.monotonic()
+        start = time.monotonic()
         yield
-        self.seconds[name] = round(time.monotonic() - began, 1)
+        self.seconds[name] = round(time.monotonic() - start, 1)
         self.done(f"{name}: {self.seconds[name]:.1f} s")
 
 
@@ -174,8 +173,7 @@ class Images:
             (shared / "sources.list").write_text("".join(f"{line}\n" for line in lines))
             (shared / "apt.conf").write_text(settings)
             (shared / "debconf").write_text(recipe.DEBCONF)
-            early = "".join(f"{name}\n" for name in recipe.EARLY_MODULES)
-            (shared / "modules").write_text(early)
+            (shared / "modules").write_text("".join(f"{name}\n" for name in recipe.EARLY_MODULES))
             (shared / "fstune").write_text("MODULES=list\n")
             ready = self._make(builder, stages)
             _publish(ready, self._images / name)
@@ -201,7 +199,8 @@ class Images:
                 (kernel,) = sorted(path.name for path in (root / "lib/modules").iterdir())
                 openafs = _version(builder, "openafs-client")
                 built_for = _version(builder, f"linux-image-{kernel}")
-                module = self._images / _file_name(f"openafs-{openafs}-{built_for}-{kernel}.ko")
+                name = f"openafs-{openafs}-{built_for}-{kernel}.ko"
+                module = self._images / re.sub(r"[^A-Za-z0-9._+-]", "_", name)
                 if not module.exists():
                     (compilation or pool.submit(_compile, builder, stages)).result()
                     _keep_module(builder, kernel, module)
@@ -210,7 +209,7 @@ class Images:
                 raise
         with stages.stage("image"):
             _install_module(builder, kernel, module)
-            _furnish(root)
+            _configure(root)
             ready = builder.shared / "ready"
             ready.mkdir()
             for target, name in ((Image.VMLINUZ, "vmlinuz"), (Image.INITRD, "initrd.img")):
@@ -262,7 +261,7 @@ def _bootstrap(builder: Node, target: str, packages: Sequence[str], say: Say) ->
         "--dpkgopt=path-exclude=/usr/share/locale/*",
     ]
     command += [f"--essential-hook={hook}" for hook in hooks]
-    _follow(builder, [*command, recipe.SUITE, target, "sources.list"], target, say)
+    _run_bootstrap(builder, [*command, recipe.SUITE, target, "sources.list"], target, say)
 
 
 def _compile(builder: Node, stages: Stages) -> None:
@@ -271,7 +270,7 @@ def _compile(builder: Node, stages: Stages) -> None:
         _bootstrap(builder, _COMPILING, recipe.MODULE_PACKAGES, stages.say)
 
 
-def _follow(builder: Node, argv: Sequence[str], target: str, say: Say) -> None:
+def _run_bootstrap(builder: Node, argv: Sequence[str], target: str, say: Say) -> None:
     """Run mmdebstrap in the builder and report its progress lines. Raises CellError."""
     # In the environment, because they may contain passwords and command lines are public.
     proxies = {name: os.environ[name] for name in _PROXIES if name in os.environ}
@@ -333,10 +332,6 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _file_name(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._+-]", "_", text)
-
-
 def _keep_module(builder: Node, kernel: str, module: Path) -> None:
     """Store the compiled module for later images with the same kernel, and remove the rest."""
     compiling = builder.shared / _COMPILING
@@ -358,7 +353,7 @@ def _install_module(builder: Node, kernel: str, module: Path) -> None:
     builder.check(["chroot", f"{SHARED}/{_ROOT}", "/sbin/depmod", kernel])
 
 
-def _furnish(root: Path) -> None:
+def _configure(root: Path) -> None:
     """Install our own files, and remove everything that must differ between guests."""
     for name, source in recipe.files().items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -367,10 +362,10 @@ def _furnish(root: Path) -> None:
     for unit, wanted_by in recipe.ENABLED.items():
         wants = units / f"{wanted_by}.wants"
         wants.mkdir(exist_ok=True)
-        ours = (units / unit).exists()
         link = wants / unit
         if not link.is_symlink():
-            link.symlink_to(f"{'/etc' if ours else '/lib'}/systemd/system/{unit}")
+            above = "/etc" if (units / unit).exists() else "/lib"
+            link.symlink_to(f"{above}/systemd/system/{unit}")
     for unit in recipe.MASKED:
         (units / unit).unlink(missing_ok=True)
         (units / unit).symlink_to("/dev/null")
@@ -382,11 +377,8 @@ def _furnish(root: Path) -> None:
     (root / "root/debconf").unlink(missing_ok=True)
     # Remove apt sources and settings, which may contain passwords; guests install no packages.
     apt = root / "etc/apt"
-    for file in (
-        apt / "apt.conf.d/99mmdebstrap",
-        apt / "sources.list",
-        *apt.glob("sources.list.d/*"),
-    ):
+    lists = (apt / "sources.list", *apt.glob("sources.list.d/*"))
+    for file in (apt / "apt.conf.d/99mmdebstrap", *lists):
         file.unlink(missing_ok=True)
     # Keys go here. Unpacking the second disk does not change the modes of existing directories.
     secret = root / "etc/fstune"

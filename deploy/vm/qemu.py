@@ -62,8 +62,8 @@ def start(server: Node, options: GuestOptions, hostname: str) -> ProcessId:
     server.check(["ip", "tuntap", "add", "dev", _PORT, "mode", "tap"])
     server.check(["ip", "link", "set", _PORT, "master", "br0", "up"])
     # Guest disk writes go to an unnamed file in this directory, not to the node's memory.
-    place = f"TMPDIR={GUEST_DIRECTORY}"
-    server.check(["env", place, *command(options, hostname)], timeout_s=_START_TIMEOUT_S)
+    environment = f"TMPDIR={GUEST_DIRECTORY}"
+    server.check(["env", environment, *command(options, hostname)], timeout_s=_START_TIMEOUT_S)
     return _process(server, int(server.check(["cat", _PID_FILE])))
 
 

@@ -27,9 +27,6 @@ KEYTAB = f"/etc/fstune/{kerberos.USER}.keytab"
 LOCAL_DIRECTORY = "/var/local/bench"
 NFS_DIRECTORY = "/mnt/nfs"
 
-#: Sector size of a disk.
-_BLOCK_BYTES = 512
-
 
 def write(path: Path, secrets: Mapping[str, Path], authorized_keys: str) -> None:
     """Write the disk. ``secrets``: path in the guest -> source file here; readable by root only."""
@@ -59,7 +56,6 @@ def write(path: Path, secrets: Mapping[str, Path], authorized_keys: str) -> None
             _add(archive, name, 0o644, text.encode())
         for name, source in secrets.items():
             _add(archive, name.lstrip("/"), 0o600, source.read_bytes())
-    assert path.stat().st_size % _BLOCK_BYTES == 0
 
 
 def _add(archive: tarfile.TarFile, name: str, mode: int, content: bytes | None) -> None:

@@ -19,9 +19,9 @@ def source_lines() -> list[str]:
 
     Raises CellError if there are none for Debian 12, whose packages the guest is built from.
     """
-    listed = _output(["apt-get", "indextargets", "--format", _FIELDS, "Identifier: Packages"])
+    targets = _output(["apt-get", "indextargets", "--format", _FIELDS, "Identifier: Packages"])
     entries: dict[str, None] = {}
-    for line in listed.splitlines():
+    for line in targets.splitlines():
         origin, address, release, component, signed_by = line.split("\t")
         if origin == "Debian" and release in _OURS:
             key = f"[signed-by={signed_by}] " if signed_by.startswith("/") else ""
@@ -36,18 +36,18 @@ def source_lines() -> list[str]:
 
 def settings() -> str:
     """This machine's download settings, in the format of apt.conf."""
-    dumped = _output(["apt-config", "dump"])
-    lines = [line for line in dumped.splitlines() if line.startswith(_SETTINGS)]
+    lines = _output(["apt-config", "dump"]).splitlines()
+    lines = [line for line in lines if line.startswith(_SETTINGS)]
     return "".join(f"{line}\n" for line in lines if line.endswith('";') and '""' not in line)
 
 
 def _output(argv: list[str]) -> str:
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_MOST_S, check=False)
+        result = subprocess.run(argv, capture_output=True, text=True, timeout=_MOST_S, check=False)
     except FileNotFoundError:
         raise CellError(f"{argv[0]} is missing: the guest needs Debian 12") from None
     except subprocess.TimeoutExpired:
         raise CellError(f"{' '.join(argv[:2])}: not finished after {_MOST_S:g} s") from None
-    if done.returncode != 0:
-        raise CellError(f"{' '.join(argv[:2])}: {done.stderr.strip()[-300:]}")
-    return done.stdout
+    if result.returncode != 0:
+        raise CellError(f"{' '.join(argv[:2])}: {result.stderr.strip()[-300:]}")
+    return result.stdout

@@ -91,8 +91,8 @@ class BudgetSection(Section):
 
 
 class PilotSection(Section):
-    """The pilot: the baseline against itself, before anything is tuned. ``blocks``: maximum number
-    of its blocks, 0 for no pilot. ``override``: continue although it advises against.
+    """The pilot: the baseline against its twin, before anything is tuned. ``blocks``: maximum
+    number of its blocks, 0 for no pilot. ``override``: continue although it advises against.
     """
 
     blocks: int = Field(default=20, ge=0, le=1000)

@@ -51,7 +51,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "pilot": _Listed(
         "tuner.cli.campaigns:pilot",
-        "Measure only the baseline against itself: how noisy is the testbed, what can be detected?",
+        "Measure only the baseline and its twin: how noisy is the testbed, what can be detected?",
     ),
     "resume": _Listed(
         "tuner.cli.campaigns:resume",

@@ -93,7 +93,7 @@ def pilot(
     state_dir: StateDir = None,
     database: Database = None,
 ) -> None:
-    """Measure only the baseline against itself: how noisy is the testbed, what can be detected?
+    """Measure only the baseline and its twin: how noisy is the testbed, what can be detected?
 
     The campaign is paused afterwards; 'fstune resume' starts the search.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from deploy.cell import Completed
+from deploy.cell import RawResult
 from tuner.hosts.connector import CommandFailed, CommandResult, Direct, decoded, write_whole
 
 
@@ -22,7 +22,7 @@ class ChildConnector(Direct):
     @abstractmethod
     def complete(
         self, argv: Sequence[str], input: bytes = b"", timeout_s: float = 60.0
-    ) -> Completed:
+    ) -> RawResult:
         """Run a command to its end. Raises TransportError, including CommandTimeout."""
 
     def run(

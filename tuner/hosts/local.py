@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deploy.cell import Completed
+from deploy.cell import RawResult
 from deploy.cell.node import run_to_end
 from tuner.hosts.child import ChildConnector
 from tuner.hosts.connector import CommandTimeout
@@ -27,7 +27,7 @@ class LocalConnector(ChildConnector):
 
     def complete(
         self, argv: Sequence[str], input: bytes = b"", timeout_s: float = 60.0
-    ) -> Completed:
+    ) -> RawResult:
         """See ChildConnector.complete."""
         refuse_null(argv)
         try:
@@ -37,9 +37,9 @@ class LocalConnector(ChildConnector):
                 self.host, argv, f"not finished after {timeout_s:g} s"
             ) from problem
         except FileNotFoundError:
-            return Completed(127, b"", f"{argv[0]}: not found\n".encode())
+            return RawResult(127, b"", f"{argv[0]}: not found\n".encode())
         except OSError as problem:
-            return Completed(126, b"", f"{argv[0]}: {problem.strerror}\n".encode())
+            return RawResult(126, b"", f"{argv[0]}: {problem.strerror}\n".encode())
 
 
 def _environment() -> dict[str, str]:

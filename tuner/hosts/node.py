@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deploy.cell import CellError, Completed, Node
+from deploy.cell import CellError, Node, RawResult
 from deploy.cell.node import ENVIRONMENT
 from tuner.errors import TestbedError, TransportError
 from tuner.hosts.child import ChildConnector
@@ -40,7 +40,7 @@ class NodeConnector(ChildConnector):
 
     def complete(
         self, argv: Sequence[str], input: bytes = b"", timeout_s: float = 60.0
-    ) -> Completed:
+    ) -> RawResult:
         """See ChildConnector.complete."""
         try:
             return self.node.run(argv, input=input, timeout_s=timeout_s)

@@ -40,11 +40,10 @@ from typing import Final
 
 import numpy as np
 
-from tuner.judge.evalue import MIN_PAIRS, Floats, e_values
+from tuner.judge.evalue import Floats, Ints
 from tuner.judge.influence import Influence, influences
-from tuner.judge.observations import Ints, Observations, Rows
+from tuner.judge.observations import Observations, Rows
 from tuner.judge.score import checked_weights, component_names
-from tuner.judge.thresholds import threshold
 from tuner.model import COVARIATES
 
 
@@ -163,29 +162,6 @@ def raw_alpha(alpha: float) -> float:
     ones at ``alpha``: 8 ``alpha``, at most .2, or ``alpha`` itself above that.
     """
     return min(_RAW_FACTOR * alpha, max(_MOST_RAW_ALPHA, alpha))
-
-
-def is_shown(
-    adjusted: Sequence[float] | Floats,
-    raw: Sequence[float] | Floats,
-    alpha: float,
-    max_n: int | None = None,
-) -> bool:
-    """Return whether the pairs so far show a mean above 0, by the adjusted differences at ``alpha``
-    and by the raw ones at ``raw_alpha(alpha)``. The error holds at every look.
-
-    adjusted, raw: shape (pairs,), the same pairs in the same order; ValueError if the shapes
-    differ. max_n: as for ``threshold``.
-    """
-    samples = [np.asarray(x, dtype=np.float64) for x in (adjusted, raw)]
-    if samples[0].shape != samples[1].shape:
-        raise ValueError(f"not the same pairs: {samples[0].shape} and {samples[1].shape}")
-    n = samples[0].size
-    if n < MIN_PAIRS:
-        return False
-    most = max_n if max_n is None or n <= max_n else None
-    levels = (threshold(alpha, most), threshold(raw_alpha(alpha), most))
-    return all(float(e_values(x)[-1]) >= level for x, level in zip(samples, levels, strict=True))
 
 
 def scaled(covariates: Sequence[float | None]) -> tuple[float | None, ...]:

@@ -9,7 +9,7 @@ P(certified although the finalist is not faster, or although some component brea
 alpha with each test at the full alpha, without splitting it. This holds when looking after every
 block.
 
-Skewed or dependent differences invalidate the t-type test. If the guards of `monitors` warn of
+Skewed or dependent differences invalidate the t-type test. If the guards of `assumptions` warn of
 them, certify with `robust`: the sign-flip bet must then show the gain too.
 
 What to expect (alpha .025, floor 5%): the floors, not the gain, decide the number of blocks. For a

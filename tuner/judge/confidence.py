@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from tuner.judge.evalue import MIN_PAIRS, Floats, Moments, log_e_from_moments, running_moments
+from tuner.judge.levels import check_alpha
 
 # Search range for log of the critical T; beyond the upper end E has reached its bound.
 _LOG_T_RANGE = (-40.0, 40.0)
@@ -82,8 +83,7 @@ def confidence_interval(differences: Sequence[float] | Floats, *, alpha: float) 
     Unbounded for fewer than three differences. Raises ValueError for values that are not finite,
     and for an alpha that is not between 0 and 1.
     """
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
+    check_alpha(alpha)
     if len(differences) == 0:
         return Interval(-math.inf, math.inf)
     lower, upper = bounds(running_moments(differences), 2.0 / alpha)

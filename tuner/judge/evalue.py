@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from tuner.judge.special import stdtr
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 SCALES: Final[tuple[float, ...]] = (0.25, 4.0, 64.0)
 """Prior variances of the standardised effect; widely spaced, to detect small and large effects."""
@@ -48,7 +49,7 @@ class Moments:
     arrays have the same shape, () for a single set.
     """
 
-    n: NDArray[np.int64]
+    n: Ints
     mean: Floats
     variance: Floats
 
@@ -61,9 +62,7 @@ class Moments:
         return log_e_from_moments(self.n, margin - self.mean, self.variance)
 
 
-def moments(
-    differences: Sequence[float] | Floats,
-) -> Moments:
+def moments(differences: Sequence[float] | Floats) -> Moments:
     """Moments over the last axis; NaN marks a block without this pair.
 
     differences: shape (..., blocks), log ratios. Raises ValueError for infinite differences.
@@ -80,9 +79,7 @@ def moments(
     return Moments(n=n.astype(np.int64), mean=mean, variance=variance)
 
 
-def running_moments(
-    differences: Sequence[float] | Floats,
-) -> Moments:
+def running_moments(differences: Sequence[float] | Floats) -> Moments:
     """Moments of the first 1, 2, ..., n differences along the last axis; shapes as `differences`.
 
     Raises ValueError for values that are not finite, naming the first index.
@@ -101,7 +98,7 @@ def running_moments(
 
 
 def log_e_from_moments(
-    n: NDArray[np.int64],
+    n: Ints,
     mean: Floats,
     variance: Floats,
     scales: Sequence[float] = SCALES,
@@ -136,36 +133,28 @@ def e_from_log(log_e: Floats) -> Floats:
     return np.asarray(np.exp(np.minimum(log_e, _LARGEST_LOG)), dtype=np.float64)
 
 
-def e_values(
-    differences: Sequence[float] | Floats,
-    *,
-    scales: Sequence[float] = SCALES,
-) -> Floats:
+def e_values(differences: Sequence[float] | Floats) -> Floats:
     """Running one-sided e-values E_1, ..., E_n for "the mean difference is above 0".
 
     differences: shape (..., n), one set of paired differences along the last axis; the result has
     the same shape. E_1 is 1. No decision is allowed before n = MIN_PAIRS. The order of the
     differences changes the path, and so its running maximum, but not the last value.
 
-    Raises ValueError for a difference that is not finite (naming its index) and for scales that are
-    not positive. Source: Wang and Ramdas (2023), right-Haar mixture t.
+    Raises ValueError for a difference that is not finite, naming its index. Source: Wang
+    and Ramdas (2023), right-Haar mixture t.
     """
     m = running_moments(differences)
-    return e_from_log(log_e_from_moments(m.n, m.mean, m.variance, scales))
+    return e_from_log(log_e_from_moments(m.n, m.mean, m.variance))
 
 
-def e_value(
-    differences: Sequence[float] | Floats,
-    *,
-    scales: Sequence[float] = SCALES,
-) -> float:
+def e_value(differences: Sequence[float] | Floats) -> float:
     """The last of `e_values` for one set of differences, shape (n,); 1.0 for n < 2."""
     x = np.asarray(differences, dtype=np.float64)
     if x.ndim != 1:
         raise ValueError(f"differences must have one axis, got shape {x.shape}")
     if x.size == 0:
         return 1.0
-    return float(e_values(x, scales=scales)[-1])
+    return float(e_values(x)[-1])
 
 
 def checked_differences(differences: Sequence[float] | Floats) -> Floats:

@@ -8,7 +8,7 @@ empirical Bayes estimate; Smyth 2004), and the power of each test is averaged ov
 of the variance: n s^2 / sigma^2 is chi-square with n degrees of freedom. Components are treated as
 independent; if noise slows them together, the true probability is larger than the one computed.
 
-The choice uses only the baseline against itself, never a configuration that may be certified. So
+The choice uses only the baseline against its twin, never a configuration that may be certified. So
 the error of the floor tests is the same as for a floor specified by the user.
 """
 

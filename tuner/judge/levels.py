@@ -1,8 +1,14 @@
-"""The error rate that a campaign guarantees. Imports nothing, so that commands that only print it
-start quickly.
+"""The error rate that a campaign guarantees, and the check of error rates. Imports nothing, so that
+commands that only print it start quickly.
 """
 
 from __future__ import annotations
 
 #: One-sided family-wise error of all certificates of a campaign.
 ALPHA = 0.025
+
+
+def check_alpha(alpha: float) -> None:
+    """Raise ValueError unless 0 < alpha < 1."""
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")

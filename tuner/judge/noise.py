@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from tuner.judge.adjustment import Adjustment
-from tuner.judge.evalue import Floats
+from tuner.judge.evalue import Floats, Ints
 from tuner.judge.noise_records import NoiseLevel, NoiseMeasure, NoiseReport
-from tuner.judge.observations import Ints, Rows, means
+from tuner.judge.observations import Rows, means
 from tuner.judge.score import checked_weights
 
 MIN_FREEDOM: Final = 8

@@ -13,9 +13,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.judge.evalue import Floats
-
-Ints = NDArray[np.int64]
+from tuner.judge.evalue import Floats, Ints
 
 #: Maximum number of sweeps over blocks and trials, and the convergence tolerance, relative to the
 #: largest value.

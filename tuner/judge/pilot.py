@@ -1,4 +1,4 @@
-"""The pilot: the baseline against itself, before anything is tuned.
+"""The pilot: the baseline against a twin with the same settings, before anything is tuned.
 
 Owns the assessment of a testbed from such blocks: how noisy it is, whether it drifts, depends on
 its past or is slow to warm up, what a campaign can hope to show, and whether it should not start at
@@ -230,7 +230,7 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
 
 
 def _within(noise: ComponentNoise, outlook: Outlook, rules: PilotRules) -> float:
-    """Largest difference of the baseline from itself to tolerate: delta, or what can be resolved.
+    """Largest difference of the baseline from its twin to tolerate: delta, or what can be resolved.
 
     Requiring more than campaign and pilot can resolve would refuse every noisy testbed, although
     large improvements can still be found there.
@@ -243,17 +243,10 @@ def _within(noise: ComponentNoise, outlook: Outlook, rules: PilotRules) -> float
 
 def _verdict(d: Floats, rules: PilotRules, within: float) -> Verdict:
     """a against b; a difference needs much stronger evidence than equivalence."""
-    verdicts = [
-        assess(
-            d,
-            delta=within,
-            alpha=alpha,
-            max_n=rules.max_blocks,
-            reference="itself",
-        )
+    same, different = (
+        assess(d, delta=within, alpha=alpha, max_n=rules.max_blocks, reference="its twin")
         for alpha in (_ALPHA_EQUIVALENT, _ALPHA_DIFFERENT)
-    ]
-    same, different = verdicts
+    )
     return same if same.outcome is Outcome.EQUIVALENT else different
 
 
@@ -282,8 +275,8 @@ def _warm_up(first_minus_second: Floats, level: Floats) -> WarmUp:
         reasons.append(f"the first run of a block is {change(position)} than the second")
     if by_block:
         reasons.append(f"the first block is {change(first_block)} than the others")
-    longer = ": warm up for longer"
-    reason = " and ".join(reasons) + longer if reasons else "no warm-up effect shown"
+    advice = ": lengthen the warm-up of the workload"
+    reason = " and ".join(reasons) + advice if reasons else "no warm-up effect shown"
     return WarmUp(position, interval, first_block, bool(reasons), reason)
 
 
@@ -349,10 +342,13 @@ def _refusals(
 ) -> tuple[str, ...]:
     refusals = []
     if verdict.outcome in (Outcome.BETTER, Outcome.WORSE, Outcome.WORSE_BY_DELTA):
-        refusals.append(f"two runs with the baseline's settings differ: {verdict.reason}")
+        refusals.append(
+            "the baseline differs from its twin although both have the same settings: "
+            f"{verdict.reason}"
+        )
     elif verdict.outcome is Outcome.UNDECIDED and verdict.n >= rules.max_blocks:
         refusals.append(
-            f"the baseline is not shown to equal itself within {percent(margin(within))} "
+            f"the baseline is not shown to equal its twin within {percent(margin(within))} "
             f"after {blocks(verdict.n)}: two runs of it differ by {percent(noise.sd_difference)} "
             "(standard deviation); measure longer runs or choose a larger delta"
         )

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from tuner.judge.evalue import Floats, checked_differences, e_from_log
+from tuner.judge.levels import check_alpha
 
 STAKES: Final[tuple[float, ...]] = (0.25, 0.5, 1.0, 2.0, 4.0)
 """The stakes lambda that are averaged: small for small steady effects, large for clear ones."""
@@ -54,8 +55,7 @@ def fewest_pairs(alpha: float) -> int:
 
     Raises ValueError unless 0 < alpha < 1.
     """
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
+    check_alpha(alpha)
     # n pairs give less than 2^n but more than a fifth of it, the share of the largest stake.
     most = math.ceil(math.log2(2.0 * len(STAKES) / alpha))
     return int(np.searchsorted(sign_flip_e_values(np.ones(most)), 1.0 / alpha)) + 1

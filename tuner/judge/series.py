@@ -13,9 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.judge.evalue import Floats, checked_differences
-
-Ints = NDArray[np.int64]
+from tuner.judge.evalue import Floats, Ints, checked_differences
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from tuner.judge.evalue import MIN_PAIRS, SCALES, Floats, log_e_from_moments, running_moments
+from tuner.judge.levels import check_alpha
 
 ALPHAS: Final[tuple[float, ...]] = (0.001, 0.00625, 0.01, 0.0125, 0.025, 0.05, 0.1, 0.2)
 """Error levels of the columns of `CALIBRATED`, ascending."""
@@ -55,8 +56,7 @@ def threshold(alpha: float, max_n: int | None = None) -> float:
 
     Raises ValueError unless 0 < alpha < 1 and max_n >= 3.
     """
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
+    check_alpha(alpha)
     ville = 1.0 / alpha
     if max_n is None:
         return ville
@@ -106,8 +106,7 @@ def simulate_thresholds(
     if not alphas:
         raise ValueError("there must be an alpha")
     for alpha in alphas:
-        if not 0.0 < alpha < 1.0:
-            raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
+        check_alpha(alpha)
     if max_n < MIN_PAIRS:
         raise ValueError(f"max_n must be at least {MIN_PAIRS}, got {max_n}")
     if paths < 1000:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tuner.judge.confidence import Interval, confidence_interval
 from tuner.judge.evalue import MIN_PAIRS, Floats, checked_differences, e_value
 from tuner.judge.holm import holm
+from tuner.judge.levels import check_alpha
 from tuner.judge.robust import sign_flip_e_value
 from tuner.judge.special import stdtr, stdtrit
 
@@ -97,7 +98,7 @@ def compare_samples(
     Sources: Welch (1947), Fisher (1935). Raises ValueError for fewer than 3 values, for values that
     are not finite and for alpha outside (0, 1).
     """
-    _check_alpha(alpha)
+    check_alpha(alpha)
     x, y = _checked(reference), _checked(other)
     relative = bool((x > 0.0).all() and (y > 0.0).all())
     if relative:
@@ -137,7 +138,7 @@ def compare_paired(differences: Sequence[float] | Floats, *, alpha: float = 0.05
     are 2 / E for the larger of the two one-sided e-values, at most 1; the interval excludes 0
     exactly if the t-type one is at most alpha. Raises ValueError as `compare_samples` does.
     """
-    _check_alpha(alpha)
+    check_alpha(alpha)
     d = checked_differences(differences)
     if d.ndim != 1 or d.size < MIN_PAIRS:
         raise ValueError(f"need at least {MIN_PAIRS} blocks in common, got {d.size}")
@@ -163,7 +164,7 @@ def claims(
     A claim is based on the larger p-value of the two tests, or on the t-type test alone if the
     robust one could not have reached alpha (at the strictest of Holm's steps, if corrected).
     """
-    _check_alpha(alpha)
+    check_alpha(alpha)
     steps = len(comparisons) if correct else 1
     robust = [c.p_robust is not None and c.robust_floor * steps <= alpha for c in comparisons]
     p_values = [
@@ -229,8 +230,3 @@ def _checked(values: Sequence[float] | Floats) -> Floats:
     if not bool(np.isfinite(x).all()):
         raise ValueError("every value must be a finite number")
     return x
-
-
-def _check_alpha(alpha: float) -> None:
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha must be between 0 and 1, got {alpha}")

@@ -19,7 +19,7 @@ from tuner.text import duration
 _ENOUGH_POWER = 0.8
 
 _HEADLINES = {
-    PilotOutcome.SOUND: "The testbed is sound: the baseline equals itself",
+    PilotOutcome.SOUND: "The testbed is sound: the baseline equals its twin",
     PilotOutcome.REFUSED: "The pilot advises against a campaign",
     PilotOutcome.UNDECIDED: "The pilot has not finished",
 }
@@ -34,7 +34,7 @@ def pilot_page(pilot: Pilot) -> RenderableType:
         parts.append(section("Reasons against it", *map(paragraph, pilot.refusals)))
     if look.certify_blocks and not math.isinf(look.detectable):
         parts.append(section("What can be shown", *map(paragraph, _detectable(pilot, smallest))))
-    parts.append(section("Baseline against itself", paragraph(pilot.verdict.reason)))
+    parts.append(section("Baseline against its twin", paragraph(pilot.verdict.reason)))
     table = columns("Component", "CV", "Within a block", "sd of a pair", right=(1, 2, 3))
     for noise in (pilot.noise, *pilot.components):
         table.add_row(*_cells(noise))
@@ -64,7 +64,7 @@ def _headline(pilot: Pilot, smallest: str) -> str:
     if pilot.outcome is PilotOutcome.SOUND and noisy:
         return f"Noisy testbed: only improvements of {smallest} or more can be shown reliably"
     if pilot.outcome is PilotOutcome.SOUND and _unshown(pilot):
-        return "The baseline equals itself, but not every floor can be shown here"
+        return "The baseline equals its twin, but not every floor can be shown here"
     return _HEADLINES[pilot.outcome]
 
 

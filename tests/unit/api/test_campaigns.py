@@ -59,7 +59,7 @@ def test_a_campaign_that_has_measured_nothing_has_no_noise(guarded: Guarded) -> 
         store.create_campaign("new", spec().to_json(), 1, datetime.now(UTC))
     answer = guarded.client.get("/v1/campaigns/last/noise", headers=guarded.headers(Scope.READ))
     assert answer.status_code == 404
-    assert "too little" in answer.json()["detail"]
+    assert "has too few repeated measurements" in answer.json()["detail"]
 
 
 def test_an_expired_certificate_is_marked_wherever_it_is_shown(guarded: Guarded) -> None:

@@ -31,7 +31,7 @@ from bench.error_rates.floors import (
     recommended,
 )
 from tests.unit.bench.committed import rows_of
-from tuner.judge.adjustment import fit_adjustment, is_shown, raw_alpha
+from tuner.judge.adjustment import fit_adjustment, raw_alpha
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
 from tuner.judge.evalue import Floats
 from tuner.model import COVARIATES
@@ -78,11 +78,17 @@ def test_a_claim_is_the_judges() -> None:
     for path, (own, others) in enumerate(zip(d, dz, strict=True)):
         covariates = np.full((FRESH_BLOCKS, len(COVARIATES)), np.nan)
         covariates[:, 0] = others
-        mine = adjustment.score.adjusted(own, covariates)
-        ever = any(
-            is_shown(-mine[:n], -own[:n], 0.025, FRESH_BLOCKS) for n in range(3, FRESH_BLOCKS + 1)
-        )
-        assert ever == flags[path]
+        pairs = [
+            PairedTimes((float(time),), (1.0,), tuple(load))
+            for time, load in zip(np.exp(own), covariates, strict=True)
+        ]
+        outcomes = [
+            certify(
+                pairs[:n], [1.0], floor=1e3, max_n=FRESH_BLOCKS, adjustment=adjustment.score
+            ).outcome
+            for n in range(3, FRESH_BLOCKS + 1)
+        ]
+        assert (CertificateOutcome.CERTIFIED in outcomes) == flags[path]
     assert 5 < flags.sum() < 30
 
 

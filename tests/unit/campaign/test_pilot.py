@@ -62,7 +62,7 @@ def test_pilot_alone_pauses_and_resume_begins_the_search(place: Place) -> None:
     place.write()
     done = place.fstune("pilot", str(place.file))
     assert done.exit_code == 0, done.output
-    assert "The testbed is sound: the baseline equals itself" in done.output
+    assert "The testbed is sound: the baseline equals its twin" in done.output
     assert "or more, with 80% power" in done.output
     assert set(place.kinds()) == {BlockKind.PILOT}
     with Store.open(place.state) as store:

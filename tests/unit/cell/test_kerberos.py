@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from deploy.cell import CellError, Completed, kerberos
+from deploy.cell import CellError, RawResult, kerberos
 
 
 class Server:
@@ -19,10 +19,10 @@ class Server:
     def __init__(self, shared: Path) -> None:
         self.shared = shared
 
-    def run(self, argv: Sequence[str], **more: Any) -> Completed:
+    def run(self, argv: Sequence[str], **more: Any) -> RawResult:
         if argv[0] == "tail":
-            return Completed(0, b"krb5kdc: Address already in use\n  while binding\n", b"")
-        return Completed(1 if argv[0] == "test" else 0, b"", b"")
+            return RawResult(0, b"krb5kdc: Address already in use\n  while binding\n", b"")
+        return RawResult(1 if argv[0] == "test" else 0, b"", b"")
 
 
 def test_the_end_of_its_log_is_in_the_error(

@@ -13,13 +13,10 @@ from tuner.judge.adjustment import (
     PRIORS,
     DifferenceAdjustment,
     fit_adjustment,
-    is_shown,
     no_adjustment,
     raw_alpha,
 )
-from tuner.judge.evalue import e_value
 from tuner.judge.observations import Observations
-from tuner.judge.thresholds import threshold
 from tuner.model import COVARIATES
 
 ONE = [1.0]
@@ -188,22 +185,6 @@ def test_no_adjustment_changes_nothing() -> None:
     pairs = none.adjusted(logs, np.full((1, len(COVARIATES)), 0.7), [0.5, 0.5])
     assert pairs.score == pytest.approx([0.2])
     assert np.array_equal(pairs.components, logs)
-
-
-def test_a_claim_needs_the_raw_differences_too() -> None:
-    gain = np.array([0.05, 0.06, 0.04, 0.055, 0.05, 0.045])
-    noisy = gain + np.array([0.15, -0.15, 0.15, -0.15, 0.15, -0.15])
-    assert e_value(gain) > threshold(0.025, 20)
-    assert e_value(noisy) < threshold(0.2, 20)
-    assert is_shown(gain, gain, 0.025, 20)
-    assert not is_shown(gain, noisy, 0.025, 20)
-    assert not is_shown(noisy, gain, 0.025, 20)
-    less = gain + 0.3 * (noisy - gain)
-    assert threshold(0.2, 20) < e_value(less) < threshold(0.025, 20)
-    assert is_shown(gain, less, 0.025, 20)
-    assert not is_shown(gain[:2], gain[:2], 0.025, 20)
-    with pytest.raises(ValueError, match="not the same pairs"):
-        is_shown(gain, gain[1:], 0.025)
 
 
 def test_levels_of_the_raw_differences() -> None:

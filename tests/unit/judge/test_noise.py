@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tuner.judge.adjustment import Adjustment, fit_adjustment, no_adjustment
-from tuner.judge.evalue import Floats
+from tuner.judge.evalue import Floats, Ints
 from tuner.judge.noise import MIN_FREEDOM, noise_report
 from tuner.judge.noise_records import NoiseMeasure, NoiseReport
-from tuner.judge.observations import Ints, Observations
+from tuner.judge.observations import Observations
 from tuner.model import COVARIATES
 
 WEIGHTS = (0.5, 0.5)

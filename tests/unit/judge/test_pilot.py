@@ -56,7 +56,7 @@ def test_a_quiet_testbed_is_sound() -> None:
     pilot = assess_pilot(pilot_blocks(12, 0.014), RULES)
     assert pilot.outcome is PilotOutcome.SOUND
     assert pilot.verdict.outcome is Outcome.EQUIVALENT
-    assert pilot.verdict.reason.startswith("within 2.0% of itself: ")
+    assert pilot.verdict.reason.startswith("within 2.0% of its twin: ")
     assert (pilot.refusals, pilot.warnings) == ((), ())
     assert [guard.kind for guard in pilot.guards] == [
         GuardKind.DEPENDENCE,
@@ -159,11 +159,11 @@ def test_sound_testbeds_are_seldom_refused_whatever_their_noise() -> None:
         assert refused <= 20
 
 
-def test_a_baseline_that_differs_from_itself_is_refused() -> None:
+def test_a_baseline_that_differs_from_its_twin_is_refused() -> None:
     pilot = assess_pilot(pilot_blocks(12, 0.014, difference=0.05), RULES)
     assert pilot.outcome is PilotOutcome.REFUSED
-    assert pilot.refusals[0].startswith("two runs with the baseline's settings differ: ")
-    assert "faster than itself" in pilot.refusals[0]
+    assert pilot.refusals[0].startswith("the baseline differs from its twin although ")
+    assert "faster than its twin" in pilot.refusals[0]
 
 
 def test_strong_dependence_is_refused() -> None:

@@ -56,7 +56,7 @@ def test_a_noisy_testbed_is_not_called_sound() -> None:
     assert result.outcome is PilotOutcome.SOUND
     page = printed(pilot_page(result), 120)
     assert page.startswith("Noisy testbed: only improvements of ")
-    assert page.index("What can be shown") < page.index("Baseline against itself")
+    assert page.index("What can be shown") < page.index("Baseline against its twin")
     assert "not reliably that these keep their floors: write, read" in page
 
 
@@ -68,7 +68,7 @@ def test_floors_out_of_reach_are_named_first() -> None:
 
 @pytest.mark.parametrize("floor", [0.05, None])
 def test_what_can_be_shown_names_only_a_floor_that_can_be(floor: float | None) -> None:
-    between = ("What can be shown", "Baseline against itself")
+    between = ("What can be shown", "Baseline against its twin")
     quiet = part(printed(pilot_page(pilot(0.003, 0.003, floor)), 200), *between)
     assert "10.0% is the smallest floor" in quiet
     assert "'floor: auto' chooses it" in quiet

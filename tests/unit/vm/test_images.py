@@ -281,7 +281,7 @@ def installed(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("open_umask")
 def test_an_image_contains_no_secrets_and_is_prepared_for_those_of_guests(installed: Path) -> None:
-    image._furnish(installed)
+    image._configure(installed)
     assert mode(installed / "etc/fstune") == 0o700
     files = [path for path in installed.rglob("*") if path.is_file() and not path.is_symlink()]
     assert not [path for path in files if "pass-word" in path.read_text()]

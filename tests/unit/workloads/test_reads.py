@@ -11,7 +11,7 @@ import pytest
 from workloads.content import Content
 from workloads.image import Image
 from workloads.reads import Read
-from workloads.steps import Checked, Job, Step, StepError, Stopwatch
+from workloads.steps import CheckResult, Job, Step, StepError, Stopwatch
 
 RECORD = 1 << 16
 CONTENT = Content(7, "run")
@@ -48,7 +48,7 @@ def test_more_than_fits_is_compared_window_by_window(
     for index in range(3):
         read.perform(index)
     elapsed_ns = time.monotonic_ns() - before
-    assert read.check() == Checked(3 * SIZE, 3, 3 * SIZE)
+    assert read.check() == CheckResult(3 * SIZE, 3, 3 * SIZE)
     assert len(pauses) >= 3 * SIZE // (4 * RECORD) - 1
     assert set(map(id, pauses)) == {id(job.watch)}
     assert 0 < job.watch.paused_ns < elapsed_ns

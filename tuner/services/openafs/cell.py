@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from deploy.cell import Cell, CellError, Cells, CellSpec
-from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT, VOLUME_PATH
+from deploy.cell.client import CACHE_DIRECTORY, INITIAL_BLOCKS, MOUNT_POINT, VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED
 from deploy.cell.server import VOLUME
@@ -30,7 +30,7 @@ from tuner.services.openafs.fuse import FusePlace
 from tuner.services.testbed import Bench
 
 #: The initial client settings of a new cell, by qualified name.
-INITIAL_SETTINGS = {"cache_manager.blocks": client.INITIAL_BLOCKS}
+INITIAL_SETTINGS = {"cache_manager.blocks": INITIAL_BLOCKS}
 
 #: Volumes of the cell itself, which do not prevent campaigns.
 _OTHER_VOLUMES = ("root.afs", "root.cell")
