@@ -100,5 +100,6 @@ def test_interrupted_then_killed_it_is_resumed_and_loses_no_measurement(place: P
     campaign, _, blocks, _ = place.load()
     assert campaign.state is CampaignState.FINISHED
     assert before_kill.items() <= measured(blocks).items()
-    assert [b.number for b in blocks if b.state is BlockState.VOID] == void + cut_off
+    reasons = {b.number: b.reason for b in blocks if b.state is BlockState.VOID}
+    assert list(reasons) == void + cut_off, reasons
     assert place.left_behind() == []

@@ -114,14 +114,14 @@ def test_a_campaign_is_reproducible_in_separate_processes_too(surface: Surface, 
     assert sorted(separate, key=lambda result: result.seed) == results
 
 
-@pytest.mark.parametrize(("call", "ended"), [(1, 0), (2, 1)])
+@pytest.mark.parametrize(("call", "completed"), [(1, 0), (2, 1)])
 def test_a_stop_while_a_campaign_begins_or_ends_ends_them_all(
     surface: Surface,
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     call: int,
-    ended: int,
+    completed: int,
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     calls = itertools.count(1)  # a campaign voids what was cut off when it begins and when it ends
@@ -136,7 +136,7 @@ def test_a_stop_while_a_campaign_begins_or_ends_ends_them_all(
     results: list[Result] = []
     with stop_signals(), pytest.raises(KeyboardInterrupt):
         results.extend(run_all(surface, str(path), [1, 2, 3], SHORTEST))
-    assert len(results) == ended
+    assert len(results) == completed
     assert list(tmp_path.iterdir()) == []
 
 
