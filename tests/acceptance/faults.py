@@ -27,14 +27,15 @@ def restart(lab: Lab, node: Node) -> None:
 
     The bosserver is started again as on any fileserver; a client is not mounted again.
     """
-    node.run(["sh", "-c", "kill -KILL -1"])
-    node.run(["umount", "--lazy", "/afs"])
-    node.check(["find", "/run", "-mindepth", "1", "-delete"])
+    # First of all: nothing that has lost its processes may be seen with the identifier of before.
     boot = node.shared / "boot_id"
     is_mounted = boot.exists()
     boot.write_text(f"start {time.monotonic_ns()}\n")
     if not is_mounted:
         node.check(["mount", "--bind", f"/fstune/{boot.name}", _BOOT_ID])
+    node.run(["sh", "-c", "kill -KILL -1"])
+    node.run(["umount", "--lazy", "/afs"])
+    node.check(["find", "/run", "-mindepth", "1", "-delete"])
     if node == lab.server:
         node.check(["bosserver"])
     node.check(["mkdir", "--parents", "/run/sshd"])

@@ -347,6 +347,8 @@ class Fileserver:
             if status.given_up or late:
                 when = f"within {_START_TIMEOUT_S:g} s" if late else "with these options"
                 error = f": {status.last_error}" if status.last_error else ""
+                # Before bosserver gave up, there may have been one more start.
+                log = self._log_since(log_size)
                 why = _last(log) or "it printed nothing" if late else self._reason(command, log)
                 if late:
                     self._end_hanging()
