@@ -112,8 +112,12 @@ class _ModelView:
     @property
     def best(self) -> Prediction | None:
         """See View.best. Computed on demand, since it takes most of the time of a look."""
-        prediction = self._search.best() if self._has_arms else None
-        return prediction if prediction is not None and prediction.gain > 0.0 else None
+        if not self._has_arms:
+            return None
+        prediction = self._search.best()
+        # Rounding may give the baseline itself a gain.
+        is_baseline = prediction.configuration == self._guide.baseline
+        return prediction if prediction.gain > 0.0 and not is_baseline else None
 
     @property
     def noise(self) -> Noise:
