@@ -197,7 +197,9 @@ def test_a_killed_worker_voids_the_run(pair: Cell) -> None:
         os.kill(workers(runner.node)[0], signal.SIGKILL)
         answer = running.result()
     runner.clean()
-    assert answer.error == ("worker-died", "stat", runner.root, None)
+    kind, operation, *rest = answer.error
+    assert (kind, *rest) == ("worker-died", runner.root, None)
+    assert operation in ("create", "stat")  # the last file may still be being closed
     assert answer.document["error"]["message"] == "worker 0 was killed by SIGKILL"
     assert runner.left() == []
 
@@ -230,7 +232,7 @@ def endless() -> dict[str, Any]:
 
 
 def workers(node: Node) -> list[int]:
-    """Return both workers once they are in the last phase, when all files have been written."""
+    """Return both workers once all files have been written."""
     files = node.run(["find", VOLUME_PATH, "-name", "f*", "-size", f"{SIZE}c"]).stdout
     processes = engine_processes(node)
     return processes[1:] if len(processes) == 3 and len(files.split()) == 4 else []

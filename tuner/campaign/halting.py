@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tuner.model import Block, BlockTimes
-from tuner.states import BlockState
+from tuner.model import Block, BlockTimes, Trial
+from tuner.states import BlockState, TrialState
 
 #: Consecutive void blocks in one run after which the campaign halts.
 MAX_VOID_IN_A_ROW = 4
@@ -26,3 +26,14 @@ def void_reason(
     if len(void) < most:
         return None
     return f"{most} blocks in a row were void; the last one: {void[0]}"
+
+
+def no_block_reason(last: Block | BlockTimes, trials: Sequence[Trial]) -> str:
+    """Return why a campaign ends without any measured block: why the last one is void, and why the
+    newest trial that does not run failed, if any.
+    """
+    reason = f"no block could be completed; the last one: {last.reason}"
+    failed = [trial for trial in trials if trial.state is TrialState.FAILED]
+    if not failed:
+        return reason
+    return f"{reason}; trial {failed[-1].number} failed: {failed[-1].reason}"

@@ -24,7 +24,7 @@ from tuner.campaign.certifying import (
 )
 from tuner.campaign.economy import Move, Position, next_move
 from tuner.campaign.guide import Guide, Pick, View
-from tuner.campaign.halting import MAX_VOID_IN_A_ROW, void_reason
+from tuner.campaign.halting import MAX_VOID_IN_A_ROW, no_block_reason, void_reason
 from tuner.campaign.judging import Judge
 from tuner.campaign.piloting import PilotPlan, plan_pilot
 from tuner.campaign.racing import Replay, advance
@@ -347,8 +347,7 @@ class _State:
     ) -> Plan:
         """The answer: the certified finalist, otherwise the one that came nearest."""
         if self.table.ended_blocks and not self.table.scored:
-            last = self.table.ended_blocks[-1]
-            reason = f"no block could be completed; the last one: {last.reason}"
+            reason = no_block_reason(self.table.ended_blocks[-1], self.trials)
             return replace(here, step=Halt(reason))
         every = {
             finalist: certificate

@@ -69,6 +69,15 @@ def test_all_configurations_failing_ends_with_no_improvement(begin: Begin) -> No
     assert "did not run" in answer.reason
 
 
+def test_the_only_configuration_failing_is_the_reason_why_nothing_was_measured(
+    begin: Begin,
+) -> None:
+    outcome = begin(spec(failing("workload", low=1), search={"max_trials": 1, "arms": 1})).run()
+    assert outcome.campaign.state is CampaignState.FAILED
+    assert "no block could be completed; the last one: " in outcome.campaign.reason
+    assert "; trial 1 failed: the workload failed 2 times" in outcome.campaign.reason
+
+
 def test_a_baseline_that_fails_ends_the_campaign_after_bounded_tries(begin: Begin) -> None:
     campaign = begin(spec(failing("workload", low=1), found={THREADS: 9}))
     outcome = campaign.run()
