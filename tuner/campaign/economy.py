@@ -224,7 +224,8 @@ def _certifiable(
 
 def _worth(best: Prediction, certified: Prediction | None, rules: Rules) -> bool:
     """Whether certifying the best candidate would be news: it is the first gain, a larger gain, or
-    about the same gain with fewer settings.
+    about the same gain with fewer settings. How much larger is as for the answer among certified
+    ones (``certifying.best_certified``).
     """
     least = margin(rules.race.delta)
     if certified is None:
@@ -233,4 +234,5 @@ def _worth(best: Prediction, certified: Prediction | None, rules: Rules) -> bool
         return False
     more = best.gain - certified.gain
     simpler = best.changes < certified.changes and best.gain >= least and more >= -least
-    return simpler or more >= max(least, best.error)
+    larger = least / 2.0 if best.changes == certified.changes else least
+    return simpler or more >= max(larger, best.error)

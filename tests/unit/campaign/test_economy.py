@@ -120,8 +120,13 @@ def test_after_a_certificate_only_something_better_is_certified() -> None:
     have = prediction(0.1)
     assert move(Stub(have, hopes=0.0), certified=have) is Move.SEARCH
     assert move(Stub(have), certified=have, can_search=False) is Move.FINISH
-    little = prediction(0.11, name=2)
-    assert move(Stub(little), certified=have, can_search=False, attempt=2) is Move.FINISH
+    # With as many settings, half of delta is better; with more settings, delta.
+    half = margin(rules().race.delta) / 2.0
+    for changes, least in ((1, half), (2, 2.0 * half)):
+        little = Stub(prediction(0.1 + 0.9 * least, name=2, changes=changes))
+        more = Stub(prediction(0.1 + 1.1 * least, name=2, changes=changes))
+        assert move(little, certified=have, can_search=False, attempt=2) is Move.FINISH
+        assert move(more, certified=have, can_search=False, attempt=2) is Move.CERTIFY
     better = Stub(prediction(0.3, name=2), hopes=0.0)
     assert move(better, certified=have, attempt=2) is Move.CERTIFY
     # No budget is reserved if there is nothing to reserve it for.
