@@ -42,7 +42,8 @@ Ints = NDArray[np.int64]
 #: Prior variance of an effect: 2% (sd) per parameter. With a smaller value, the search would not
 #: try what it has not measured.
 _EFFECT = 0.02**2
-#: Likewise, for the effect of a pair or of a single configuration beyond its settings.
+#: Likewise, for the effect of a pair of parameters that are not coupled by the space, or of a
+#: single configuration beyond its settings.
 _BEYOND = 0.01**2
 #: Likewise, for the effect of a scaled covariate.
 _LOAD = 0.25
@@ -173,7 +174,8 @@ class EffectsModel:
             blocks = [block for _, block in parts]
             ends = np.cumsum([main.shape[1], *(block.shape[1] for block in blocks)])
             groups += [slice(int(a), int(b)) for a, b in pairwise(ends)]
-            first += [_BEYOND] * len(blocks)
+            coupled = set(encoding.coupled)
+            first += [_EFFECT if pair in coupled else _BEYOND for pair in self.pairs]
             before = [variances for _, _, variances in fits]
             whole = np.hstack([main, *blocks])
             fits = _fit(whole, values, groups, first, noise, free, weights, before)

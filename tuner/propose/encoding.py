@@ -143,6 +143,11 @@ class Encoding:
                 features[row, group] = axis.features(values.get(axis.name))
         return features
 
+    def axis(self, name: str) -> tuple[Axis, slice]:
+        """Return a parameter's axis and its slice of features."""
+        number = [axis.name for axis in self.axes].index(name)
+        return self.axes[number], self.groups[number]
+
     def partners(self, name: str) -> list[str]:
         """Return the parameters that are coupled with one, or all others if none is."""
         partners = []

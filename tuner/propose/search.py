@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
-from tuner.model import Configuration, Value
+from tuner.model import Configuration
 from tuner.propose.ascent import Ascent
 from tuner.propose.candidates import Candidates, unique
 from tuner.propose.effects import EffectsModel, Ints
@@ -21,14 +22,8 @@ from tuner.propose.encoding import Encoding, Floats, Tunable
 from tuner.propose.feasibility import Feasibility
 from tuner.propose.objective import Objective
 from tuner.propose.prediction import Contribution, Prediction
-from tuner.propose.search_trials import (
-    Arm,
-    SearchTrial,
-    best_at_first,
-    differences_by_row,
-    evidence_of,
-    failing,
-)
+from tuner.propose.repair import Repairs, changed, without
+from tuner.propose.search_trials import Arm, SearchTrial, differences, evidence_of, failing
 
 #: Numbers of candidates for one decision: drawn at random, and varied from good ones.
 _RANDOM_CANDIDATES = 150
@@ -42,6 +37,8 @@ _CLEAR = 3.0
 _ESTABLISHED = 6
 #: Number of draws for estimating a probability.
 _HOPES = 100
+#: Maximum number of repaired configurations in a block.
+_REPAIRS = 3
 
 
 class Search:
@@ -71,7 +68,7 @@ class Search:
         self._row = {each.configuration: row for row, each in enumerate(self._trials)}
         evidence = evidence_of(arms, self._number, objective.weights)
         self._rounds = len({arm.block for arm in arms}) if rounds is None else rounds
-        self._differences = differences_by_row(arms, self._number)
+        self._differences = differences(arms, self._number)
         noise = [objective.noise * math.fsum(w * w for w in objective.weights)]
         noise += [objective.noise] * len(objective.weights)
         weights = objective.weights
@@ -88,7 +85,7 @@ class Search:
         """Choose the configurations of the next block, all different, with at most ``new`` new ones
         (None: any number). Every third block includes the best configuration, so that it gets the
         most measurements, every third one subsets of it, to learn what pays off, and every third
-        one a repaired one, which gains more and no longer breaks a floor.
+        one repaired ones, which may gain more without breaking a floor.
         """
         if count < 1:
             return []
@@ -114,8 +111,8 @@ class Search:
         self, free: Sequence[Configuration], count: int, *, climb: bool
     ) -> Iterator[Configuration]:
         """Yield, by turns, the best configuration, up to four variants of it that each omit half of
-        its doubtful settings, or a candidate whose broken floor a change may repair; then the best
-        configuration of each of several draws.
+        its doubtful settings, or configurations whose broken floor a change may repair; then the
+        best configuration of each of several draws.
         """
         yield from self._of_turn(climb)
         features = self._encoding.features(free)
@@ -138,8 +135,7 @@ class Search:
             return [best] if best != self._baseline else []
         if turn == 1:
             return self._halves(best)
-        repaired = self._repaired()
-        return [] if repaired is None else [repaired]
+        return self._repaired()
 
     def _climbed(self, start: Configuration, weights: Floats) -> Configuration:
         """Return the best configuration near ``start`` if these were the score's weights."""
@@ -164,7 +160,7 @@ class Search:
         for names in (order[:middle], order[middle:], order[0::2], order[1::2]):
             values = best.as_dict()
             for name in names:
-                values = self._without(values, name)
+                values = without(values, name, self._baseline)
             halves.append(self._candidates.valid(values))
         return [
             c for c in unique(halves) if c not in (best, self._baseline) and not self._is_out(c)
@@ -181,72 +177,49 @@ class Search:
         clear = doubt >= _CLEAR * self._errors(configuration, fewer)
         return [name for name, sure in zip(less, clear, strict=True) if not sure]
 
-    def _repaired(self) -> Configuration | None:
-        """Return a configuration that would gain more than the best one except for one component's
-        floor, with a change that may compensate: a setting that hurts alone can gain with another.
-
-        The first choice is one that its few blocks have shown to do so, against the model's
-        prediction; otherwise a parameter coupled with the harmful setting is moved to another
-        value.
+    def _repaired(self) -> list[Configuration]:
+        """Return configurations that gain more than the best one except for one component's floor,
+        each with a change that may compensate.
         """
-        least = self.best().gain + self._objective.tolerance[1]
-        measured = [
-            (each.configuration, logs)
-            for number, logs in self._differences.items()
-            if not self._is_out((each := self._trials[number]).configuration)
+        best = self.best()
+        measured = [self._trials[row].configuration for row in self._differences]
+        repairs = Repairs(
+            self.model,
+            self._ascent,
+            self._objective,
+            self._baseline,
+            self._candidates.valid,
+            measured,
+            self._rng,
+        )
+        variants = repairs.of(best.configuration, best.gain + self._objective.tolerance[1])
+        others = (
+            c
+            for c in variants
+            if c not in (best.configuration, self._baseline) and not self._is_out(c)
+        )
+        return unique(islice((*self._surprises(best.gain), *others), _REPAIRS))
+
+    def _surprises(self, least: float) -> list[Configuration]:
+        """Return the configuration that gained most, more than ``least``, in its only one or two
+        blocks, and kept every floor there although the model doubts it; none if there is no such.
+        """
+        rows = [
+            row
+            for row, logs in self._differences.items()
+            if len(logs) <= 2 and not self._is_out(self._trials[row].configuration)
         ]
-        if (surprise := best_at_first(measured, self._objective, least)) is not None:
-            return surprise
-        floor, weights = self._objective.floor, self._objective.weights
-        parts = np.stack([each.mean for each in self.model.outputs[1:]], axis=1)
-
-        def worth(features: Floats) -> Floats:
-            effects = self.model.design(features) @ parts
-            worth: Floats = -(np.where(effects <= floor, effects, 0.0) @ np.asarray(weights))
-            return worth
-
-        values = self._ascent.climb(self.best().configuration, worth)
-        top = self._encoding.features([Configuration.of(values)])
-        effects = (self.model.design(top) @ parts)[0]
-        broken = int(effects.argmax())
-        if float(worth(top)[0]) < least or effects[broken] <= floor:
-            return None
-        culprit = self._culprit(values, broken)
-        moves = [
-            (name, value)
-            for name in self._encoding.partners(culprit)
-            for value in self._ascent.choices(name)
-            if value != values.get(name)
-        ]
-        if not moves:
-            return None
-        # The ends of a range are the most informative.
-        name, value = moves[int(self._rng.integers(len(moves)))]
-        if self._rng.random() < 0.5:
-            ends = [each for each in self._ascent.choices(name) if each is not None]
-            value = ends[-1] if self._rng.random() < 0.5 else ends[0]
-        changed = values | ({} if value is None else {name: value})
-        candidate = self._candidates.valid(changed)
-        return None if self._is_out(candidate) or candidate == self._baseline else candidate
-
-    def _culprit(self, values: Mapping[str, Value], broken: int) -> str:
-        """Return the changed setting that costs a component most."""
-        names = self._changed(values)
-        others = [Configuration.of(self._without(values, name)) for name in names]
-        design = self.model.design(self._encoding.features(others))
-        effects = design @ self.model.outputs[1 + broken].mean
-        return names[int(effects.argmin())]
-
-    def _changed(self, values: Mapping[str, Value]) -> list[str]:
-        """Return the names of the settings that differ from the baseline, sorted."""
-        before = self._baseline.as_dict()
-        return sorted(n for n in values.keys() | before.keys() if values.get(n) != before.get(n))
-
-    def _without(self, values: Mapping[str, Value], name: str) -> dict[str, Value]:
-        """Return the values with one setting reset to the baseline."""
-        before = self._baseline.as_dict()
-        less = {n: v for n, v in values.items() if n != name}
-        return less | ({name: before[name]} if name in before else {})
+        if not rows:
+            return []
+        design = self.model.design(self._features[rows], rows)
+        doubts = self._feasibility.chances(design, self._features[rows]) < 0.5
+        weights, surprises = np.asarray(self._objective.weights), []
+        for row, doubt in zip(rows, doubts, strict=True):
+            mean = np.mean(self._differences[row], axis=0)
+            gain = -float(mean @ weights)
+            if doubt and gain > least and float(mean.max()) <= self._objective.floor:
+                surprises.append((gain, row))
+        return [self._trials[row].configuration for _, row in sorted(surprises)[-1:]]
 
     def hope(self, gain: float, *, new: bool = True) -> float:
         """Return the probability that some candidate gains more than ``gain`` and keeps every
@@ -295,7 +268,7 @@ class Search:
             math.sqrt(float(variance[0]) + own),
             float(self._feasibility.chances(design, features)[0]),
             parts,
-            len(self._changed(configuration.as_dict())),
+            len(changed(configuration.as_dict(), self._baseline)),
         )
 
     def contributions(self, configuration: Configuration) -> list[Contribution]:
@@ -356,8 +329,8 @@ class Search:
         """Return, by setting, the nearest valid configuration without that setting."""
         values = configuration.as_dict()
         return {
-            name: self._candidates.valid(self._without(values, name))
-            for name in self._changed(values)
+            name: self._candidates.valid(without(values, name, self._baseline))
+            for name in changed(values, self._baseline)
         }
 
     def _errors(self, configuration: Configuration, fewer: Sequence[Configuration]) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from tuner.model import Configuration
 from tuner.propose.effects import Evidence
 from tuner.propose.encoding import Floats
-from tuner.propose.objective import Objective
 
 #: Standard deviation within blocks below which a scaled covariate explains nothing.
 _STILL = 0.003
@@ -74,7 +73,7 @@ def loads(arms: Sequence[Arm]) -> Floats | None:
     return deviations[:, moving] if moving.any() else None
 
 
-def differences_by_row(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int, list[Floats]]:
+def differences(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int, list[Floats]]:
     """Return the log time ratios to the baseline of each configuration's arms, by its row."""
     base = {arm.block: np.array(arm.logs) for arm in arms if arm.trial not in rows}
     differences: dict[int, list[Floats]] = {}
@@ -82,24 +81,6 @@ def differences_by_row(arms: Sequence[Arm], rows: Mapping[int, int]) -> dict[int
         if arm.trial in rows and arm.block in base:
             differences.setdefault(rows[arm.trial], []).append(np.array(arm.logs) - base[arm.block])
     return differences
-
-
-def best_at_first(
-    measured: Iterable[tuple[Configuration, Sequence[Floats]]], objective: Objective, least: float
-) -> Configuration | None:
-    """Return the configuration with only one or two blocks that gained most in them, at least
-    ``least``, and kept every floor; None if there is none. ``measured``: configurations with their
-    log time ratios, block by block.
-    """
-    best: tuple[float, Configuration] | None = None
-    for configuration, logs in measured:
-        mean = np.mean(logs, axis=0)
-        gain = -float(mean @ np.asarray(objective.weights))
-        if len(logs) > 2 or gain < least or float(mean.max()) > objective.floor:
-            continue
-        if best is None or gain > best[0]:
-            best = gain, configuration
-    return None if best is None else best[1]
 
 
 def failing(features: Floats, failed: np.ndarray) -> Floats:

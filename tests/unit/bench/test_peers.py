@@ -196,7 +196,9 @@ def test_fstune_runs_through_the_same_race(path: Path) -> None:
     assert certified.recommended == (certified.certified_h is not None)
     assert (certified.false, best.certified_h) == (False, None)
     assert best.near_h is not None
-    assert certified.near_h is None or certified.near_h >= best.near_h
+    assert certified.near_h is not None
+    assert certified.certified_h is not None
+    assert certified.near_h >= certified.certified_h
 
 
 def test_slow_peers_have_fewer_seeds() -> None:
