@@ -1,19 +1,20 @@
 """Measure one block: apply, verify and run every arm once, and handle each failure by its kind.
 
-A configuration that does not run fails its trial, and the block continues without it. A void
-workload run voids the block, because paired arms must run within the same minutes; a second one
-from the same trial fails the trial. A failure of the baseline voids the block, and so does a lost
-connection. A second lost connection in a row ends the run, as does a testbed that fails. An arm
-that was disturbed by other load is measured again at the end of its block.
+A configuration that does not run fails its trial, and the block continues without it. A workload
+run that fails is repeated at once; if it fails again, the block continues without that trial, which
+fails if it is to blame (``failures``). A failure of the baseline, or of two trials one after the
+other, voids the block, and so does a lost connection. A second lost connection in a row ends the
+run, as does a testbed that fails. An arm that was disturbed by other load is measured again at the
+end of its block.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
+from tuner.campaign.failures import Failures
 from tuner.campaign.ledger import Ledger
 from tuner.campaign.references import MakeEvent, ReferenceRuns, workload_seed
 from tuner.campaign.remeasuring import Usual
@@ -37,44 +38,12 @@ from tuner.states import BlockState, EventKind, TrialState
 from tuner.store import NewEvent, Store
 from tuner.time_use import TimeUse
 
-#: Void workload runs of one trial before it counts as failed.
-_MOST_WORKLOAD_FAILURES = 2
 #: Consecutive blocks that may be cut off by a lost connection before the run ends.
 _MOST_CUT_OFF = 1
 
 
 class _BlockVoid(Exception):
     """The block cannot be completed; the text says why."""
-
-
-class Failures:
-    """The failures of a run's trials, across all of its testbeds. Thread-safe.
-
-    ``testbeds``: the number of testbeds in use. If there are several, a trial that goes wrong on
-    only one of them is not to blame.
-    """
-
-    def __init__(self) -> None:
-        self.testbeds = 1
-        self.lock = threading.RLock()
-        self._void: dict[int, list[str | None]] = {}
-        self._failed: set[int] = set()
-
-    def void(self, trial: int, testbed: str | None) -> int:
-        """Record a void workload run. Returns the number of void runs of the trial or, on several
-        testbeds, the number of testbeds on which they occurred.
-        """
-        with self.lock:
-            where = self._void.setdefault(trial, [])
-            where.append(testbed)
-            return len(where) if self.testbeds == 1 else len(set(where))
-
-    def is_new(self, trial: int) -> bool:
-        """Mark a trial as failed; returns whether it had not failed before."""
-        with self.lock:
-            new = trial not in self._failed
-            self._failed.add(trial)
-            return new
 
 
 class BlockRunner:
@@ -149,13 +118,7 @@ class BlockRunner:
         began = self._ledger.clock()
         try:
             self._observer.say(event)
-            measurements: dict[int, Measurement] = {}
-            for position, number in enumerate(step.order):
-                if position:
-                    self._safe_point()
-                self._reference_runs.run(step, position)
-                if (measurement := self._arm(step, position, trials[number])) is not None:
-                    measurements[number] = measurement
+            measurements = self._arms(step, trials)
             self._reference_runs.run(step, len(step.order))
             self._measure_again(step, trials, measurements)
         except _BlockVoid as problem:
@@ -194,9 +157,46 @@ class BlockRunner:
             )
         self._observer.say(event_row)
 
+    def _arms(self, step: RunBlock, trials: Mapping[int, Trial]) -> dict[int, Measurement]:
+        """Measure the arms of a block; returns the measurements by trial."""
+        measurements: dict[int, Measurement] = {}
+        left_out: tuple[Trial, WorkloadError] | None = None
+        for position, number in enumerate(step.order):
+            if position:
+                self._safe_point()
+            self._reference_runs.run(step, position)
+            try:
+                measurement = self._arm(step, position, trials[number])
+            except WorkloadError as problem:
+                if number == BASELINE or left_out is not None:
+                    raise _BlockVoid(f"{_name(number)}: {problem}") from problem
+                left_out = trials[number], problem
+                continue
+            if measurement is not None:
+                measurements[number] = measurement
+                if left_out is not None:
+                    self._left_out(step, *left_out, works=True)
+                    left_out = None
+        if left_out is not None:
+            self._left_out(step, *left_out, works=False)
+            if not measurements.keys() - {BASELINE}:
+                raise _BlockVoid(f"{_name(left_out[0].number)}: {left_out[1]}") from left_out[1]
+        return measurements
+
     def _arm(self, step: RunBlock, position: int, trial: Trial) -> Measurement | None:
-        """Measure one arm; returns None if its configuration does not run."""
-        measurement = self._run(step, position, trial)
+        """Measure one arm; returns None if its configuration does not run.
+
+        Raises WorkloadError if the run fails, and again when it is repeated.
+        """
+        try:
+            measurement = self._run(step, position, trial)
+        except WorkloadError as problem:
+            who = f"block {step.number}, {_name(trial.number)}"
+            data = {"block": step.number, "trial": trial.number, **evidence(problem)}
+            message = f"{who}: the run failed and is repeated: {problem}"
+            event = self._event("run-failed", message, data)
+            self._observer.say(self._store.add_event(self._id, event))
+            measurement = self._run(step, position, trial, "again")
         if measurement is None:
             return None
         event = self._event(
@@ -216,7 +216,10 @@ class BlockRunner:
             self._safe_point()
             again += 1
             trial, first = trials[disturbed.trial], measurements[disturbed.trial]
-            measurement = self._run(step, len(step.order) - 1 + again, trial, f"r{again}")
+            try:
+                measurement = self._run(step, len(step.order) - 1 + again, trial, f"r{again}")
+            except WorkloadError as problem:
+                raise _BlockVoid(f"{_name(trial.number)}: {problem}") from problem
             if measurement is None:
                 return
             who = f"block {step.number}, {_name(trial.number)}"
@@ -242,17 +245,17 @@ class BlockRunner:
     ) -> Measurement | None:
         """Run a trial once; returns None if its configuration does not run.
 
-        ``which``: distinguishes the run from an earlier one in the same block.
+        ``which``: distinguishes the run from an earlier one in the same block. Raises WorkloadError
+        if the run fails.
         """
         try:
             return self._measure(step, position, trial, which)
         except ConfigurationError as problem:
             self._configuration_failed(trial, problem)
             return None
-        except WorkloadError as problem:
+        except WorkloadError:
             self._check_stop()  # a stop may be why it failed
-            self._workload_failed(trial, problem)
-            raise _BlockVoid(f"{_name(trial.number)}: {problem}") from problem
+            raise
 
     def _measure(self, step: RunBlock, position: int, trial: Trial, which: str) -> Measurement:
         who = _name(trial.number)
@@ -354,10 +357,18 @@ class BlockRunner:
             raise CampaignHalted(f"the baseline cannot be put back: {worse}") from worse
         self._fail(trial, str(problem), problem)
 
-    def _workload_failed(self, trial: Trial, problem: WorkloadError) -> None:
-        failures = self._failures.void(trial.number, self._testbed)
-        if trial.number != BASELINE and failures >= _MOST_WORKLOAD_FAILURES:
-            self._fail(trial, f"the workload failed {failures} times: {problem}", problem)
+    def _left_out(
+        self, step: RunBlock, trial: Trial, problem: WorkloadError, *, works: bool
+    ) -> None:
+        """Store that a block continues without a trial whose run failed twice; the trial fails if
+        it is to blame. ``works``: whether another arm ran afterwards.
+        """
+        if self._failures.is_to_blame(trial.number, self._testbed, works=works):
+            self._fail(trial, f"the workload failed twice: {problem}", problem)
+            return
+        message = f"block {step.number} continues without trial {trial.number}: {problem}"
+        event = self._event("left-out", message, {"block": step.number, "trial": trial.number})
+        self._observer.say(self._store.add_event(self._id, event))
 
     def _fail(self, trial: Trial, reason: str, problem: TunerError) -> None:
         message = f"trial {trial.number} failed: {reason}"

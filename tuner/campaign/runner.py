@@ -16,12 +16,13 @@ from threadpoolctl import threadpool_limits
 
 from tuner.campaign.equivalence import Facts, as_found, check_alike, least_facts
 from tuner.campaign.event_writer import EventWriter
+from tuner.campaign.failures import Failures
 from tuner.campaign.floors import stored_floor
 from tuner.campaign.holding import LeaseKeeper
 from tuner.campaign.identity import programs
 from tuner.campaign.lane_group import LaneGroup
 from tuner.campaign.lanes import Lane, Site, Stopped, assigned, at_once
-from tuner.campaign.measuring import BlockRunner, Failures
+from tuner.campaign.measuring import BlockRunner
 from tuner.campaign.notes import Notes
 from tuner.campaign.piloting import TWIN_ORIGIN
 from tuner.campaign.plan import Planner

@@ -1,0 +1,42 @@
+"""Which trials are to blame for workload runs that fail.
+
+A run that fails is repeated at once. A trial whose run fails again is left out of its block. It is
+to blame for that if its testbed works, which another arm of the block shows if it runs afterwards,
+or if it was left out before. On several testbeds, it must have been left out on two of them.
+"""
+
+from __future__ import annotations
+
+import threading
+
+
+class Failures:
+    """The failures of a run's trials, across all of its testbeds. Thread-safe.
+
+    ``testbeds``: the number of testbeds in use. If there are several, a trial that goes wrong on
+    only one of them is not to blame.
+    """
+
+    def __init__(self) -> None:
+        self.testbeds = 1
+        self.lock = threading.RLock()
+        self._left_out: dict[int, list[str | None]] = {}
+        self._failed: set[int] = set()
+
+    def is_to_blame(self, trial: int, testbed: str | None, *, works: bool) -> bool:
+        """Record that a trial was left out of a block; returns whether it is to blame for that.
+        ``works``: whether another arm ran afterwards.
+        """
+        with self.lock:
+            where = self._left_out.setdefault(trial, [])
+            where.append(testbed)
+            if self.testbeds > 1:
+                return len(set(where)) > 1
+            return works or len(where) > 1
+
+    def is_new(self, trial: int) -> bool:
+        """Mark a trial as failed; returns whether it had not failed before."""
+        with self.lock:
+            new = trial not in self._failed
+            self._failed.add(trial)
+            return new
