@@ -13,13 +13,9 @@ is the configuration's remaining effect; z is load by others during the arm, as 
 configuration does not explain it. The common part is fitted to the score, the special parts
 to the residuals of the components, in turns (backfitting). Block effects are removed by centring,
 so that drift costs nothing. The variances are estimated from the data by restricted maximum
-likelihood: MacKay's fixed point (Bayesian interpolation, 1992)
-
-    v = (|w|^2 + prior) / (gamma + 1),    gamma = k - tr(C) / v,
-
-with C the posterior covariance of the k weights of a group, so that parameters without an effect
-shrink towards zero; one noise variance is estimated from the residuals. A measurement of one
-configuration thus informs about all configurations that share a setting with it.
+likelihood (``regression``), so that parameters without an effect shrink towards zero; one noise
+variance is estimated from the residuals. A measurement of one configuration thus informs about all
+configurations that share a setting with it.
 """
 
 from __future__ import annotations
@@ -32,10 +28,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky
-from scipy.linalg.lapack import dpotrf, dpotri
 from threadpoolctl import threadpool_limits
 
 from tuner.propose.encoding import Encoding, Floats
+from tuner.propose.regression import Fit, Regression
 
 Ints = NDArray[np.int64]
 
@@ -49,9 +45,6 @@ _BEYOND = 0.01**2
 _LOAD = 0.25
 #: Prior variance of a parameter's influence on a covariate, relative to the covariate's own.
 _INFLUENCE = 0.05**2
-#: Factor on the prior variance at the start of the iteration. Starting from above lets the model
-#: recognise a large effect after a few blocks instead of treating it as noise.
-_START = 9.0
 #: Variance of a configuration's own effect relative to the noise of one run, used for weighting
 #: runs.
 _OWN_SHARE = 0.1
@@ -64,8 +57,6 @@ _MOST_PAIRS = 16
 #: Squared correlation per feature, relative to that expected by chance, above which a pair is
 #: fitted.
 _SUSPECT = 2.5
-#: Weight of the prior guess of the noise, as a number of runs.
-_NOISE_TRUST = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +101,6 @@ class Posterior:
         return draws
 
 
-@dataclass(frozen=True, slots=True)
-class _Variances:
-    """The variance of each group's weights, and of one run's noise."""
-
-    groups: Floats
-    noise: float
-
-
-_Fit = tuple[Floats, Floats, _Variances]
-"""The mean of an output's weights, their covariance, and the variances."""
-
-
 class EffectsModel:
     """Model of the effects of all parameters on each output, fitted to all arms."""
 
@@ -164,31 +143,24 @@ class EffectsModel:
             groups.append(slice(main.shape[1], main.shape[1] + self._covariates))
             first.append(_LOAD)
             main = np.hstack([main, load])
-        fits = _fit(main, values, groups, first, noise, free, weights)
         #: Indices of the pairs whose interaction is in the model.
         self.pairs: tuple[int, ...] = ()
-        residuals = values - main @ np.stack([mean for mean, _, _ in _added(fits, weights)], axis=1)
-        parts = self._suspects(padded, arms, centre, residuals)
-        if parts:
-            self.pairs = tuple(pair for pair, _ in parts)
-            blocks = [block for _, block in parts]
-            ends = np.cumsum([main.shape[1], *(block.shape[1] for block in blocks)])
-            groups += [slice(int(a), int(b)) for a, b in pairwise(ends)]
-            coupled = set(encoding.coupled)
-            first += [_EFFECT if pair in coupled else _BEYOND for pair in self.pairs]
-            before = [variances for _, _, variances in fits]
-            whole = np.hstack([main, *blocks])
-            fits = _fit(whole, values, groups, first, noise, free, weights, before)
-        self.outputs = [
-            Posterior(
-                mean,
-                covariance,
-                variances.noise,
-                float(variances.groups[len(encoding.axes)]),
-                variances.groups[: len(encoding.axes)],
-            )
-            for mean, covariance, variances in _added(fits, weights)
-        ]
+        # One thread inverts matrices this small many times faster than several that wait for each
+        # other.
+        with threadpool_limits(1, user_api="blas"):
+            fits = _fit(Regression(main, groups, free), values, first, noise, weights)
+            residuals = values - main @ np.stack(_means(fits, weights), axis=1)
+            parts = self._suspects(padded, arms, centre, residuals)
+            if parts:
+                self.pairs = tuple(pair for pair, _ in parts)
+                blocks = [block for _, block in parts]
+                ends = np.cumsum([main.shape[1], *(block.shape[1] for block in blocks)])
+                groups += [slice(int(a), int(b)) for a, b in pairwise(ends)]
+                coupled = set(encoding.coupled)
+                first += [_EFFECT if pair in coupled else _BEYOND for pair in self.pairs]
+                whole = Regression(np.hstack([main, *blocks]), groups, free)
+                fits = _fit(whole, values, first, noise, weights, fits)
+            self.outputs = _posteriors(fits, weights, len(encoding.axes))
 
     def design(self, features: Floats, arms: Sequence[int] | Ints = ()) -> Floats:
         """Return the design matrix that predicts configurations with these features. ``arms``: the
@@ -251,11 +223,13 @@ def _unexplained(load: Floats, design: Floats, groups: Sequence[slice], free: fl
     that gains.
     """
     scale = np.sqrt(np.maximum((load**2).mean(axis=0), 1e-12))
-    unit = np.ones(load.shape[1]).tolist()
-    prior = [_INFLUENCE] * len(groups)
+    prior = np.full(len(groups), _INFLUENCE)
     with threadpool_limits(1, user_api="blas"):
-        fits = _fit_of(design, load / scale, groups, prior, unit, free, ())
-    unexplained: Floats = load - scale * (design @ np.stack([mean for mean, _, _ in fits], axis=1))
+        regression = Regression(design, groups, free)
+        fits = [
+            regression.fit(column, prior, 1.0, _ROUNDS[False], None) for column in (load / scale).T
+        ]
+    unexplained: Floats = load - scale * (design @ np.stack([fit.mean for fit in fits], axis=1))
     return unexplained
 
 
@@ -267,33 +241,33 @@ def _indicators(numbers: Ints, count: int) -> Floats:
 
 
 def _fit(
-    design: Floats,
+    regression: Regression,
     values: Floats,
-    groups: Sequence[slice],
     prior: Sequence[float],
     noise: Sequence[float],
-    free: float,
     weights: Sequence[float],
-    before: Sequence[_Variances] = (),
-) -> list[_Fit]:
+    before: Sequence[Fit] = (),
+) -> list[Fit]:
     """Fit the common part, by the score, and the special part of each component.
 
-    ``prior``: guess of each group's variance; ``noise``: of each output's noise; ``free``: arms
-    minus blocks; ``before``: variances from a fit with the first groups alone, to start from.
+    ``prior``: guess of each group's variance; ``noise``: of each output's noise; ``before``: fits
+    with the first groups alone, to start from.
     """
-    special, outputs = np.zeros(design.shape[1]), list(before)
-    turns = _TURNS if weights else 1
-    # One thread inverts matrices this small many times faster than several that wait for each
-    # other.
-    with threadpool_limits(1, user_api="blas"):
-        for _ in range(turns):
-            score = values[:, :1] - (design @ special)[:, None]
-            common = _fit_of(design, score, groups, prior, noise[:1], free, outputs[:1])
-            residuals = values[:, 1:] - (design @ common[0][0])[:, None]
-            parts = _fit_of(design, residuals, groups, prior, noise[1:], free, outputs[1:])
-            special = _weighted(weights, [mean for mean, _, _ in parts], special.shape)
-            outputs = [variances for _, _, variances in (*common, *parts)]
-    return [*common, *parts]
+    guess, fits = np.asarray(prior), list(before)
+    special = np.zeros(regression.design.shape[1])
+    for _ in range(_TURNS if weights else 1):
+        rounds = _ROUNDS[bool(fits)]
+        start = [fit.variances for fit in fits] if fits else [None] * values.shape[1]
+        score = values[:, 0] - regression.design @ special
+        common = regression.fit(score, guess, noise[0], rounds, start[0])
+        rest = values - (regression.design @ common.mean)[:, None]
+        parts = [
+            regression.fit(rest[:, number], guess, noise[number], rounds, start[number])
+            for number in range(1, values.shape[1])
+        ]
+        special = _weighted(weights, [part.mean for part in parts], special.shape)
+        fits = [common, *parts]
+    return fits
 
 
 def _weighted(weights: Sequence[float], arrays: Sequence[Floats], shape: tuple[int, ...]) -> Floats:
@@ -304,66 +278,25 @@ def _weighted(weights: Sequence[float], arrays: Sequence[Floats], shape: tuple[i
     return weighted
 
 
-def _added(fits: Sequence[_Fit], weights: Sequence[float]) -> list[_Fit]:
+def _means(fits: Sequence[Fit], weights: Sequence[float]) -> list[Floats]:
     """Return the total effects on the score and on each component: common plus special part."""
-    (mean, covariance, variances), *parts = fits
+    common, *parts = (fit.mean for fit in fits)
+    return [common + _weighted(weights, parts, common.shape), *(common + part for part in parts)]
+
+
+def _posteriors(fits: Sequence[Fit], weights: Sequence[float], axes: int) -> list[Posterior]:
+    """Return the posterior of the total effects on the score and on each component."""
+    common, *parts = fits
     squares = [weight * weight for weight in weights]
-    own = _weighted(weights, [part[0] for part in parts], mean.shape)
-    spread = _weighted(squares, [part[1] for part in parts], covariance.shape)
-    groups = _weighted(squares, [part[2].groups for part in parts], variances.groups.shape)
-    score = _Variances(variances.groups + groups, variances.noise)
+    covariances = [part.covariance for part in parts]
+    groups = [part.variances.groups for part in parts]
+    spread = _weighted(squares, covariances, common.covariance.shape)
+    score = _weighted(squares, groups, common.variances.groups.shape)
+    variances = [common.variances.groups + score, *groups]
+    covariances = [common.covariance + spread, *(common.covariance + c for c in covariances)]
     return [
-        (mean + own, covariance + spread, score),
-        *((mean + m, covariance + c, v) for m, c, v in parts),
+        Posterior(mean, covariance, fit.variances.noise, float(own[axes]), own[:axes])
+        for fit, mean, covariance, own in zip(
+            fits, _means(fits, weights), covariances, variances, strict=True
+        )
     ]
-
-
-def _fit_of(
-    design: Floats,
-    values: Floats,
-    groups: Sequence[slice],
-    prior: Sequence[float],
-    noise: Sequence[float],
-    free: float,
-    before: Sequence[_Variances],
-) -> list[_Fit]:
-    """Fit each column of values: weights, their covariance, and the variances."""
-    gram, moment = design.T @ design, design.T @ values
-    squares = (values**2).sum(axis=0)
-    of = np.zeros(design.shape[1], np.int64)
-    for number, group in enumerate(groups):
-        of[group] = number
-    sizes = np.bincount(of, minlength=len(groups)).astype(np.float64)
-    guess = np.asarray(prior)
-    fits = []
-    for output in range(values.shape[1]):
-        variance, sigma = _START * guess, float(noise[output])
-        if before:
-            start = before[output]
-            variance[: len(start.groups)], sigma = start.groups, start.noise
-        for _ in range(_ROUNDS[bool(before)]):
-            covariance = _inverse(gram / sigma + np.diag(1.0 / variance[of]))
-            mean = covariance @ moment[:, output] / sigma
-            spread = np.bincount(of, np.diag(covariance), len(sizes)) / variance
-            information = np.maximum(sizes - spread, 0.0)
-            strength = np.bincount(of, mean**2, len(sizes))
-            variance = np.maximum((strength + guess) / (information + 1.0), 0.25 * guess)
-            rest = squares[output] - 2.0 * mean @ moment[:, output] + mean @ gram @ mean
-            trust = _NOISE_TRUST * float(noise[output])
-            free_left = max(free - float(information.sum()), 0.0)
-            sigma = max((float(rest) + trust) / (free_left + _NOISE_TRUST), 1e-10)
-        fits.append((mean, covariance, _Variances(variance, sigma)))
-    return fits
-
-
-def _inverse(matrix: Floats) -> Floats:
-    """Invert a positive definite matrix."""
-    if not matrix.size:
-        return matrix
-    factor, failed = dpotrf(matrix, lower=1)
-    if not failed:
-        lower, failed = dpotri(factor, lower=1)
-        if not failed:
-            inverse: Floats = np.tril(lower) + np.tril(lower, -1).T
-            return inverse
-    return np.asarray(np.linalg.pinv(matrix, hermitian=True), dtype=np.float64)

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests.unit.propose.spaces import small, tunables
 from tuner.model import Configuration
-from tuner.propose import effects
+from tuner.propose import regression
 from tuner.propose.candidates import Candidates
 from tuner.propose.effects import EffectsModel, Evidence
 from tuner.propose.encoding import Encoding, Floats
@@ -223,13 +223,13 @@ def test_before_any_measurement_the_prior_applies() -> None:
 
 def test_the_fit_uses_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     thread_counts: list[int] = []
-    real = effects._inverse
+    real = regression._inverse
 
     def inverse(matrix: Floats) -> Floats:
         thread_counts.extend(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
         return real(matrix)
 
-    monkeypatch.setattr(effects, "_inverse", inverse)
+    monkeypatch.setattr(regression, "_inverse", inverse)
     with threadpool_limits(2, user_api="blas"):
         simulate(blocks=3)
     assert set(thread_counts) == {1}
