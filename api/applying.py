@@ -19,7 +19,7 @@ from api.application_documents import ApplicationDocument, PlanDocument
 from api.service import ADMIN, READ, Admin, PathCampaign, Service, Serving, Visitor
 from tuner.applications import Application
 from tuner.apply.applying import Actor, look_again, make_plan
-from tuner.apply.testbed import Site
+from tuner.apply.testbed import Destination
 from tuner.errors import NotFoundError
 from tuner.states import ApplicationState
 from tuner.store import NewEvent
@@ -77,7 +77,7 @@ def plan_application(
     """
     actor = _actor(serving, who)
     plan, application = make_plan(
-        actor, campaign, Site.of(campaign, serving.directory), stepwise=request.step
+        actor, campaign, Destination.of(campaign, serving.directory), stepwise=request.step
     )
     if application is None:
         answer.status_code = HTTPStatus.OK

@@ -55,13 +55,13 @@ def _seconds(count: int, few_rows: float, repeats: int) -> float:
 
 def main() -> None:
     """Print a line for each number of arms: seconds with both matrices, and with the faster one."""
-    usual = regression._FEW_ROWS
+    few_rows = regression._FEW_ROWS
     print(f"one fit, processor time, least of 7; Python {platform.python_version()}")
-    print("arms  by weights s  by rows s  as chosen s  by weights / as chosen")
+    print("arms  by weights s  by rows s  as usual s  by weights / as usual")
     for count in (20, 60, 150, 400):
-        weights, rows, chosen = (_seconds(count, few, 7) for few in (0.0, math.inf, usual))
-        line = f"{count:4}  {weights:12.3f}  {rows:9.3f}  {chosen:11.3f}"
-        print(f"{line}  {weights / chosen:22.1f}", flush=True)
+        weights, rows, usual = (_seconds(count, few, 7) for few in (0.0, math.inf, few_rows))
+        line = f"{count:4}  {weights:12.3f}  {rows:9.3f}  {usual:11.3f}"
+        print(f"{line}  {weights / usual:22.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from search_spaces import Space
 from tuner.campaign.checking import check_plan
 from tuner.campaign.holding import hold_testbeds
 from tuner.campaign.identity import aspects
-from tuner.campaign.lanes import Site
+from tuner.campaign.lanes import CampaignTestbed
 from tuner.campaign.rules import rules_of
 from tuner.campaign.space_section import load_space
 from tuner.campaign.spec import CampaignSpec
@@ -80,11 +80,11 @@ class Prepared:
         names = [identity.name for identity in self.identities if identity.name]
         return TestbedIdentity(" + ".join(sorted(names)), "", _documents(self.identities))
 
-    def sites(self, campaign: str) -> list[Site]:
+    def campaign_testbeds(self, campaign: str) -> list[CampaignTestbed]:
         """Return the testbeds in the form used by a campaign's run, each with a unique name."""
         several = len(self.identities) > 1
         return [
-            Site(
+            CampaignTestbed(
                 identity.name or f"of campaign {campaign}" + (f", {number}" if several else ""),
                 identity.label or f"testbed {number}",
                 testbed,
@@ -200,8 +200,8 @@ def conduct(
     """
     from tuner.campaign.runner import Runner
 
-    sites = prepared.sites(campaign.id)
-    names = [site.name for site in sites if site.name is not None]
+    testbeds = prepared.campaign_testbeds(campaign.id)
+    names = [each.name for each in testbeds if each.name is not None]
     limit_s = Settings().takeover_after_s
     with (
         stop_signals(stopping or observer.doing),
@@ -213,7 +213,7 @@ def conduct(
             campaign.id,
             prepared.spec,
             prepared.workload,
-            sites,
+            testbeds,
             observer,
             aspects=prepared.aspects,
             leases=holding,

@@ -140,7 +140,7 @@ def campaign(setting: Setting, seed: int) -> Row:
             record.id,
             preparation.spec,
             preparation.workload,
-            preparation.sites(record.id),
+            preparation.campaign_testbeds(record.id),
             _Silent(),
         )
         outcome = runner.run()

@@ -13,7 +13,7 @@ from tuner.services.kind import Kind, Needs
 from tuner.services.simulated.document import SimulatedSection, world_of
 from tuner.services.simulated.kind import SimulatedType
 from tuner.services.simulated.testbed import SimulatedTestbed
-from tuner.services.testbed import Bench, Engine, Testbed
+from tuner.services.testbed import Engine, ReadyTestbed, Testbed
 
 #: Long beside the work of a run, and short beside the patience of a test.
 _RUN_S = 0.1
@@ -39,9 +39,9 @@ class _PacedEngine:
 
 
 class _PacedTestbed(SimulatedTestbed):
-    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
-        bench = super().open(workload, say)
-        return replace(bench, engine=_PacedEngine(bench.engine))
+    def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
+        ready = super().open(workload, say)
+        return replace(ready, engine=_PacedEngine(ready.engine))
 
 
 class PacedWay(SimulatedType):

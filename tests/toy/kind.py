@@ -22,7 +22,7 @@ from tuner.model import Value
 from tuner.services.kind import Kind, Needs, Program, TestbedIdentity, TestbedType, Workers
 from tuner.services.part import Part, verify_effective
 from tuner.services.target import Target
-from tuner.services.testbed import Bench, Testbed
+from tuner.services.testbed import ReadyTestbed, Testbed
 
 _STARTS_WITHIN_S = 30.0
 
@@ -108,13 +108,13 @@ class ToyTestbed:
     def unavailable(self) -> str | None:
         return None
 
-    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
+    def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
         host, (directory, path) = LocalConnector(), self._paths()
         engine = Engine.install(host, directory, path, workload)
         references = install_references(host, directory, path, self._needs.references, workload)
         self._part = Toyd(self._directory, self._needs.spaces["toyd"])
         parts: dict[str, Part] = {"toyd": self._part}
-        return Bench(Target(parts), engine, lambda: None, Watch(workload.spec), references)
+        return ReadyTestbed(Target(parts), engine, lambda: None, Watch(workload.spec), references)
 
     def close(self) -> str | None:
         if self._part is None:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tuner.applications import Application
 from tuner.apply.open_testbed import OpenTestbed, Say, open_testbed
-from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, steps, unfit
-from tuner.apply.testbed import Site, recommended
+from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, unfit
+from tuner.apply.testbed import Destination, recommended
 from tuner.apply.waiting import wait_until_free
 from tuner.campaign.expiry import with_expiry
 from tuner.campaign.holding import LeaseKeeper, hold_testbeds
@@ -50,17 +50,22 @@ class Actor:
         """The stored applications."""
         return Applications(self.store)
 
+    def destination(self, application: Application) -> Destination:
+        """The testbed of an application."""
+        campaign = self.store.campaign(application.campaign)
+        return Destination.of_application(campaign, application, self.state_directory)
+
     @contextmanager
-    def holding(self, campaign: str, site: Site) -> Iterator[LeaseKeeper]:
-        """Hold a testbed, after waiting for a process that is about to release it and settling
-        unfinished applications there. Raises ConflictError when it is in use.
+    def holding(self, campaign: str, destination: Destination) -> Iterator[LeaseKeeper]:
+        """Hold a testbed, after waiting for a process that is about to release it and
+        completing or undoing unfinished applications there. Raises ConflictError when it is in use.
         """
         limit_s = Settings().takeover_after_s
         with stop_signals(self.say):
-            wait_until_free(self.store, campaign, site.name)
-            with hold_testbeds(self.store, campaign, [site.name], limit_s) as holding:
-                for application in self.applications.unfinished([site.name]):
-                    settle(self, application)
+            wait_until_free(self.store, campaign, destination.name)
+            with hold_testbeds(self.store, campaign, [destination.name], limit_s) as holding:
+                for application in self.applications.unfinished([destination.name]):
+                    complete_or_undo(self, application)
                 yield holding
 
     def move(
@@ -77,7 +82,7 @@ class Actor:
 
 
 def make_plan(
-    actor: Actor, campaign: Campaign, site: Site, *, stepwise: bool = False
+    actor: Actor, campaign: Campaign, destination: Destination, *, stepwise: bool = False
 ) -> tuple[ApplyPlan, Application | None]:
     """Plan the change from the configuration in effect to the one that a campaign recommends.
 
@@ -86,13 +91,13 @@ def make_plan(
     testbed is in use or must not be changed.
     """
     answer = recommended(with_expiry(actor.store, campaign))
-    if wrong := unfit(answer.configuration, site.needs.spaces):
+    if wrong := unfit(answer.configuration, destination.needs.spaces):
         raise SpecError(f"the recommendation cannot be applied: {'; '.join(wrong)}")
     now = datetime.now(UTC)
     name = new_application_id(now)
     with (
-        actor.holding(campaign.id, site),
-        open_testbed(site, name, actor.say) as testbed,
+        actor.holding(campaign.id, destination),
+        open_testbed(destination, name, actor.say) as testbed,
     ):
         before = testbed.in_effect()
         sentences = notes(
@@ -100,19 +105,19 @@ def make_plan(
             answer.baseline,
             testbed.target.identity,
             actor.store.measured_programs(campaign.id),
-            site.other,
+            destination.other,
             testbed.remarks,
             answer.notes,
         )
         plan = ApplyPlan(
             campaign=campaign.id,
-            testbed=site.name,
-            label=site.label,
+            testbed=destination.name,
+            label=destination.label,
             programs=testbed.target.identity,
             before=before,
             after=answer.configuration,
             parts=_parts(testbed, before, answer.configuration),
-            steps=_steps(testbed, before, answer.configuration, stepwise=stepwise),
+            steps=testbed.steps(before, answer.configuration, stepwise=stepwise),
             notes=sentences,
             stepwise=stepwise,
         )
@@ -122,8 +127,8 @@ def make_plan(
         id=name,
         campaign=campaign.id,
         state=ApplicationState.PLANNED,
-        testbed=site.name,
-        section=site.document,
+        testbed=destination.name,
+        section=destination.document,
         plan=plan.identity,
         stepwise=stepwise,
         programs=plan.programs,
@@ -134,7 +139,7 @@ def make_plan(
         changed=now,
         changed_by=actor.by,
     )
-    message = f"{actor.by} planned to apply trial {answer.trial} on {site.label} ({name})"
+    message = f"{actor.by} planned to apply trial {answer.trial} on {destination.label} ({name})"
     event = NewEvent(now, "apply-planned", message, {"application": name, "plan": plan.identity})
     return plan, actor.applications.add(application, event)
 
@@ -159,16 +164,6 @@ def _parts(
     )
 
 
-def _steps(
-    testbed: OpenTestbed, before: Configuration, after: Configuration, *, stepwise: bool
-) -> tuple[Configuration, ...]:
-    if not stepwise:
-        return (after,)
-    spaces = {name: part.space for name, part in testbed.parts.items()}
-    facts = {name: part.facts for name, part in testbed.parts.items()}
-    return steps(before, after, spaces, facts)
-
-
 def carry_out(actor: Actor, application: Application) -> Application:
     """Bring a planned configuration into force; return the stored application.
 
@@ -176,21 +171,20 @@ def carry_out(actor: Actor, application: Application) -> Application:
     Raises StalePlanError when the configuration in effect has changed since the plan was made, and
     other TunerErrors.
     """
-    campaign = actor.store.campaign(application.campaign)
-    site = Site.of_application(campaign, application, actor.state_directory)
-    with actor.holding(campaign.id, site) as holding:
-        message = f"{actor.by} applies {application.id} on {site.label}"
+    destination = actor.destination(application)
+    with actor.holding(application.campaign, destination) as holding:
+        message = f"{actor.by} applies {application.id} on {destination.label}"
         application = actor.move(application, ApplicationState.APPLYING, "applying", message, "")
         is_back = True
         result: Application | None = None
         try:
-            with open_testbed(site, application.id, actor.say) as testbed:
+            with open_testbed(destination, application.id, actor.say) as testbed:
                 check_fresh(application, testbed)
                 is_back = False
                 try:
                     _change(actor, application, testbed, holding)
                     with undisturbed(actor.say):
-                        result = _commit(actor, application, testbed, site)
+                        result = _commit(actor, application, testbed, destination)
                     return result
                 except BaseException:
                     if result is None:
@@ -201,7 +195,7 @@ def carry_out(actor: Actor, application: Application) -> Application:
         except (TunerError, KeyboardInterrupt) as problem:
             if result is None:
                 with undisturbed(actor.say):
-                    _fail(actor, application, site, problem, is_back=is_back)
+                    _fail(actor, application, destination, problem, is_back=is_back)
                 raise
             # Decided, and made permanent on every host: a later failure is only reported.
             actor.say(f"applied, but {reason_of(problem)}")
@@ -220,7 +214,7 @@ def _change(
 ) -> None:
     """Bring the configuration into effect, and check that the service works with it."""
     before, after = application.before, application.after
-    changes = _steps(testbed, before, after, stepwise=application.stepwise)
+    changes = testbed.steps(before, after, stepwise=application.stepwise)
     now = before
     for number, configuration in enumerate(changes, start=1):
         check()
@@ -239,11 +233,10 @@ def look_again(actor: Actor, application: Application) -> None:
     """Check on the testbed that a plan can still be carried out, without changing any setting.
     Raises StalePlanError when the configuration in effect has changed, and other TunerErrors.
     """
-    campaign = actor.store.campaign(application.campaign)
-    site = Site.of_application(campaign, application, actor.state_directory)
+    destination = actor.destination(application)
     with (
-        actor.holding(campaign.id, site),
-        open_testbed(site, application.id, actor.say) as testbed,
+        actor.holding(application.campaign, destination),
+        open_testbed(destination, application.id, actor.say) as testbed,
     ):
         check_fresh(application, testbed)
 
@@ -265,29 +258,34 @@ def check_fresh(application: Application, testbed: OpenTestbed) -> None:
 
 
 def _commit(
-    actor: Actor, application: Application, testbed: OpenTestbed, site: Site
+    actor: Actor, application: Application, testbed: OpenTestbed, destination: Destination
 ) -> Application:
     """Decide that the configuration stays, and make it permanent on every host."""
-    message = f"{application.id} is in effect on {site.label}, and will stay"
+    message = f"{application.id} is in effect on {destination.label}, and will stay"
     actor.move(application, ApplicationState.COMMITTING, "apply-committing", message, "")
     testbed.keep(changed_parts(application.before, application.after))
-    message = f"{actor.by} applied {application.id} on {site.label}"
+    message = f"{actor.by} applied {application.id} on {destination.label}"
     return actor.move(application, ApplicationState.APPLIED, "applied", message, "")
 
 
 def _fail(
-    actor: Actor, application: Application, site: Site, problem: BaseException, *, is_back: bool
+    actor: Actor,
+    application: Application,
+    destination: Destination,
+    problem: BaseException,
+    *,
+    is_back: bool,
 ) -> None:
     """Store that an application did not come into force. Unless the previous configuration is known
-    to be restored, settle the application, now or later.
+    to be restored, complete or undo it, now or later.
     """
     why = reason_of(problem)
     application = actor.applications.get(application.id)
     if is_back:
-        _failed(actor, application, site, why)
+        _failed(actor, application, destination, why)
         return
     try:
-        settle(actor, application, why=why, site=site)
+        complete_or_undo(actor, application, why=why, destination=destination)
     except TunerError as worse:
         actor.say(
             f"the previous settings may not be back on every host: {worse}; each host puts itself "
@@ -296,61 +294,62 @@ def _fail(
         )
 
 
-def _failed(actor: Actor, application: Application, site: Site, why: str) -> Application:
-    message = f"{application.id} did not come into force on {site.label}: {why}"
+def _failed(
+    actor: Actor, application: Application, destination: Destination, why: str
+) -> Application:
+    message = f"{application.id} did not come into force on {destination.label}: {why}"
     return actor.move(application, ApplicationState.FAILED, "apply-failed", message, why)
 
 
-def settle(
+def complete_or_undo(
     actor: Actor,
     application: Application,
     *,
     why: str = "it was interrupted",
-    site: Site | None = None,
+    destination: Destination | None = None,
 ) -> Application:
     """Complete or undo an interrupted application. A committing application stays if it is in
     effect on every host; in every other case the previous configuration is restored. The caller
-    holds the testbed. Raises TunerError when a host fails: then it is settled later.
+    holds the testbed. Raises TunerError when a host fails: then that is done later.
     """
     if application.state not in UNFINISHED:
         return application
-    if site is None:
-        campaign = actor.store.campaign(application.campaign)
-        site = Site.of_application(campaign, application, actor.state_directory)
+    if destination is None:
+        destination = actor.destination(application)
     before, after = application.before, application.after
     states = ApplicationState
     with (
-        open_testbed(site, application.id, actor.say, putting_back=True) as testbed,
+        open_testbed(destination, application.id, actor.say, putting_back=True) as testbed,
         undisturbed(actor.say),
     ):
         if application.state is states.COMMITTING and testbed.stays(before, after):
             testbed.keep(changed_parts(before, after))
             message = (
-                f"{application.id} is in force on {site.label}: {why} after this had been decided"
+                f"{application.id} is in force on {destination.label}: {why} after this had been "
+                "decided"
             )
             return actor.move(application, states.APPLIED, "applied", message, "")
         remark = testbed.put_back(before)
     if application.state is states.ROLLING_BACK:
-        message = f"{application.id} is rolled back on {site.label}"
+        message = f"{application.id} is rolled back on {destination.label}"
         return actor.move(application, states.ROLLED_BACK, "rolled-back", message, remark)
-    return _failed(actor, application, site, f"{why}; {remark}" if remark else why)
+    return _failed(actor, application, destination, f"{why}; {remark}" if remark else why)
 
 
 def finish(actor: Actor, application: Application) -> Application:
-    """Settle an interrupted application; return it as stored. See ``settle``."""
-    campaign = actor.store.campaign(application.campaign)
-    site = Site.of_application(campaign, application, actor.state_directory)
-    with actor.holding(campaign.id, site):
-        return _settled(actor, application)
+    """As ``complete_or_undo``, holding the testbed; return the application as stored."""
+    destination = actor.destination(application)
+    with actor.holding(application.campaign, destination):
+        return _as_stored(actor, application)
 
 
-def _settled(actor: Actor, application: Application) -> Application:
+def _as_stored(actor: Actor, application: Application) -> Application:
     """The application as stored once its testbed is held. Raises ConflictError when it is still
-    unfinished, so that it is not reported as settled.
+    unfinished, so that it is not reported as finished.
     """
     now = actor.applications.get(application.id)
     if now.state in UNFINISHED:
-        raise ConflictError(f"application {now.id} is still {now.state}: it is not settled")
+        raise ConflictError(f"application {now.id} is still {now.state}: it is not finished")
     return now
 
 
@@ -361,22 +360,21 @@ def roll_back(actor: Actor, application: Application) -> Application:
     ConflictError when it is not in force, or another one was applied after it; TunerError when a
     host fails: it can be repeated then.
     """
-    campaign = actor.store.campaign(application.campaign)
-    site = Site.of_application(campaign, application, actor.state_directory)
+    destination = actor.destination(application)
     cut_off = application.state in UNFINISHED
-    with actor.holding(campaign.id, site):
-        application = _settled(actor, application)
+    with actor.holding(application.campaign, destination):
+        application = _as_stored(actor, application)
         if cut_off and application.state is not ApplicationState.APPLIED:
-            return application  # already undone by settling it in ``holding``
+            return application  # already undone in ``holding``
         _check_newest(actor, application)
-        with open_testbed(site, application.id, actor.say, putting_back=True) as testbed:
+        with open_testbed(destination, application.id, actor.say, putting_back=True) as testbed:
             testbed.check_record(application.before, application.after)
             with undisturbed(actor.say):
-                message = f"{actor.by} rolls {application.id} back on {site.label}"
+                message = f"{actor.by} rolls {application.id} back on {destination.label}"
                 rolling = ApplicationState.ROLLING_BACK
                 application = actor.move(application, rolling, "rolling-back", message, "")
                 remark = testbed.put_back(application.before)
-                message = f"{actor.by} rolled {application.id} back on {site.label}"
+                message = f"{actor.by} rolled {application.id} back on {destination.label}"
                 state = ApplicationState.ROLLED_BACK
                 application = actor.move(application, state, "rolled-back", message, remark)
             testbed.check_health()

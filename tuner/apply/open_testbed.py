@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from tuner.apply.plan import changed_parts
-from tuner.apply.testbed import Site, health
+from tuner.apply.plan import changed_parts, steps
+from tuner.apply.testbed import Destination, health
 from tuner.campaign.stopping import undisturbed
 from tuner.errors import ConfigurationError, TestbedError, TunerError, WorkloadError
 from tuner.model import Configuration
 from tuner.services.lasting import JournalState, LastingPart, lasting_parts
 from tuner.services.target import Target
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 
 Say = Callable[[str], None]
 
@@ -25,7 +25,7 @@ class OpenTestbed:
     """
 
     name: str
-    bench: Bench
+    ready: ReadyTestbed
     parts: dict[str, LastingPart]
     remarks: Sequence[str]
     say: Say
@@ -34,7 +34,7 @@ class OpenTestbed:
     @property
     def target(self) -> Target:
         """The target with all its parts."""
-        return self.bench.target
+        return self.ready.target
 
     def in_effect(self) -> Configuration:
         """The configuration in effect, confirmed by reading it back from the programs. Raises
@@ -43,6 +43,16 @@ class OpenTestbed:
         baseline = self.target.baseline
         self.target.read_back(baseline, self.say)
         return baseline
+
+    def steps(
+        self, before: Configuration, after: Configuration, *, stepwise: bool
+    ) -> tuple[Configuration, ...]:
+        """The configurations to apply, one after another: one, unless ``stepwise``."""
+        if not stepwise:
+            return (after,)
+        spaces = {name: part.space for name, part in self.parts.items()}
+        facts = {name: part.facts for name, part in self.parts.items()}
+        return steps(before, after, spaces, facts)
 
     def change(self, configuration: Configuration, parts: frozenset[str]) -> None:
         """Bring a configuration into effect in these parts only. Raises TunerError when it is not
@@ -58,7 +68,7 @@ class OpenTestbed:
         self._checks += 1
         lives = self.target.incarnations()
         run = f"{self.name}-{self._checks}-0"
-        self.bench.engine.run(run, self._checks, self.bench.make_cold, lambda stage: None)
+        self.ready.engine.run(run, self._checks, self.ready.make_cold, lambda stage: None)
         for name, life in self.target.incarnations().items():
             if life != lives[name]:
                 raise WorkloadError(f"the {name} was restarted during the check: {life}")
@@ -100,7 +110,7 @@ class OpenTestbed:
         changed it: the return value then says so; otherwise it is empty.
         """
         with suppress(TunerError):
-            self.bench.engine.end_runs(self.name)
+            self.ready.engine.end_runs(self.name)
         # Open journals of a campaign first: they are more recent than the closed ones.
         sentences = self.target.restore(self.say)
         closed_parts = [part for part in self.parts.values() if self._keeps(part)]
@@ -130,7 +140,7 @@ class OpenTestbed:
     def clean(self) -> None:
         """Remove files left behind by interrupted checks."""
         with suppress(TunerError):
-            for sentence in self.bench.engine.clean_leftovers(self.name):
+            for sentence in self.ready.engine.clean_leftovers(self.name):
                 self.say(sentence)
 
     def check_record(self, before: Configuration, after: Configuration) -> None:
@@ -157,14 +167,14 @@ class OpenTestbed:
 
 @contextmanager
 def open_testbed(
-    site: Site, name: str, say: Say, *, putting_back: bool = False
+    destination: Destination, name: str, say: Say, *, putting_back: bool = False
 ) -> Iterator[OpenTestbed]:
     """Open a testbed for an application, and always close it again. Raises TunerError."""
-    place = site.lasting(putting_back=putting_back)
+    place = destination.lasting(putting_back=putting_back)
     place.claim(name)
     try:
-        bench = place.open(health(), say)
-        testbed = OpenTestbed(name, bench, lasting_parts(bench.target), tuple(place.remarks), say)
+        ready = place.open(health(), say)
+        testbed = OpenTestbed(name, ready, lasting_parts(ready.target), tuple(place.remarks), say)
         yield testbed
         testbed.clean()
     finally:

@@ -22,7 +22,7 @@ _HEALTH = Path(__file__).with_name("health.yaml")
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class Destination:
     """The testbed of an application. ``name``: its identity; ``label``: a short name for people;
     ``other``: whether the campaign was not measured on it.
     """
@@ -43,7 +43,7 @@ class Site:
         file: Path | None = None,
         *,
         measures: bool = False,
-    ) -> Site:
+    ) -> Destination:
         """The testbed of a campaign, or the one described by the testbed file ``file``.
         ``measures``: see ``of_application``. Raises SpecError.
         """
@@ -64,7 +64,7 @@ class Site:
         state_directory: Path,
         *,
         measures: bool = False,
-    ) -> Site:
+    ) -> Destination:
         """The testbed of an application. ``measures``: whether the workload is going to be
         measured; otherwise it may be missing.
 
@@ -73,13 +73,13 @@ class Site:
         """
         spec = CampaignSpec.from_json(campaign.spec)
         section = _section(json.loads(application.section))
-        site = cls._for_section(campaign, spec, section, state_directory, measures=measures)
-        if site.name != application.testbed:
+        destination = cls._for_section(campaign, spec, section, state_directory, measures=measures)
+        if destination.name != application.testbed:
             raise ConflictError(
                 f"{application.id} is for {application.testbed}, but its testbed file now names "
-                f"{site.name}: restore the file as it was"
+                f"{destination.name}: restore the file as it was"
             )
-        return site
+        return destination
 
     @classmethod
     def _for_section(
@@ -90,7 +90,7 @@ class Site:
         directory: Path,
         *,
         measures: bool = False,
-    ) -> Site:
+    ) -> Destination:
         needs = replace(_needs_of(spec, measures=measures), references=())
         identity = section.type.identity(section.section, directory)
         name = _name(identity, campaign)

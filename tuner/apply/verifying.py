@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from tuner.applications import Application
 from tuner.apply.applying import Actor, reason_of
 from tuner.apply.open_testbed import Say
-from tuner.apply.testbed import Site
+from tuner.apply.testbed import Destination
 from tuner.apply.verdict import LEAST_BLOCKS, Verified, VerifyOutcome, verified
 from tuner.campaign.equivalence import as_found
 from tuner.campaign.event_writer import EventWriter
@@ -50,7 +50,7 @@ from tuner.model import (
     Trial,
 )
 from tuner.records.standing import Observer, Standing
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 from tuner.states import CampaignState, EventKind, TrialState
 from tuner.store import NewEvent
 from tuner.store.verifications import Verifications
@@ -83,7 +83,7 @@ def verify(
     answer: Recommendation,
     before: Configuration,
     after: Configuration,
-    site: Site,
+    destination: Destination,
     blocks: int,
     *,
     request: int | None = None,
@@ -99,7 +99,7 @@ def verify(
         raise SpecError(f"--blocks: at least {LEAST_BLOCKS}")
     if answer.upper is None:
         raise SpecError(f"campaign {campaign.id} certified nothing that could be verified")
-    spec = _spec(site, after, blocks)
+    spec = _spec(destination, after, blocks)
     now = datetime.now(UTC)
     verification = actor.store.create_campaign(spec.name, spec.to_json(), spec.seed, now)
     message = f"it verifies campaign {campaign.id}"
@@ -107,14 +107,22 @@ def verify(
     actor.store.add_event(verification.id, NewEvent(now, EventKind.VERIFICATION, message, whose))
     observer = _Quiet(actor.say)
     writer = EventWriter(actor.store, verification.id, observer, lambda: datetime.now(UTC))
-    rules = rules_of(spec, site.needs.workload)
+    rules = rules_of(spec, destination.needs.workload)
     state, reason = CampaignState.CANCELLED, "it was interrupted"
     try:
-        with actor.holding(verification.id, site) as holding:
+        with actor.holding(verification.id, destination) as holding:
             message = f"{actor.by} verifies campaign {campaign.id}"
             writer.move(CampaignState.RUNNING, "", "campaign-started", message)
             ratios = _measure(
-                actor, verification, site, rules, writer, observer, holding, (before, after), blocks
+                actor,
+                verification,
+                destination,
+                rules,
+                writer,
+                observer,
+                holding,
+                (before, after),
+                blocks,
             )
         result = verified(ratios, answer.upper)
         _keep(actor, verification, campaign, answer, result, writer)
@@ -133,7 +141,7 @@ def verify(
             )
             writer.move(state, reason, kind, f"verification {state}: {reason or result.outcome}")
     # Last of all: readers of this event take the verification as finished.
-    _tell(actor, verification, campaign, site, result, request)
+    _tell(actor, verification, campaign, destination, result, request)
     return actor.store.campaign(verification.id), result
 
 
@@ -162,11 +170,11 @@ def telling_failure(actor: Actor, campaign: str, request: int | None) -> Iterato
         raise
 
 
-def _spec(site: Site, after: Configuration, blocks: int) -> CampaignSpec:
-    spec = site.spec
+def _spec(destination: Destination, after: Configuration, blocks: int) -> CampaignSpec:
+    spec = destination.spec
     update = {
         "name": f"verify {spec.name}"[:100],
-        "testbed": site.section,
+        "testbed": destination.section,
         "testbeds": (),
         "first": (after.as_dict(),),
         "pilot": spec.pilot.model_copy(update={"blocks": 0}),
@@ -187,7 +195,7 @@ def _spec(site: Site, after: Configuration, blocks: int) -> CampaignSpec:
 def _measure(
     actor: Actor,
     verification: Campaign,
-    site: Site,
+    destination: Destination,
     rules: Rules,
     writer: EventWriter,
     observer: Observer,
@@ -196,21 +204,21 @@ def _measure(
     blocks: int,
 ) -> list[float]:
     """Log ratios of the recommended configuration to the previous one, one per block."""
-    testbed = site.lasting()
+    testbed = destination.lasting()
     ledgers = Ledgers([testbed.clock])
     testbed.claim(verification.id)
-    bench: Bench | None = None
+    ready: ReadyTestbed | None = None
     try:
-        workload: Workload = site.needs.workload
-        bench = testbed.open(workload, actor.say)
-        writer.tell("testbed-ready", f"testbed ready: {bench.target.identity}", as_found(bench))
-        trials = _trials(bench, configurations)
+        workload: Workload = destination.needs.workload
+        ready = testbed.open(workload, actor.say)
+        writer.tell("testbed-ready", f"testbed ready: {ready.target.identity}", as_found(ready))
+        trials = _trials(ready, configurations)
         actor.store.set_baseline(
             verification.id, configurations[0], writer.event("baseline", "what was there before")
         )
         added = [(trial, writer.trial(trial)) for trial in trials.values()]
         actor.store.add_trials(verification.id, added)
-        bench.engine.clean_leftovers(verification.id)
+        ready.engine.clean_leftovers(verification.id)
 
         def safe_point() -> None:
             check()
@@ -219,13 +227,13 @@ def _measure(
         runner = BlockRunner(
             actor.store,
             verification.id,
-            bench,
+            ready,
             ledgers.each[0],
             observer,
             writer.event,
             rules,
             writing_use=ledgers.writing,
-            testbed=site.name,
+            testbed=destination.name,
             safe_point=safe_point,
             check_stop=check,
         )
@@ -237,7 +245,7 @@ def _measure(
             step = RunBlock.shuffled(rules.seed, number, BlockKind.CERTIFY, 1, [_CANDIDATE])
             block, event = runner.beginning(step)
             event_row = actor.store.begin_block(
-                verification.id, block, event, holding.lease(site.name)
+                verification.id, block, event, holding.lease(destination.name)
             )
             runner.run(step, trials, event_row)
             failed = actor.store.trials(verification.id)[_CANDIDATE]
@@ -248,18 +256,20 @@ def _measure(
     finally:
         with undisturbed(actor.say):
             try:
-                if bench is not None:
-                    bench.engine.end_runs(verification.id)
-                    for sentence in bench.target.restore(actor.say):
+                if ready is not None:
+                    ready.engine.end_runs(verification.id)
+                    for sentence in ready.target.restore(actor.say):
                         writer.tell("restored", sentence)
-                    for sentence in bench.engine.clean_leftovers(verification.id):
+                    for sentence in ready.engine.clean_leftovers(verification.id):
                         writer.tell("leftovers", sentence)
             finally:
                 if (closed := testbed.close()) is not None:
                     writer.tell("testbed-closed", closed)
 
 
-def _trials(bench: Bench, configurations: tuple[Configuration, Configuration]) -> dict[int, Trial]:
+def _trials(
+    ready: ReadyTestbed, configurations: tuple[Configuration, Configuration]
+) -> dict[int, Trial]:
     return {
         number: Trial(
             number,
@@ -267,7 +277,7 @@ def _trials(bench: Bench, configurations: tuple[Configuration, Configuration]) -
             number,
             _NAMES[number],
             TrialState.RUNNING,
-            bench.target.flags(configuration),
+            ready.target.flags(configuration),
         )
         for number, configuration in zip(_NAMES, configurations, strict=True)
     }
@@ -320,7 +330,7 @@ def _tell(
     actor: Actor,
     verification: Campaign,
     campaign: Campaign,
-    site: Site,
+    destination: Destination,
     result: Verified,
     request: int | None,
 ) -> None:
@@ -331,7 +341,7 @@ def _tell(
     data = {
         "campaign": verification.id,
         "request": request,
-        "elsewhere": site.other,
+        "elsewhere": destination.other,
         **asdict(result),
     }
     actor.store.add_event(

@@ -36,7 +36,7 @@ class Missing:
     testbed: str | None
 
 
-def settled(
+def usable(
     blocks: Sequence[AnyBlock], failed: Collection[int]
 ) -> tuple[list[AnyBlock], list[Missing]]:
     """Return the blocks that decisions may use, in decision order, and the slots to measure first.

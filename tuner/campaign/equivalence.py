@@ -11,7 +11,7 @@ from tuner.errors import ConflictError
 from tuner.judge.testbeds import TestbedEffect, between_testbeds
 from tuner.model import BASELINE, Value
 from tuner.services.target import Target
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 
 #: Relative tolerance for sizes: no two hosts have the same memory to the byte.
 _SIZES_MAY_DIFFER = 0.05
@@ -69,12 +69,12 @@ def effect_between(table: ScoreTable) -> TestbedEffect | None:
     return between_testbeds(differences)
 
 
-def as_found(bench: Bench) -> dict[str, str]:
+def as_found(ready: ReadyTestbed) -> dict[str, str]:
     """Describe an open testbed for the event that reports it ready; ``expiry`` reads it."""
     return {
-        "identity": bench.target.identity,
-        "facts": facts_text(bench.target),
-        "hosts": "; ".join(text for host in bench.hosts for text in host.text()),
+        "identity": ready.target.identity,
+        "facts": facts_text(ready.target),
+        "hosts": "; ".join(text for host in ready.hosts for text in host.text()),
     }
 
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 
 from tuner.campaign.event_writer import EventWriter
 from tuner.campaign.halting import MAX_VOID_IN_A_ROW
-from tuner.campaign.lanes import Activities, Lane, LaneObserver, Site, Stopped
+from tuner.campaign.lanes import Activities, CampaignTestbed, Lane, LaneObserver, Stopped
 from tuner.campaign.ledger import Ledgers
 from tuner.campaign.steps import RunBlock
 from tuner.errors import CampaignHalted, TestbedError, TunerError, evidence
 from tuner.measure.workload import Workload
 from tuner.model import BlockTimes
 from tuner.records.standing import Observer
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 from tuner.states import BlockState
 
 
@@ -28,12 +28,19 @@ class LaneGroup:
     """
 
     def __init__(
-        self, sites: Sequence[Site], writer: EventWriter, observer: Observer, *, together: bool
+        self,
+        testbeds: Sequence[CampaignTestbed],
+        writer: EventWriter,
+        observer: Observer,
+        *,
+        together: bool,
     ) -> None:
-        self.ledgers = Ledgers([site.testbed.clock for site in sites])
+        self.ledgers = Ledgers([each.testbed.clock for each in testbeds])
         self._together = together
-        each = zip(sites, self.ledgers.each, strict=True)
-        self._lanes = [Lane(site, ledger) for site, ledger in each]
+        self._lanes = [
+            Lane(each.name, each.label, each.testbed, ledger)
+            for each, ledger in zip(testbeds, self.ledgers.each, strict=True)
+        ]
         self._writer = writer
         self._observer = observer
         self._doing = observer.doing
@@ -45,7 +52,7 @@ class LaneGroup:
         self._campaign = campaign
         for lane in self._lanes:
             with self.ledgers.run.on("testbed"):
-                if lane.site.testbed.claim(campaign):
+                if lane.testbed.claim(campaign):
                     text = "bringing up the testbed for this campaign"
                     self._writer.tell(
                         "testbed-owned", f"{self.prefix(lane)}{text}", self.event_data(lane)
@@ -59,14 +66,14 @@ class LaneGroup:
 
     def in_use(self) -> list[Lane]:
         """The testbeds that were opened and are not lost."""
-        return [lane for lane in self._lanes if lane.lost is None and lane.bench is not None]
+        return [lane for lane in self._lanes if lane.lost is None and lane.ready is not None]
 
-    def bench(self) -> Bench:
-        """The first usable testbed's bench. If none is left, raises the last one's error."""
-        bench = next((lane.bench for lane in self.in_use()), None)
-        if bench is None:
+    def ready(self) -> ReadyTestbed:
+        """The first usable testbed. If none is left, raises the last one's error."""
+        ready = next((lane.ready for lane in self.in_use()), None)
+        if ready is None:
             raise self._last_loss()
-        return bench
+        return ready
 
     def _last_loss(self) -> TunerError:
         return next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
@@ -84,7 +91,7 @@ class LaneGroup:
         """Return the observer for what happens on a testbed."""
         if not self._together:
             return self._observer
-        return LaneObserver(self._activities, lane.site.label)
+        return LaneObserver(self._activities, lane.label)
 
     def available(self) -> list[Lane]:
         """Return the testbeds that may be used now.
@@ -95,7 +102,7 @@ class LaneGroup:
         usable = [lane for lane in self._lanes if lane.usable]
         if not usable:
             raise self._last_loss()
-        reasons = [lane.site.testbed.unavailable() for lane in usable]
+        reasons = [lane.testbed.unavailable() for lane in usable]
         free = [lane for lane, reason in zip(usable, reasons, strict=True) if reason is None]
         if not free:
             raise KeyboardInterrupt(reasons[0])
@@ -149,8 +156,8 @@ class LaneGroup:
 
     def prefix(self, lane: Lane) -> str:
         """Prefix for a sentence about one of several testbeds; "" if there is only one."""
-        return f"{lane.site.label}: " if self._together else ""
+        return f"{lane.label}: " if self._together else ""
 
     def event_data(self, lane: Lane) -> dict[str, str]:
         """Additional data of an event about one of several testbeds."""
-        return {"testbed": lane.site.name or lane.site.label} if self._together else {}
+        return {"testbed": lane.name or lane.label} if self._together else {}

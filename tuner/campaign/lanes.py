@@ -16,13 +16,13 @@ from tuner.interruption import check, finishing, is_asked
 from tuner.measure.workload import Workload
 from tuner.model import Event
 from tuner.records.standing import Observer, Standing
-from tuner.services.testbed import Bench, Testbed
+from tuner.services.testbed import ReadyTestbed, Testbed
 
 _POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class CampaignTestbed:
     """A testbed of a campaign.
 
     ``name``: identifies the testbed across campaigns; None if no other campaign can refer to it.
@@ -40,15 +40,18 @@ class Stopped(Exception):
 
 @dataclass(slots=True)
 class Lane:
-    """A testbed within a run, and the objects open on it.
+    """A campaign's testbed within a run, and the objects open on it.
 
-    ``blocks``: runs blocks on it. ``lost``: why it is no longer used. ``voids``: its most recent
-    consecutive void blocks. ``is_back``: its original settings are in effect again.
+    ``ready``: the testbed once it is open. ``blocks``: runs blocks on it. ``lost``: why it is no
+    longer used. ``voids``: its most recent consecutive void blocks. ``is_back``: its original
+    settings are in effect again.
     """
 
-    site: Site
+    name: str | None
+    label: str
+    testbed: Testbed
     ledger: Ledger
-    bench: Bench | None = None
+    ready: ReadyTestbed | None = None
     blocks: BlockRunner | None = None
     lost: TunerError | None = None
     voids: int = 0
@@ -61,7 +64,7 @@ class Lane:
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> None:
         """See ``Testbed.open``."""
-        self.bench = self.site.testbed.open(workload, say)
+        self.ready = self.testbed.open(workload, say)
 
     def give_back(
         self, campaign: str, doing: Callable[[str], None]
@@ -73,14 +76,14 @@ class Lane:
         """
         events: list[tuple[str, str]] = []
         failure: TunerError | None = None
-        if self.bench is not None:
+        if self.ready is not None:
             try:
-                events += [("restored", sentence) for sentence in self.bench.target.restore(doing)]
+                events += [("restored", sentence) for sentence in self.ready.target.restore(doing)]
                 events += [("leftovers", sentence) for sentence in self._leftovers(campaign)]
             except TunerError as problem:
                 failure = problem
         try:
-            if (closed := self.site.testbed.close()) is not None:
+            if (closed := self.testbed.close()) is not None:
                 events.append(("testbed-closed", closed))
         except TunerError as problem:
             failure = failure or problem
@@ -89,11 +92,11 @@ class Lane:
 
     def _leftovers(self, campaign: str) -> list[str]:
         """Remove what runs have left, and return a sentence on each that could not be removed."""
-        assert self.bench is not None
+        assert self.ready is not None
         sentences: list[str] = []
         try:
-            sentences += self.bench.engine.clean_leftovers(campaign)
-            for reference in self.bench.references:
+            sentences += self.ready.engine.clean_leftovers(campaign)
+            for reference in self.ready.references:
                 sentences += reference.clean_leftovers(campaign)
         except TestbedError as problem:
             sentences.append(f"what runs have left was not removed: {problem}")
@@ -101,9 +104,9 @@ class Lane:
 
     def end_runs(self, campaign: str) -> None:
         """End the workload running on it; harmless if none is running or no host answers."""
-        if self.bench is not None:
+        if self.ready is not None:
             with suppress(TunerError):
-                self.bench.engine.end_runs(campaign)
+                self.ready.engine.end_runs(campaign)
 
 
 def assigned(steps: Sequence[RunBlock], lanes: Sequence[Lane]) -> list[Lane]:
@@ -113,7 +116,7 @@ def assigned(steps: Sequence[RunBlock], lanes: Sequence[Lane]) -> list[Lane]:
     free = list(lanes)
     lanes_by_step: dict[int, Lane] = {}
     for step in steps:
-        lane = next((each for each in free if each.site.name == step.testbed), None)
+        lane = next((each for each in free if each.name == step.testbed), None)
         if lane is not None and step.testbed is not None:
             lanes_by_step[step.number] = lane
             free.remove(lane)
@@ -148,7 +151,7 @@ def at_once(
                 halt.set()
 
     threads = [
-        threading.Thread(target=do, args=(index,), name=lane.site.label)
+        threading.Thread(target=do, args=(index,), name=lane.label)
         for index, lane in enumerate(lanes)
     ]
     running: list[threading.Thread] = []

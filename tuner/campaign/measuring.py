@@ -33,7 +33,7 @@ from tuner.measure.diagnostics.watch import ArmWatch
 from tuner.measure.driver import Report
 from tuner.model import BASELINE, Block, Event, Measurement, Trial
 from tuner.records.standing import Observer
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 from tuner.states import BlockState, EventKind, TrialState
 from tuner.store import NewEvent, Store
 from tuner.time_use import TimeUse
@@ -53,7 +53,7 @@ class BlockRunner:
         self,
         store: Store,
         campaign: str,
-        bench: Bench,
+        ready: ReadyTestbed,
         ledger: Ledger,
         observer: Observer,
         event: MakeEvent,
@@ -77,7 +77,7 @@ class BlockRunner:
         self._check_stop = check_stop
         self._store = store
         self._id = campaign
-        self._bench = bench
+        self._ready = ready
         self._ledger = ledger
         self._observer = observer
         self._event = event
@@ -88,7 +88,7 @@ class BlockRunner:
         self._remarked: set[str] = set()
         self._usual = Usual.of_campaign(store, campaign, testbed, rules)
         self._reference_runs = ReferenceRuns(
-            store, campaign, bench.references, ledger, observer, event, rules.seed, check_stop
+            store, campaign, ready.references, ledger, observer, event, rules.seed, check_stop
         )
 
     def beginning(self, step: RunBlock) -> tuple[Block, NewEvent]:
@@ -269,20 +269,20 @@ class BlockRunner:
             if self._loose:
                 # Whatever was still running when a connection was lost must not run alongside this
                 # arm.
-                self._bench.engine.end_runs(self._id)
-            applied = self._bench.target.apply(trial.configuration, doing)
-            lives = self._bench.target.incarnations()
+                self._ready.engine.end_runs(self._id)
+            applied = self._ready.target.apply(trial.configuration, doing)
+            lives = self._ready.target.incarnations()
             if self._loose:
-                self._bench.engine.clean_leftovers(self._id)
+                self._ready.engine.clean_leftovers(self._id)
                 self._loose = False
         self._check_stop()
         # All arms of a block do the same work; the next block does different work.
         seed = workload_seed(self._seed, step.number)
-        watch = ArmWatch(self._bench.watch, seed)
+        watch = ArmWatch(self._ready.watch, seed)
         with finishing():
             watch.begin()
             with self._ledger.on("workload"):
-                report = self._bench.engine.run(
+                report = self._ready.engine.run(
                     f"{self._id}-{step.number}-{trial.number}{which}",
                     seed,
                     lambda: self._make_cold(watch, doing),
@@ -310,7 +310,7 @@ class BlockRunner:
     def _check_lives(self, before: Mapping[str, str]) -> None:
         """Raise WorkloadError if a server crashed and was restarted, which invalidates the run."""
         with self._ledger.on("apply"):
-            after = self._bench.target.incarnations()
+            after = self._ready.target.incarnations()
         for name, life in before.items():
             if after[name] != life:
                 raise WorkloadError(f"the {name} was restarted during the run: {after[name]}")
@@ -339,7 +339,7 @@ class BlockRunner:
             watch.before_cold()
         doing("emptying the client's cache")
         with self._ledger.on("apply"):
-            self._bench.make_cold()
+            self._ready.make_cold()
 
     def _apply_and_workload_s(self) -> tuple[float, float]:
         return self._ledger.seconds_on("apply"), self._ledger.seconds_on("workload")
@@ -349,10 +349,10 @@ class BlockRunner:
             raise _BlockVoid(f"baseline: {problem}") from problem
         # The server must not be left down, whatever comes next. If it does not start with the
         # baseline either, the trial was not at fault.
-        baseline = self._bench.target.baseline
+        baseline = self._ready.target.baseline
         try:
             with self._ledger.on("apply"):
-                self._bench.target.apply(baseline, self._observer.doing)
+                self._ready.target.apply(baseline, self._observer.doing)
         except ConfigurationError as worse:
             raise CampaignHalted(f"the baseline cannot be put back: {worse}") from worse
         self._fail(trial, str(problem), problem)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tuner.campaign import named_comparison
 from tuner.campaign.attempts import Attempt, attempts
-from tuner.campaign.batches import AnyBlock, again, batch, dealt, settled
+from tuner.campaign.batches import AnyBlock, again, batch, dealt, usable
 from tuner.campaign.budget import Cost
 from tuner.campaign.certifying import (
     Certification,
@@ -87,7 +87,7 @@ class Planner:
     ) -> Plan:
         """As ``plan``, for several testbeds at once, with RunBatch instead of RunBlock."""
         failed = _failed(trials)
-        whole, missing = settled(blocks, failed)
+        whole, missing = usable(blocks, failed)
         now = self._plan(trials, whole, failed, len(whole), testbeds)
         most = MAX_VOID_IN_A_ROW * self.rules.testbeds
         if (reason := void_reason(blocks[earlier_blocks:], failed, most)) is not None:

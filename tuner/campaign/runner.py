@@ -21,7 +21,7 @@ from tuner.campaign.floors import stored_floor
 from tuner.campaign.holding import LeaseKeeper
 from tuner.campaign.identity import programs
 from tuner.campaign.lane_group import LaneGroup
-from tuner.campaign.lanes import Lane, Site, Stopped, assigned, at_once
+from tuner.campaign.lanes import CampaignTestbed, Lane, Stopped, assigned, at_once
 from tuner.campaign.measuring import BlockRunner
 from tuner.campaign.notes import Notes
 from tuner.campaign.piloting import TWIN_ORIGIN
@@ -59,9 +59,9 @@ class Outcome:
 class Runner:
     """One run of a campaign, new or resumed.
 
-    ``sites``: the testbeds, as many as the specification names. ``aspects``: what it measures with,
-    checked against what earlier runs measured with. ``leases``: on the testbeds, held by this
-    process.
+    ``testbeds``: those of the campaign, as many as the specification names. ``aspects``: what it
+    measures with, checked against what earlier runs measured with. ``leases``: on the testbeds,
+    held by this process.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Runner:
         campaign: str,
         spec: CampaignSpec,
         workload: Workload,
-        sites: Sequence[Site],
+        testbeds: Sequence[CampaignTestbed],
         observer: Observer,
         *,
         aspects: Mapping[str, Aspect] | None = None,
@@ -94,7 +94,7 @@ class Runner:
         self._failures: Failures
         self.pilot: Pilot | None = None
         self._together = spec.testbed is None
-        self._testbeds = LaneGroup(sites, self._writer, observer, together=self._together)
+        self._testbeds = LaneGroup(testbeds, self._writer, observer, together=self._together)
         self._ledgers = self._testbeds.ledgers
         self._halt = threading.Event()
         self._before = store.campaign(campaign).time_use
@@ -120,7 +120,7 @@ class Runner:
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
             self._testbeds.open(self._id, self._workload)
-            self._target = self._testbeds.bench().target
+            self._target = self._testbeds.ready().target
             self._prepare()
             self._conduct()
         except KeyboardInterrupt as stop:
@@ -199,7 +199,7 @@ class Runner:
     def _prepare(self) -> None:
         """Inspect the testbeds; in the first run, their configuration becomes the baseline."""
         lanes = self._testbeds.in_use()
-        targets = {lane.site.label: lane.bench.target for lane in lanes if lane.bench is not None}
+        targets = {lane.label: lane.ready.target for lane in lanes if lane.ready is not None}
         check_alike(targets)
         if len(self._spec.sections) > 1 and (text := self._spec.sections[0].type.several):
             self._writer.once("shared-machine", f"warn: {text}", {})
@@ -207,25 +207,25 @@ class Runner:
         self._check_identity(programs(self._target.identity))
         self._failures = failures = Failures()
         for lane in lanes:
-            bench = lane.bench
-            assert bench is not None
-            identity = bench.target.identity
+            ready = lane.ready
+            assert ready is not None
+            identity = ready.target.identity
             text = f"{self._testbeds.prefix(lane)}testbed ready: {identity}"
-            data = {**self._testbeds.event_data(lane), **as_found(bench)}
+            data = {**self._testbeds.event_data(lane), **as_found(ready)}
             self._writer.tell("testbed-ready", text, data)
-            bench.engine.clean_leftovers(self._id)
-            for reference in bench.references:
+            ready.engine.clean_leftovers(self._id)
+            for reference in ready.references:
                 reference.clean_leftovers(self._id)
             lane.blocks = BlockRunner(
                 self._store,
                 self._id,
-                bench,
+                ready,
                 lane.ledger,
                 self._testbeds.observer(lane),
                 self._writer.event,
                 self._rules,
                 writing_use=self._ledgers.writing,
-                testbed=lane.site.name,
+                testbed=lane.name,
                 failures=failures,
                 safe_point=self._safe_point,
                 check_stop=self._check_halt,
@@ -326,7 +326,7 @@ class Runner:
         ]
         leases = []
         if self._leases is not None:
-            leases = [self._leases.lease(lane.site.name) for lane in lanes if lane.site.name]
+            leases = [self._leases.lease(lane.name) for lane in lanes if lane.name]
         if not self._together:
             (block, event), lease = blocks[0], next(iter(leases), None)
             return [self._store.begin_block(self._id, block, event, lease)]

@@ -17,7 +17,7 @@ import typer
 from tuner.applications import Application
 from tuner.apply.applying import Actor, carry_out, finish, make_plan, renamed, roll_back
 from tuner.apply.pages import application_lines, nothing_of, plan_lines, verified_lines
-from tuner.apply.testbed import Site, recommended
+from tuner.apply.testbed import Destination, recommended
 from tuner.apply.verdict import VerifyOutcome
 from tuner.apply.verifying import check_certified, telling_failure
 from tuner.apply.verifying import verify as measure_again
@@ -98,8 +98,8 @@ def apply(
                 say(line)
         else:
             record = store.campaign(campaign)
-            site = Site.of(record, actor.state_directory, testbed)
-            plan, planned = make_plan(actor, record, site, stepwise=step)
+            destination = Destination.of(record, actor.state_directory, testbed)
+            plan, planned = make_plan(actor, record, destination, stepwise=step)
             for line in plan_lines(plan):
                 say(line)
             if planned is None:
@@ -187,17 +187,17 @@ def verify(
             answer = recommended(record)
             before, after = answer.baseline, answer.configuration
             if testbed is not None or application is None:
-                site = Site.of(record, actor.state_directory, testbed, measures=True)
-                application = _in_force_at(store, record, site)
+                destination = Destination.of(record, actor.state_directory, testbed, measures=True)
+                application = _in_force_at(store, record, destination)
             else:
-                site = Site.of_application(
+                destination = Destination.of_application(
                     record, application, actor.state_directory, measures=True
                 )
             if application is not None:
                 check_certified(application, answer)
                 before, after = application.before, application.after
             verification, result = measure_again(
-                actor, record, answer, before, after, site, blocks, request=request
+                actor, record, answer, before, after, destination, blocks, request=request
             )
     for line in verified_lines(result):
         say(line)
@@ -249,9 +249,9 @@ def _to_verify(store: Store, reference: str, testbed: Path | None) -> Applicatio
     return next((one for one in in_force if one.state is ApplicationState.APPLIED), None)
 
 
-def _in_force_at(store: Store, campaign: Campaign, site: Site) -> Application | None:
+def _in_force_at(store: Store, campaign: Campaign, destination: Destination) -> Application | None:
     """Return the newest application of a campaign that is in effect on a testbed."""
-    in_force = Applications(store).in_force(campaign=campaign.id, testbed=site.name)
+    in_force = Applications(store).in_force(campaign=campaign.id, testbed=destination.name)
     return next((one for one in in_force if one.state is ApplicationState.APPLIED), None)
 
 

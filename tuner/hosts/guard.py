@@ -16,7 +16,7 @@ class LockUse(StrEnum):
 
     HOLD = "hold"
     BEGIN = "begin"
-    SETTLING = "settling"
+    RESTORING = "restoring"
 
 
 class Refusal(StrEnum):
@@ -33,7 +33,7 @@ _SCRIPT = r"""
 #
 # HOW: "hold" keeps the lock while COMMAND and any processes that inherit its descriptors run; a
 # restore waits for them. "begin" releases it when COMMAND starts: for workloads, which do not
-# change any tuned setting. "settling" is like "hold", for a host from which all our files may
+# change any tuned setting. "restoring" is like "hold", for a host from which all our files may
 # already have been removed.
 #
 # A refusal is reported on standard error, prefixed with MARK, which no command knows.
@@ -51,7 +51,7 @@ held() {
     [ "$owner" = "$mark" ] || refuse not-held
 }
 
-[ "$how" != settling ] || [ -e "$directory/heartbeat.sh" ] || exec "$@"
+[ "$how" != restoring ] || [ -e "$directory/heartbeat.sh" ] || exec "$@"
 held
 exec 9< "$directory" || refuse not-held
 flock --timeout 30 9 || refuse busy

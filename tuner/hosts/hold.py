@@ -74,8 +74,8 @@ class Hold:
     _token: str = field(default_factory=lambda: secrets.token_hex(8))
     _lost: threading.Event = field(default_factory=threading.Event)
     _restarted: threading.Event = field(default_factory=threading.Event)
-    #: Whether the host is only going to be restored from now on; see ``settle``.
-    _settling: bool = False
+    #: Whether the host is only going to be restored from now on; see ``only_restore``.
+    _only_restores: bool = False
     #: When the host last confirmed our lease, on the clock of ``_awake_s``.
     _confirmed_at: float = float("-inf")
     #: When the host stopped answering (``time.monotonic``); None while it answers.
@@ -126,7 +126,7 @@ class Hold:
     ) -> CommandResult:
         """See Connector.change and ``ask``. The host is not restored while the command runs."""
         with self._present():
-            how = guard.LockUse.SETTLING if self._settling else guard.LockUse.HOLD
+            how = guard.LockUse.RESTORING if self._only_restores else guard.LockUse.HOLD
             guarded_argv = guard.guarded(argv, self.directory, self._mark, how)
             result = self.connector.change(guarded_argv, input=input, timeout_s=timeout_s)
             return self._let_in(result)
@@ -176,11 +176,11 @@ class Hold:
         else:
             self._confirmed_at = now
 
-    def settle(self) -> None:
+    def only_restore(self) -> None:
         """Declare that the host is only going to be restored from now on, which is still allowed
         after a reboot or when nothing can be written there.
         """
-        self._settling = True
+        self._only_restores = True
 
     def give_back(self) -> str | None:
         """End the lease, and with it the watch. Returns a warning, or None when all is well.
@@ -233,7 +233,7 @@ class Hold:
         try:
             self._sign()
         except CommandFailed:
-            if not self._settling:
+            if not self._only_restores:
                 raise
         self._check_hold()
 
@@ -248,7 +248,7 @@ class Hold:
         return result
 
     def _check_hold(self) -> None:
-        if self._restarted.is_set() and not self._settling:
+        if self._restarted.is_set() and not self._only_restores:
             raise TestbedError(
                 f"{self.host} was restarted while it was in use: the settings in effect there may "
                 "have changed; see 'fstune resume'"

@@ -32,13 +32,13 @@ class Applied:
 class Target:
     """All parts of a testbed.
 
-    ``parts``: by name, in start-up order: servers before clients. ``settle``: called
+    ``parts``: by name, in start-up order: servers before clients. ``before_restore``: called
     before anything is restored. ``follows``: maps a part to the part that it depends on: when the
     latter changes, the former must be applied again.
     """
 
     parts: Mapping[str, Part]
-    settle: Callable[[], None] = lambda: None
+    before_restore: Callable[[], None] = lambda: None
     follows: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -110,7 +110,7 @@ class Target:
 
         If a part fails, the others are still restored; then the first failure is raised.
         """
-        self.settle()
+        self.before_restore()
         messages: list[str] = []
         failure: TunerError | None = None
         for part_name, part in self.parts.items():

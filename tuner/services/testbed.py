@@ -58,7 +58,7 @@ class Reference(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class ReadyTestbed:
     """An open testbed: the target, and the engine that runs on its clients.
 
     ``make_cold`` empties the clients' caches between the stages of a workload. ``watch`` reads the
@@ -92,7 +92,7 @@ class Testbed(Protocol):
         """What prevents a campaign from continuing here now; None if nothing does."""
         ...
 
-    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
+    def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
         """Prepare and read it; existing settings are not changed. Raises TestbedError."""
         ...
 

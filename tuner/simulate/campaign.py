@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from tuner.campaign.lanes import Site
+from tuner.campaign.lanes import CampaignTestbed
 from tuner.campaign.runner import Runner
 from tuner.campaign.spec import CampaignSpec
 from tuner.documents import problems
@@ -134,8 +134,8 @@ def run_campaign(
     with _temporary_store() as store:
         record = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
         watch = _Watch(surface, lambda trial: store.trials(record.id)[trial].configuration, tell)
-        site = Site(None, "simulated", testbed)
-        outcome = Runner(store, record.id, spec, surface.workload, [site], watch).run()
+        only = CampaignTestbed(None, "simulated", testbed)
+        outcome = Runner(store, record.id, spec, surface.workload, [only], watch).run()
         campaign = outcome.campaign
         if campaign.state in (CampaignState.CREATED, CampaignState.PAUSED):
             raise KeyboardInterrupt

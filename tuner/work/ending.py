@@ -50,8 +50,8 @@ class RunEnd:
     stopping: bool
 
 
-def settled(campaign: Campaign, events: Sequence[Event], attempts: int) -> JobEnd | None:
-    """Return the outcome of a campaign if it is settled before a run is started; None: start one.
+def end_without_run(campaign: Campaign, events: Sequence[Event], attempts: int) -> JobEnd | None:
+    """Return the outcome of a campaign if no run is needed for it; None: start one.
 
     ``attempts``: the number of earlier runs of this job. The worker that started the last one may
     have died before it could record how that ended.

@@ -28,7 +28,7 @@ from tuner.report.log import LogForm
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
-from tuner.work.ending import DIED, TAKEN, JobEnd, RunEnd, job_end, settled
+from tuner.work.ending import DIED, TAKEN, JobEnd, RunEnd, end_without_run, job_end
 from tuner.work.jobs import PutBack, app_of
 from tuner.work.metrics import WorkerMetrics
 from tuner.work.runs import Run, run_of
@@ -214,7 +214,7 @@ class Worker:
         assert job.id is not None
         self._jobs.add(job.id)
         try:
-            end = await asyncio.to_thread(self._settled, campaign, job.attempts)
+            end = await asyncio.to_thread(self._end_without_run, campaign, job.attempts)
             if end is None:
                 if await asyncio.to_thread(in_use, self._store, campaign, testbeds):
                     raise PutBack("its testbed is in use", self._wait_s())
@@ -228,8 +228,10 @@ class Worker:
         if end is JobEnd.PUT_BACK:
             raise PutBack("it continues later", 0.0 if self._stopping else self._wait_s())
 
-    def _settled(self, campaign: str, attempts: int) -> JobEnd | None:
-        return settled(self._store.campaign(campaign), self._store.events(campaign), attempts)
+    def _end_without_run(self, campaign: str, attempts: int) -> JobEnd | None:
+        return end_without_run(
+            self._store.campaign(campaign), self._store.events(campaign), attempts
+        )
 
     async def _run(self, campaign: str, testbeds: list[str], override_pilot: bool) -> JobEnd:
         run = run_of(

@@ -13,7 +13,7 @@ from api.starting import Starter
 from tests.unit.api.conftest import Guarded
 from tests.unit.api.test_applying import newest, post, recommending_campaign
 from tuner.apply.applying import Actor, make_plan
-from tuner.apply.testbed import Site
+from tuner.apply.testbed import Destination
 from tuner.states import ApplicationState
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
@@ -46,7 +46,7 @@ def test_a_starting_service_forgets_the_requests_to_an_earlier_one(tmp_path: Pat
     with Store.open(tmp_path) as store:
         actor = Actor(store, tmp_path, "alice", lambda text: None)
         campaign = recommending(store, spec(found=ORIGINAL), ORIGINAL, CANDIDATE)
-        planned = make_plan(actor, campaign, Site.of(campaign, tmp_path))[1]
+        planned = make_plan(actor, campaign, Destination.of(campaign, tmp_path))[1]
         assert planned is not None
         event = NewEvent(datetime.now(UTC), "apply-requested", "bob asked")
         applications = Applications(store)

@@ -12,7 +12,7 @@ from tests.recommending import recommending
 from tests.unit.campaign.campaigns import THREADS, spec
 from tuner.applications import Application
 from tuner.apply.applying import Actor, carry_out, make_plan
-from tuner.apply.testbed import Site
+from tuner.apply.testbed import Destination
 from tuner.model import Campaign, Value
 from tuner.services.simulated import SimulatedTestbed
 from tuner.store import Store
@@ -50,11 +50,11 @@ class Desk:
             campaign_spec = spec(testbed=world)
         return recommending(self.store, campaign_spec, ORIGINAL, candidate)
 
-    def site(self, campaign: Campaign) -> Site:
-        return Site.of(campaign, self.directory, measures=True)
+    def destination(self, campaign: Campaign) -> Destination:
+        return Destination.of(campaign, self.directory, measures=True)
 
     def plan(self, campaign: Campaign, *, stepwise: bool = False) -> Application:
-        planned = make_plan(self.actor, campaign, self.site(campaign), stepwise=stepwise)[1]
+        planned = make_plan(self.actor, campaign, self.destination(campaign), stepwise=stepwise)[1]
         assert planned is not None
         return planned
 
@@ -63,9 +63,9 @@ class Desk:
 
     def in_force(self, campaign: Campaign) -> dict[str, Value]:
         """The settings that a new run finds in effect on the testbed."""
-        testbed = self.site(campaign).lasting()
+        testbed = self.destination(campaign).lasting()
         assert isinstance(testbed, SimulatedTestbed)
-        testbed.open(self.site(campaign).needs.workload, lambda message: None)
+        testbed.open(self.destination(campaign).needs.workload, lambda message: None)
         return testbed.settings.as_dict()
 
     def events(self, campaign: Campaign) -> list[str]:

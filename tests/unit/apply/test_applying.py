@@ -36,7 +36,7 @@ STATES = ApplicationState
 
 def test_a_plan_shows_what_changes_and_changes_nothing(desk: Desk) -> None:
     campaign = desk.campaign()
-    plan, application = make_plan(desk.actor, campaign, desk.site(campaign))
+    plan, application = make_plan(desk.actor, campaign, desk.destination(campaign))
     assert application is not None
     (part,) = plan.parts
     assert part.name == "fileserver"
@@ -57,7 +57,7 @@ def test_applied_and_rolled_back(desk: Desk) -> None:
     assert applied.state is STATES.APPLIED
     assert applied.before.as_dict() == ORIGINAL
     assert desk.in_force(campaign) == CANDIDATE
-    assert make_plan(desk.actor, campaign, desk.site(campaign))[1] is None
+    assert make_plan(desk.actor, campaign, desk.destination(campaign))[1] is None
     back = roll_back(desk.actor, applied)
     assert (back.state, back.changed_by) == (STATES.ROLLED_BACK, "alice")
     assert desk.in_force(campaign) == ORIGINAL
@@ -212,14 +212,16 @@ def test_a_decision_is_undone_on_all_hosts_when_one_has_restored_itself(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign, planned = decided_in_part(desk, monkeypatch)
-    testbed = desk.site(campaign).lasting()
-    parts = testbed.open(desk.site(campaign).needs.workload, lambda message: None).target.parts
+    testbed = desk.destination(campaign).lasting()
+    parts = testbed.open(
+        desk.destination(campaign).needs.workload, lambda message: None
+    ).target.parts
     part = parts["cache_manager"]
     assert isinstance(part, Part)
     assert part.journals(planned.id) == {JournalState.OPEN}
     part.restore()
     # Any other use of the testbed settles it as well.
-    make_plan(desk.actor, campaign, desk.site(campaign))
+    make_plan(desk.actor, campaign, desk.destination(campaign))
     assert desk.actor.applications.get(planned.id).state is STATES.FAILED
     assert desk.in_force(campaign) == ORIGINAL
 
@@ -281,7 +283,7 @@ def test_a_campaign_without_a_recommendation_is_not_applied(desk: Desk) -> None:
     none = Answer.NO_IMPROVEMENT
     campaign = recommending(desk.store, spec(found=ORIGINAL), ORIGINAL, ORIGINAL, none)
     with pytest.raises(NotFoundError, match="there is nothing to apply"):
-        make_plan(desk.actor, campaign, desk.site(campaign))
+        make_plan(desk.actor, campaign, desk.destination(campaign))
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def test_an_interrupted_application_is_settled_although_something_else_is_in_eff
     assert settled.state is STATES.FAILED
     assert "something else was changed there" in settled.reason
     assert desk.in_force(campaign) == now
-    assert make_plan(desk.actor, campaign, desk.site(campaign))[1] is not None
+    assert make_plan(desk.actor, campaign, desk.destination(campaign))[1] is not None
 
 
 @pytest.mark.slow

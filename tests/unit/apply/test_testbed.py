@@ -12,7 +12,7 @@ from tests.recommending import recommending
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.campaign.campaigns import spec
 from tuner.apply.applying import carry_out, finish, roll_back
-from tuner.apply.testbed import Site
+from tuner.apply.testbed import Destination
 from tuner.errors import ConflictError, SpecError
 from tuner.states import ApplicationState
 
@@ -40,4 +40,4 @@ def test_a_rollback_does_not_need_the_workload(desk: Desk, tmp_path: Path) -> No
     file.unlink()
     assert roll_back(desk.actor, applied).state is ApplicationState.ROLLED_BACK
     with pytest.raises(SpecError, match=r"own\.yaml"):
-        Site.of_application(campaign, applied, desk.directory, measures=True)
+        Destination.of_application(campaign, applied, desk.directory, measures=True)

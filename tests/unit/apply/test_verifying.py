@@ -28,8 +28,10 @@ from tuner.store.verifications import Verifications
 def measure(desk: Desk, campaign: Campaign, blocks: int = 4) -> tuple[Campaign, Verified]:
     answer = campaign.recommendation
     assert answer is not None
-    site = desk.site(campaign)
-    return verify(desk.actor, campaign, answer, answer.baseline, answer.configuration, site, blocks)
+    destination = desk.destination(campaign)
+    return verify(
+        desk.actor, campaign, answer, answer.baseline, answer.configuration, destination, blocks
+    )
 
 
 @pytest.mark.slow
@@ -52,10 +54,10 @@ def test_the_result_is_reported_when_the_verification_is_over(
 
 def test_the_reported_result_names_the_request(desk: Desk) -> None:
     campaign = desk.campaign(faster(-0.10))
-    answer, site = campaign.recommendation, desk.site(campaign)
+    answer, destination = campaign.recommendation, desk.destination(campaign)
     assert answer is not None
     before, after = answer.baseline, answer.configuration
-    verification, _ = verify(desk.actor, campaign, answer, before, after, site, 3, request=7)
+    verification, _ = verify(desk.actor, campaign, answer, before, after, destination, 3, request=7)
     (event,) = desk.store.events(campaign.id, kinds={EventKind.VERIFIED})
     assert (event.data["request"], event.data["elsewhere"]) == (7, False)
     (event,) = desk.store.events(verification.id, kinds={EventKind.VERIFICATION})

@@ -41,7 +41,9 @@ def test_a_finished_campaign_that_still_has_its_lease_is_waited_for(
     desk: Desk, pauses: Pauses
 ) -> None:
     campaign = desk.campaign()
-    with hold_testbeds(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S) as holding:
+    with hold_testbeds(
+        desk.store, campaign.id, [desk.destination(campaign).name], LIMIT_S
+    ) as holding:
         pauses.then = holding.close
         application = desk.plan(campaign)
     assert application.state is ApplicationState.PLANNED
@@ -52,7 +54,7 @@ def test_a_finished_campaign_that_still_has_its_lease_is_waited_for(
 def test_when_the_lease_is_never_released_the_plan_is_refused(desk: Desk, pauses: Pauses) -> None:
     campaign = desk.campaign()
     with (
-        hold_testbeds(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S),
+        hold_testbeds(desk.store, campaign.id, [desk.destination(campaign).name], LIMIT_S),
         pytest.raises(ConflictError),
     ):
         desk.plan(campaign)
@@ -71,7 +73,7 @@ def test_a_campaign_that_runs_is_not_waited_for(desk: Desk, pauses: Pauses) -> N
     campaign = desk.campaign()
     other = running(desk, campaign, "other")
     with (
-        hold_testbeds(desk.store, other, [desk.site(campaign).name], LIMIT_S),
+        hold_testbeds(desk.store, other, [desk.destination(campaign).name], LIMIT_S),
         pytest.raises(ConflictError, match=f"campaign {other}"),
     ):
         desk.plan(campaign)
@@ -93,7 +95,7 @@ def test_a_dead_process_is_not_waited_for(
     desk: Desk, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = desk.campaign()
-    with hold_testbeds(desk.store, campaign.id, [desk.site(campaign).name], LIMIT_S):
+    with hold_testbeds(desk.store, campaign.id, [desk.destination(campaign).name], LIMIT_S):
         monkeypatch.setattr(waiting, "is_gone", lambda holder: not is_gone(holder))
         with pytest.raises(ConflictError):
             desk.plan(campaign)

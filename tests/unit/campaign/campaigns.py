@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.campaign.holding import LeaseKeeper
-from tuner.campaign.lanes import Site
+from tuner.campaign.lanes import CampaignTestbed
 from tuner.campaign.runner import Outcome, Runner
 from tuner.campaign.spec import CampaignSpec
 from tuner.compose import Prepared, prepare
@@ -121,7 +121,7 @@ class Campaign:
     id: str = ""
     testbed: SimulatedTestbed | None = None
     leases: LeaseKeeper | None = None
-    sites: list[Site] | None = None
+    testbeds: list[CampaignTestbed] | None = None
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -143,7 +143,7 @@ class Campaign:
             self.id,
             prepared.spec,
             prepared.workload,
-            self.sites or prepared.sites(self.id),
+            self.testbeds or prepared.campaign_testbeds(self.id),
             watching,
             aspects=prepared.aspects,
             leases=self.leases,

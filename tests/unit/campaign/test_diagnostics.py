@@ -10,14 +10,14 @@ import pytest
 from tests.unit.campaign.campaigns import Campaign, Recorder, spec
 from tests.unit.campaign.conftest import Begin
 from tests.unit.measure.diagnostics.hosts import Host
-from tuner.campaign.lanes import Site
+from tuner.campaign.lanes import CampaignTestbed
 from tuner.campaign.runner import Outcome, Runner
 from tuner.measure.diagnostics.watch import Watch
 from tuner.measure.driver import Report, run_stages
 from tuner.measure.workload import Workload
 from tuner.services import testbed as testbeds
 from tuner.services.openafs.counters import client_probe, server_probe
-from tuner.services.testbed import Bench, Engine
+from tuner.services.testbed import Engine, ReadyTestbed
 from tuner.states import BlockState, CampaignState
 
 SMALL = {"name": "mixed-use", "scale": 0.02}
@@ -72,16 +72,16 @@ class Counting:
     def unavailable(self) -> str | None:
         return self.inner.unavailable()
 
-    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
-        bench = self.inner.open(workload, say)
+    def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
+        ready = self.inner.open(workload, say)
         watch = Watch(
             workload.spec,
             (server_probe(self.server, "fs1", "dafileserver", "10.77.0.1"),),
             (client_probe(self.client, "ws1", "afsd.fuse", "/srv"),),
             "kept",
         )
-        engine = Staged(bench.engine, workload, self.client, self.fetched_kib)
-        return replace(bench, engine=engine, watch=watch)
+        engine = Staged(ready.engine, workload, self.client, self.fetched_kib)
+        return replace(ready, engine=engine, watch=watch)
 
     def close(self) -> str | None:
         return self.inner.close()
@@ -90,9 +90,9 @@ class Counting:
 def run(campaign: Campaign, fetched_kib: int, server: Host | None = None) -> Outcome:
     prepared = campaign.prepared()
     testbed = Counting(prepared.testbed, fetched_kib, server or Host.server(), Host.client())
-    sites = [Site(None, "counted", testbed)]
+    testbeds = [CampaignTestbed(None, "counted", testbed)]
     runner = Runner(
-        campaign.store, campaign.id, prepared.spec, prepared.workload, sites, Recorder()
+        campaign.store, campaign.id, prepared.spec, prepared.workload, testbeds, Recorder()
     )
     return runner.run()
 

@@ -185,7 +185,7 @@ def test_a_testbed_that_is_not_as_it_was_is_not_measured(begin: Begin) -> None:
         campaign.id,
         prepared.spec,
         prepared.workload,
-        fresh.sites(campaign.id),
+        fresh.campaign_testbeds(campaign.id),
         Recorder(),
     ).run()
     assert isinstance(outcome.error, ConflictError)

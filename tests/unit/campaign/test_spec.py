@@ -170,7 +170,7 @@ def test_several_cells_have_names_of_their_own(tmp_path: Path) -> None:
     }
     del document["testbed"]
     prepared = prepare(CampaignSpec.model_validate(document), tmp_path)
-    names = [site.name for site in prepared.sites("id")]
+    names = [each.name for each in prepared.campaign_testbeds("id")]
     assert len(set(names)) == 2
-    assert [site.label for site in prepared.sites("id")] == ["cell a", "cell b"]
+    assert [each.label for each in prepared.campaign_testbeds("id")] == ["cell a", "cell b"]
     assert set(prepared.aspects["testbed"].document) == {"testbeds"}  # type: ignore[call-overload]

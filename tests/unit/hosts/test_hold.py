@@ -120,7 +120,7 @@ def test_a_rebooted_host_has_a_watch_again_and_its_campaign_ends(place: Place) -
     assert not (place.directory / "changed").exists()
     with pytest.raises(ConflictError, match="in use by campaign campaign-1 on here"):
         place.take(THEIRS)
-    hold.settle()
+    hold.only_restore()
     hold.change(["touch", str(place.directory / "put-back")])
     assert hold.give_back() is None
 
@@ -135,7 +135,7 @@ def test_a_controller_that_wakes_up_too_late_changes_nothing_any_more(place: Pla
         hold.change(["touch", str(place.directory / "changed")])
     with pytest.raises(TestbedError, match="has put itself back"):
         hold.put(str(place.directory / "changed"), b"")
-    hold.settle()
+    hold.only_restore()
     with pytest.raises(TestbedError, match="has put itself back"):
         hold.change(["touch", str(place.directory / "changed")])
     assert not (place.directory / "changed").exists()
@@ -291,7 +291,7 @@ def test_a_host_from_which_all_our_files_were_removed_is_not_changed_any_more(pl
     with pytest.raises(TestbedError, match=r"localhost: sh .*: exit status"):
         hold.change(["mkdir", str(place.directory.with_name("changed"))])
     assert not place.directory.with_name("changed").exists()
-    hold.settle()
+    hold.only_restore()
     hold.change(["mkdir", "--parents", str(path)])
     assert hold.give_back() is None
 

@@ -140,7 +140,7 @@ def test_a_host_that_was_lost_or_rebooted_is_not_changed_any_more(
     for _ in range(2):
         with pytest.raises(TestbedError, match=message):
             hold.change(["bos", "stop"])
-    hold.settle()
+    hold.only_restore()
     if put_back:
         hold.change(["sh", "restore.sh"])
     else:

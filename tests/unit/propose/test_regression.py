@@ -23,7 +23,7 @@ def data(rows: int, seed: int = 1) -> tuple[Floats, Floats, Floats]:
     return design, design @ weights + NOISE * rng.standard_normal(rows), weights
 
 
-def fitted(rows: int, rounds: int = 20) -> Fit:
+def fit(rows: int, rounds: int = 20) -> Fit:
     design, values, _ = data(rows)
     return Regression(design, GROUPS, rows).fit(values, PRIOR, NOISE**2, rounds, None)
 
@@ -35,7 +35,7 @@ def test_the_matrix_of_the_rows_and_that_of_the_weights_give_the_same_fit(
     fits = []
     for few in (0.0, 1e9):
         monkeypatch.setattr(regression, "_FEW_ROWS", few)
-        fits.append(fitted(rows))
+        fits.append(fit(rows))
     by_weights, by_rows = fits
     assert by_rows.mean == pytest.approx(by_weights.mean, rel=1e-7, abs=1e-12)
     assert by_rows.covariance == pytest.approx(by_weights.covariance, rel=1e-7, abs=1e-12)
@@ -44,14 +44,14 @@ def test_the_matrix_of_the_rows_and_that_of_the_weights_give_the_same_fit(
 
 
 def test_a_group_without_an_effect_shrinks_and_one_with_an_effect_does_not() -> None:
-    fit = fitted(200)
+    result = fit(200)
     _, _, weights = data(200)
-    assert np.abs(fit.mean - weights).max() < 4.0 * NOISE / 200**0.5
-    nothing, effect, also_nothing = fit.variances.groups
+    assert np.abs(result.mean - weights).max() < 4.0 * NOISE / 200**0.5
+    nothing, effect, also_nothing = result.variances.groups
     assert nothing < PRIOR[0] / 2
     assert also_nothing < PRIOR[0] / 2
     assert 0.03**2 < effect < 0.3**2
-    assert fit.variances.noise == pytest.approx(NOISE**2, rel=0.25)
+    assert result.variances.noise == pytest.approx(NOISE**2, rel=0.25)
 
 
 def test_the_covariance_covers_the_error_of_the_weights() -> None:

@@ -69,7 +69,7 @@ def test_a_failed_verification_is_reported_with_its_reason() -> None:
 @pytest.mark.slow
 def test_a_plan_is_read_unchanged(desk: Desk) -> None:
     campaign = desk.campaign()
-    plan, application = make_plan(desk.actor, campaign, desk.site(campaign), stepwise=True)
+    plan, application = make_plan(desk.actor, campaign, desk.destination(campaign), stepwise=True)
     document = PlanDocument.of(plan, application).model_dump(mode="json")
     read, planned = at(Server(answer(document))).plan(CAMPAIGN, stepwise=True)
     assert read == plan
@@ -84,7 +84,7 @@ def test_a_plan_is_read_unchanged(desk: Desk) -> None:
 def test_a_plan_that_changes_nothing_is_not_an_error(desk: Desk) -> None:
     campaign = desk.campaign()
     desk.apply(campaign)
-    plan, application = make_plan(desk.actor, campaign, desk.site(campaign))
+    plan, application = make_plan(desk.actor, campaign, desk.destination(campaign))
     document = PlanDocument.of(plan, application).model_dump(mode="json")
     assert at(Server(answer(document))).plan(CAMPAIGN, stepwise=False) == (plan, None)
 

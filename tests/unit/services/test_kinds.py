@@ -29,7 +29,7 @@ from tuner.services.kind import Kind, Needs, TestbedType
 from tuner.services.kinds import kinds, offer, offers, part_order, programs, types_of_testbeds
 from tuner.services.openafs.kind import OPENAFS
 from tuner.services.simulated.kind import SIMULATED
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 from tuner.services.testbed import Testbed as AnyTestbed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -187,25 +187,25 @@ def test_a_kind_that_cannot_be_used_is_left_out(
 @pytest.fixture(params=[SIMULATED, TOY], ids=lambda kind: kind.name)
 def open_testbed(
     request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[tuple[AnyTestbed, Bench]]:
+) -> Iterator[tuple[AnyTestbed, ReadyTestbed]]:
     kind: Kind = request.param
     (tmp_path / "toyd.conf").write_text("workers=8\n")
     of, needs = kind.types[0], needs_of(kind)
     testbed = of.testbed(section_of(of, tmp_path), "testbed", needs, tmp_path, owned=False)
     assert testbed.unavailable() is None
     assert testbed.claim("campaign") is False
-    bench = testbed.open(WORKLOAD, lambda message: None)
-    yield testbed, bench
+    ready = testbed.open(WORKLOAD, lambda message: None)
+    yield testbed, ready
     testbed.close()
     assert testbed.close() is None or kind is SIMULATED
 
 
 @pytest.mark.slow
 def test_any_configuration_is_in_effect_and_put_back(
-    open_testbed: tuple[AnyTestbed, Bench],
+    open_testbed: tuple[AnyTestbed, ReadyTestbed],
 ) -> None:
-    _, bench = open_testbed
-    target = bench.target
+    _, ready = open_testbed
+    target = ready.target
     before = target.baseline
     for number in range(4):
         configuration = Configuration.of(
@@ -228,11 +228,11 @@ def test_any_configuration_is_in_effect_and_put_back(
 
 
 @pytest.mark.slow
-def test_a_run_gives_every_component(open_testbed: tuple[AnyTestbed, Bench]) -> None:
-    _, bench = open_testbed
-    report = bench.engine.run("campaign-1-0", 1, bench.make_cold, lambda stage: None)
+def test_a_run_gives_every_component(open_testbed: tuple[AnyTestbed, ReadyTestbed]) -> None:
+    _, ready = open_testbed
+    report = ready.engine.run("campaign-1-0", 1, ready.make_cold, lambda stage: None)
     assert report.components.keys() == set(WORKLOAD.components)
-    bench.engine.clean_leftovers("campaign")
+    ready.engine.clean_leftovers("campaign")
 
 
 # The toy kind alone.

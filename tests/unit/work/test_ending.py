@@ -8,7 +8,7 @@ import pytest
 
 from tuner.model import Campaign, Event
 from tuner.states import CampaignState
-from tuner.work.ending import MOST_DEATHS, JobEnd, RunEnd, deaths, job_end, settled
+from tuner.work.ending import MOST_DEATHS, JobEnd, RunEnd, deaths, end_without_run, job_end
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RAN = ("worker-took", "campaign-started", "block-complete", "campaign-paused")
@@ -96,4 +96,4 @@ def test_deaths_count_from_the_last_progress() -> None:
 def test_which_campaigns_are_not_started_again(
     state: str, kinds: tuple[str, ...], attempts: int, expected: JobEnd | None
 ) -> None:
-    assert settled(campaign(state), events(*kinds), attempts) is expected
+    assert end_without_run(campaign(state), events(*kinds), attempts) is expected

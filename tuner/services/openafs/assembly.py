@@ -1,4 +1,4 @@
-"""Assembly of a bench: parts, engine and probes, independent of how hosts are reached."""
+"""Assembly of a testbed: parts, engine and probes, independent of how hosts are reached."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tuner.services.openafs.live import Live
 from tuner.services.openafs.unit import UnitClient, UnitPlace
 from tuner.services.part import Part
 from tuner.services.target import Target
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 
 _FILESERVER = "dafileserver"
 _RUNTIME = "openafs-client-runtime"
@@ -109,7 +109,7 @@ def assemble(
     *,
     alike: bool = True,
     kernels: Sequence[Connector] = (),
-) -> Bench:
+) -> ReadyTestbed:
     """Read the settings of the programs, and install engine and probes on the hosts.
 
     Changes no settings. ``alike``: see ``CacheManager.attach``; ``kernels``: the hosts that have
@@ -161,7 +161,7 @@ def assemble(
     if network is not None:
         states = tuple(state.without(network.tuned) for state in states)
     target = Target(parts, follows=follows)
-    return Bench(target, engine, make_cold, watch, references, states)
+    return ReadyTestbed(target, engine, make_cold, watch, references, states)
 
 
 def _make_cold(cache: CacheManager, runtime: ClientRuntime) -> None:

@@ -27,7 +27,7 @@ from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, as
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.file import TestbedFile
 from tuner.services.openafs.fuse import FusePlace
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 
 #: The initial client settings of a new cell, by qualified name.
 INITIAL_SETTINGS = {"cache_manager.blocks": INITIAL_BLOCKS}
@@ -141,12 +141,12 @@ class CellTestbed:
         """See Testbed.unavailable."""
         return None
 
-    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
+    def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
         """See Testbed.open."""
         with translate_errors():
             self._stack.enter_context(self._cells.use(self._spec.name))
             cell = self._cells.up(self._spec, say)
-        return self._bench(cell, workload)
+        return self._assemble(cell, workload)
 
     def close(self) -> str | None:
         """See Testbed.close."""
@@ -157,7 +157,7 @@ class CellTestbed:
             was_up = self._cells.down(self._spec.name)
         return f"private cell {self._spec.name} taken down" if was_up else None
 
-    def _bench(self, cell: Cell, workload: Workload) -> Bench:
+    def _assemble(self, cell: Cell, workload: Workload) -> ReadyTestbed:
         server, *clients = [SerialNode(node, SHARED) for node in (cell.server, *cell.clients)]
         for node in (server, *clients):
             # Wait for a change that a killed process began.

@@ -49,7 +49,7 @@ from tuner.services.openafs.host_network import HostNetwork, possible
 from tuner.services.openafs.nodes import from_node, keep_up, node
 from tuner.services.openafs.preflight import preflight, within
 from tuner.services.openafs.unit import UnitPlace
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 
 #: The number of random configurations from which the largest memory use is estimated.
 _DRAWS = 300
@@ -139,7 +139,7 @@ class HostsTestbed:
         self._owner = Owner(campaign, socket.gethostname())
         return False
 
-    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
+    def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
         """See Testbed.open.
 
         Raises ConflictError when a campaign holds a host, or the survey refuses.
@@ -158,7 +158,7 @@ class HostsTestbed:
         self._take(hosts)
         self._heartbeats = Heartbeats(self._holds)
         server, *clients = self._holds
-        bench = assemble(
+        ready = assemble(
             server,
             self._clients(clients),
             layout(file),
@@ -167,11 +167,11 @@ class HostsTestbed:
             alike=not self._putting_back,
             kernels=_kernels(file, self._holds),
         )
-        return replace(bench, target=replace(bench.target, settle=self._settle))
+        return replace(ready, target=replace(ready.target, before_restore=self._only_restore))
 
-    def _settle(self) -> None:
+    def _only_restore(self) -> None:
         for hold in self._holds:
-            hold.settle()
+            hold.only_restore()
 
     def _take(self, hosts: Hosts) -> None:
         """Hold the server, then all clients in parallel; a taken server leaves nothing held."""
@@ -275,9 +275,9 @@ def rehearse(
     sections = zip(clients, file.clients, strict=True)
     client_hosts = [ClientHost(hold, client_place(file, section)) for hold, section in sections]
     kernels = _kernels(file, holds)
-    bench = assemble(server, client_hosts, layout(file), requirements, workload, kernels=kernels)
-    make_cold = bench.make_cold
-    for part in bench.target.parts.values():
+    ready = assemble(server, client_hosts, layout(file), requirements, workload, kernels=kernels)
+    make_cold = ready.make_cold
+    for part in ready.target.parts.values():
         if isinstance(part, Fileserver | HostNetwork):
             part.rehearse(part.initial)
         else:
@@ -285,11 +285,11 @@ def rehearse(
         if isinstance(part, cache_manager.CacheManager):
             make_cold = part.make_cold  # nothing is in effect, so there is nothing to verify
     with suppress(WorkloadError):  # nothing was run, so there is no report
-        bench.engine.run("CAMPAIGN-1-0", 0, make_cold, lambda stage: None)
-    bench.target.restore(lambda what: None)
+        ready.engine.run("CAMPAIGN-1-0", 0, make_cold, lambda stage: None)
+    ready.target.restore(lambda what: None)
     for hold in holds:
         hold.give_back()
-    return Rehearsal(file.name, findings, would, bench.target)
+    return Rehearsal(file.name, findings, would, ready.target)
 
 
 def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from tuner.services.part import NotInEffect, Part
 from tuner.services.simulated.noise import Run
 from tuner.services.simulated.world import World
 from tuner.services.target import Target
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 
 #: The limits of the simulated hosts.
 FACTS: Mapping[str, int] = {
@@ -278,7 +278,7 @@ class SimulatedTestbed:
         """See Testbed.unavailable."""
         return None
 
-    def open(self, workload: Workload, say: Callable[[str], None]) -> Bench:
+    def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
         """See Testbed.open."""
         for part in self._parts.values():
             keeper = part.keeper
@@ -293,7 +293,7 @@ class SimulatedTestbed:
             for plan in self._references
         )
         watch = Watch(workload.spec)
-        return Bench(Target(parts), engine, lambda: None, watch, references)
+        return ReadyTestbed(Target(parts), engine, lambda: None, watch, references)
 
     def close(self) -> str | None:
         """See Testbed.close."""

@@ -7,7 +7,7 @@ from typing import Any
 from tuner.apply.open_testbed import OpenTestbed
 from tuner.services.lasting import lasting_parts
 from tuner.services.target import Target
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 
 
 class NoEngine:
@@ -21,5 +21,5 @@ def open_lasting(name: str, target: Target) -> OpenTestbed:
     """Return a testbed open for the application ``name``, which measures nothing."""
     engine: Any = NoEngine()
     unused: Any = None
-    bench = Bench(target, engine, unused, unused)
-    return OpenTestbed(name, bench, lasting_parts(target), (), lambda message: None)
+    ready = ReadyTestbed(target, engine, unused, unused)
+    return OpenTestbed(name, ready, lasting_parts(target), (), lambda message: None)

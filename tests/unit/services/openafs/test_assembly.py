@@ -20,14 +20,14 @@ from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.file import TestbedFile
 from tuner.services.part import NotInEffect
 from tuner.services.target import Target
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 
 FILE = Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml"
 
 
 def bench(
     machine: Machine, requirements: Requirements, *, token: bool = False, alike: bool = True
-) -> Bench:
+) -> ReadyTestbed:
     """Assemble a bench with only this client; the server is not tuned."""
     directory = f"{machine.here}/restore"
     layout = Layout(str(machine.here), "/afs/bench", FileserverPlace(SERVER, directory), "kept")

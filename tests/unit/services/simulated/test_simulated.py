@@ -12,7 +12,7 @@ from tuner.errors import ConfigurationError, TestbedError, WorkloadError
 from tuner.measure.workload import load_workload
 from tuner.model import Configuration, Value
 from tuner.services.simulated import Effect, Noise, SimulatedTestbed, World
-from tuner.services.testbed import Bench
+from tuner.services.testbed import ReadyTestbed
 
 WORKLOAD = load_workload("mixed-use")
 SPACES = {
@@ -24,16 +24,16 @@ MANY = Configuration.of({"fileserver.threads": 100})
 
 def open_testbed(
     *effects: Effect, initial: dict[str, Value] | None = None, **world: float
-) -> tuple[SimulatedTestbed, Bench]:
+) -> tuple[SimulatedTestbed, ReadyTestbed]:
     noise = Noise(world.get("noise", 0.014), world.get("block_noise", 0.0))
     testbed = SimulatedTestbed(SPACES, World(effects, noise, int(world.get("seed", 1))), initial)
     return testbed, testbed.open(WORKLOAD, lambda message: None)
 
 
 def log_time(
-    bench: Bench, block: int, trial: int, component: str = "metadata", *, seed: int = 1
+    ready: ReadyTestbed, block: int, trial: int, component: str = "metadata", *, seed: int = 1
 ) -> float:
-    report = bench.engine.run(f"campaign-{block}-{trial}", seed, lambda: None, lambda stage: None)
+    report = ready.engine.run(f"campaign-{block}-{trial}", seed, lambda: None, lambda stage: None)
     return math.log(report.components[component].elapsed_s)
 
 
@@ -56,25 +56,25 @@ def test_when_an_effect_holds(effect: Effect, value: Value | None, holds: bool) 
 
 def test_without_noise_times_are_the_truth() -> None:
     effect = Effect("fileserver.threads", change=-0.2, components=("metadata",))
-    _, bench = open_testbed(effect, noise=0.0)
-    assert log_time(bench, 1, 0) == 0.0
-    bench.target.apply(MANY, lambda doing: None)
-    assert log_time(bench, 1, 1) == pytest.approx(math.log(0.8))
-    assert log_time(bench, 1, 1, "large-write") == 0.0
+    _, ready = open_testbed(effect, noise=0.0)
+    assert log_time(ready, 1, 0) == 0.0
+    ready.target.apply(MANY, lambda doing: None)
+    assert log_time(ready, 1, 1) == pytest.approx(math.log(0.8))
+    assert log_time(ready, 1, 1, "large-write") == 0.0
 
 
 def test_noise_is_as_large_as_said() -> None:
-    _, bench = open_testbed(noise=0.05)
-    times = [log_time(bench, block, 0) for block in range(400)]
+    _, ready = open_testbed(noise=0.05)
+    times = [log_time(ready, block, 0) for block in range(400)]
     assert statistics.stdev(times) == pytest.approx(0.05, rel=0.15)
     assert statistics.fmean(times) == pytest.approx(0.0, abs=0.01)
 
 
 def test_pairing_removes_the_noise_of_a_block() -> None:
-    _, bench = open_testbed(noise=0.0, block_noise=0.3)
+    _, ready = open_testbed(noise=0.0, block_noise=0.3)
     for block in range(5):
-        assert log_time(bench, block, 0) == log_time(bench, block, 1)
-    assert len({log_time(bench, block, 0) for block in range(5)}) == 5
+        assert log_time(ready, block, 0) == log_time(ready, block, 1)
+    assert len({log_time(ready, block, 0) for block in range(5)}) == 5
 
 
 def test_the_same_run_is_drawn_again() -> None:
@@ -86,51 +86,51 @@ def test_the_same_run_is_drawn_again() -> None:
 
 
 def test_time_passes_in_restarts_and_runs_only() -> None:
-    testbed, bench = open_testbed(noise=0.0)
+    testbed, ready = open_testbed(noise=0.0)
     assert testbed.clock() == 0.0
-    bench.target.apply(Configuration(), lambda doing: None)
+    ready.target.apply(Configuration(), lambda doing: None)
     assert testbed.clock() == 0.0
-    assert bench.target.apply(MANY, lambda doing: None).actions == ("fileserver restart",)
+    assert ready.target.apply(MANY, lambda doing: None).actions == ("fileserver restart",)
     assert testbed.clock() == 1.0
-    log_time(bench, 1, 1)
+    log_time(ready, 1, 1)
     assert testbed.clock() == pytest.approx(1.0 + len(WORKLOAD.components))
 
 
 def test_failures_name_their_parameter_and_require_a_restart() -> None:
-    testbed, bench = open_testbed(
+    testbed, ready = open_testbed(
         Effect("fileserver.threads", low=64, fails="start"),
         Effect("cache_manager.daemons", value=7, fails="workload"),
     )
     with pytest.raises(ConfigurationError, match=r"fileserver\.threads"):
-        bench.target.apply(MANY, lambda doing: None)
+        ready.target.apply(MANY, lambda doing: None)
     # After a failed start, even the original settings must be applied again.
-    assert bench.target.apply(Configuration(), lambda doing: None).actions == (
+    assert ready.target.apply(Configuration(), lambda doing: None).actions == (
         "fileserver restart",
     )
-    bench.target.apply(Configuration.of({"cache_manager.daemons": 7}), lambda doing: None)
+    ready.target.apply(Configuration.of({"cache_manager.daemons": 7}), lambda doing: None)
     with pytest.raises(WorkloadError, match=r"cache_manager\.daemons"):
-        log_time(bench, 1, 1)
+        log_time(ready, 1, 1)
     assert testbed.settings.as_dict() == {"cache_manager.daemons": 7}
 
 
 def test_restoring_puts_back_what_was_found() -> None:
     initial: dict[str, Value] = {"fileserver.threads": 12}
-    testbed, bench = open_testbed(initial=initial)
-    assert bench.target.baseline.as_dict() == initial
-    bench.target.apply(MANY, lambda doing: None)
-    assert len(bench.target.restore(lambda doing: None)) == 2
+    testbed, ready = open_testbed(initial=initial)
+    assert ready.target.baseline.as_dict() == initial
+    ready.target.apply(MANY, lambda doing: None)
+    assert len(ready.target.restore(lambda doing: None)) == 2
     assert testbed.settings.as_dict() == initial
     assert testbed.close() is None
     assert testbed.claim("some") is False
 
 
 def test_the_clock_never_exceeds_ten_years() -> None:
-    testbed, bench = open_testbed(noise=10.0, block_noise=10.0)
+    testbed, ready = open_testbed(noise=10.0, block_noise=10.0)
     before_s = testbed.clock()
 
     def years() -> None:
         for block in range(1, 100):
-            log_time(bench, block, 1)
+            log_time(ready, block, 1)
 
     with pytest.raises(TestbedError, match="takes longer than ten years; give it less noise"):
         years()
