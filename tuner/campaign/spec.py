@@ -68,7 +68,7 @@ class SearchSection(Section):
     proposes them.
     """
 
-    arms: int = Field(default=5, ge=1, le=50)
+    arms: int = Field(default=8, ge=1, le=50)
     blocks_per_trial: int = Field(default=30, ge=3, le=1000)
     max_trials: int | None = Field(default=None, ge=1)
     sampler: SamplerName = "model"

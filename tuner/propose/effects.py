@@ -35,9 +35,9 @@ from tuner.propose.regression import Fit, Regression
 
 Ints = NDArray[np.int64]
 
-#: Prior variance of an effect: 2% (sd) per parameter. With a smaller value, the search would not
+#: Prior variance of an effect: 3% (sd) per parameter. With a smaller value, the search would not
 #: try what it has not measured.
-_EFFECT = 0.02**2
+_EFFECT = 0.03**2
 #: Likewise, for the effect of a pair of parameters that are not coupled by the space, or of a
 #: single configuration beyond its settings.
 _BEYOND = 0.01**2

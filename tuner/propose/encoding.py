@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 _KNOTS = 12
 #: Fraction of the range over which the correlation of two values falls to 1/e.
-_LENGTH = 0.25
+_LENGTH = 0.5
 #: Correlation of "not set" with a value equal to the program's default.
 _UNSET_IS_DEFAULT = 0.8
 #: Minimum fraction of the prior variance that the features of an axis preserve.

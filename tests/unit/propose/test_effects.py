@@ -133,8 +133,9 @@ def test_an_effect_on_one_component_shows_there_before_it_shows_in_the_score() -
 
 
 def test_noise_is_recovered() -> None:
-    simulation = simulate(blocks=25)
-    assert simulation.model.outputs[0].noise == pytest.approx(NOISE**2, rel=0.6)
+    noise = simulate(blocks=25).model.outputs[0].noise
+    # What the smooth function misses of the step counts as noise.
+    assert NOISE**2 / 2 < noise < 2 * NOISE**2
 
 
 def test_effects_common_to_all_arms_of_a_block_do_not_matter() -> None:

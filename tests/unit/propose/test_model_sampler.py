@@ -214,7 +214,7 @@ def test_pruned_trials_count_by_how_far_they_were_behind() -> None:
     def measure(trial: optuna.Trial) -> float:
         log = truth(sampler.suggest(trial))
         trial.report(2.0 * math.exp(log), step=1)
-        if trial.number > 3 and log > -0.05:
+        if trial.number > 3 and log > -0.3:
             raise optuna.TrialPruned
         return 10.0 * math.exp(log)
 
