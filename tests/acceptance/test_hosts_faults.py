@@ -80,17 +80,20 @@ def test_a_full_disk_on_a_client_voids_the_run(lab: Lab) -> None:
     assert void.data["exit_status"] == 3
 
 
-def test_a_fileserver_that_is_killed_during_the_workload_voids_the_block(lab: Lab) -> None:
+def test_a_fileserver_that_is_killed_during_the_workload_costs_one_run(lab: Lab) -> None:
     lab.workload(linger_s=3)
     with campaign(lab) as process:
         wait_for(lambda: engine_runs(lab.clients[0]), "the workload")
         server = process_in(lab.server, "dafileserver")
         assert server is not None
         server.kill()
-        says(lab, process, "block 1 void")
-        says(lab, process, "block 2, ")
-    void = lab.load().of("block-void")[0]
-    assert void.data["failure"] == "workload"
+        says(lab, process, ": the run failed and is repeated: ")
+        says(lab, process, "block 1 complete")
+    records = lab.load()
+    failed = the(records.of("run-failed"))
+    assert failed.data["failure"] == "workload"
+    assert records.blocks[0].state is BlockState.COMPLETE
+    assert len(records.blocks[0].measurements) == 2
 
 
 def test_a_fileserver_that_hangs_at_its_start_fails_its_trial(lab: Lab) -> None:
