@@ -124,7 +124,8 @@ class Encoding:
         self.width = int(starts[-1])
         #: All pairs of axes, by index.
         self.pairs = list(combinations(range(len(self.axes)), 2))
-        positions = {axis.name: number for number, axis in enumerate(self.axes)}
+        self._positions = {axis.name: number for number, axis in enumerate(self.axes)}
+        positions = self._positions
         coupled = {
             tuple(sorted((positions[one], positions[other])))
             for part, tunable in tunables.items()
@@ -145,7 +146,7 @@ class Encoding:
 
     def axis(self, name: str) -> tuple[Axis, slice]:
         """Return a parameter's axis and its slice of features."""
-        number = [axis.name for axis in self.axes].index(name)
+        number = self._positions[name]
         return self.axes[number], self.groups[number]
 
     def partners(self, name: str) -> list[str]:

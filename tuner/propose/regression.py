@@ -8,9 +8,9 @@ The variances are estimated from the data by restricted maximum likelihood: MacK
     v_g = (|w_g|^2 + prior) / (gamma_g + 1),    gamma_g = k - tr(C_g) / v_g,
 
 with C the posterior covariance of the weights and k the size of the group. So groups without an
-effect shrink towards zero. With few rows, everything is computed from the matrix of
-the rows, M = s I + sum v_g X_g X_g', otherwise from that of the weights, X'X / s + diag(1 / v):
-the results are the same, the smaller one is faster.
+effect shrink towards zero. With few rows, everything is computed from the matrix of the rows,
+M = s I + sum v_g X_g X_g', otherwise from that of the weights, X'X / s + diag(1 / v): the results
+are the same, the smaller one is faster.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
-Floats = NDArray[np.float64]
+from tuner.propose.encoding import Floats
 
 #: Factor on the prior variance at the start of the iteration. Starting from above lets the model
 #: recognise a large effect after a few blocks instead of treating it as noise.
@@ -48,16 +47,19 @@ class Variances:
 
 @dataclass(frozen=True)
 class Fit:
-    """The posterior of the weights of one output. ``mean``: (weights,)."""
+    """The posterior of the weights of one output. ``mean``: (weights,); ``inverse``: of the matrix
+    that the regression uses.
+    """
 
     regression: Regression
     mean: Floats
     variances: Variances
+    inverse: Floats
 
     @cached_property
     def covariance(self) -> Floats:
         """The posterior covariance of the weights; (weights, weights)."""
-        return self.regression.covariance(self.variances)
+        return self.regression.covariance(self.variances, self.inverse)
 
 
 class Regression:
@@ -87,40 +89,38 @@ class Regression:
         guess of the variance of the noise; ``start``: variances from a fit with the first groups
         alone, None to start from the guesses.
         """
-        variances = Variances(_START * prior, noise)
+        groups, sigma = _START * prior, noise
         if start is not None:
-            variances.groups[: len(start.groups)] = start.groups
-            variances = Variances(variances.groups, start.noise)
+            groups[: len(start.groups)], sigma = start.groups, start.noise
+        variances = Variances(groups, sigma)
         trust = _NOISE_TRUST * noise
         moments = self._moments_by_rows if self._by_rows else self._moments_by_weights
         for _ in range(rounds):
-            information, strength, rest = moments(values, variances)
+            information, strength, rest = moments(values, variances, self._inverse(variances))
             groups = np.maximum((strength + prior) / (information + 1.0), _LEAST * prior)
             left = max(self._free - float(information.sum()), 0.0)
             sigma = max((rest + trust) / (left + _NOISE_TRUST), _LEAST_NOISE)
             variances = Variances(groups, sigma)
-        return Fit(self, self._mean(values, variances), variances)
+        inverse = self._inverse(variances)
+        return Fit(self, self._mean(values, variances, inverse), variances, inverse)
 
-    def covariance(self, variances: Variances) -> Floats:
-        """Return the posterior covariance of the weights with these variances."""
+    def covariance(self, variances: Variances, inverse: Floats) -> Floats:
+        """Return the posterior covariance of the weights; see ``Fit``."""
         if not self._by_rows:
-            return self._inverse_of_weights(variances)
+            return inverse
         each = variances.groups[self._of]
         scaled = self.design * each
-        return np.diag(each) - scaled.T @ self._inverse_of_rows(variances) @ scaled
+        return np.diag(each) - scaled.T @ inverse @ scaled
 
-    def _mean(self, values: Floats, variances: Variances) -> Floats:
+    def _mean(self, values: Floats, variances: Variances, inverse: Floats) -> Floats:
         if self._by_rows:
-            solved = self._inverse_of_rows(variances) @ values
-            return variances.groups[self._of] * (self.design.T @ solved)
-        moment = self.design.T @ values
-        return self._inverse_of_weights(variances) @ moment / variances.noise
+            return variances.groups[self._of] * (self.design.T @ (inverse @ values))
+        return inverse @ (self.design.T @ values) / variances.noise
 
     def _moments_by_rows(
-        self, values: Floats, variances: Variances
+        self, values: Floats, variances: Variances, inverse: Floats
     ) -> tuple[Floats, Floats, float]:
         """Return gamma and |w|^2 of each group, and the sum of the squared residuals."""
-        inverse = self._inverse_of_rows(variances)
         solved = inverse @ values
         traces = self._grams.reshape(len(self._sizes), -1) @ inverse.ravel()
         strength = variances.groups**2 * (self._grams @ solved @ solved)
@@ -128,26 +128,24 @@ class Regression:
         return np.maximum(variances.groups * traces, 0.0), strength, rest
 
     def _moments_by_weights(
-        self, values: Floats, variances: Variances
+        self, values: Floats, variances: Variances, inverse: Floats
     ) -> tuple[Floats, Floats, float]:
         """See ``_moments_by_rows``."""
-        covariance = self._inverse_of_weights(variances)
-        moment = self.design.T @ values
-        mean = covariance @ moment / variances.noise
+        moment, mean = self.design.T @ values, self._mean(values, variances, inverse)
         count = len(self._sizes)
-        spread = np.bincount(self._of, np.diag(covariance), count) / variances.groups
+        spread = np.bincount(self._of, np.diag(inverse), count) / variances.groups
         strength: Floats = np.bincount(self._of, mean**2, count).astype(np.float64)
         rest = float(values @ values - 2.0 * mean @ moment + mean @ self._gram @ mean)
         return np.maximum(self._sizes - spread, 0.0), strength, rest
 
-    def _inverse_of_rows(self, variances: Variances) -> Floats:
-        matrix = np.tensordot(variances.groups, self._grams, 1)
-        matrix[np.diag_indices_from(matrix)] += variances.noise
-        return _inverse(matrix)
-
-    def _inverse_of_weights(self, variances: Variances) -> Floats:
-        matrix = self._gram / variances.noise
-        matrix[np.diag_indices_from(matrix)] += 1.0 / variances.groups[self._of]
+    def _inverse(self, variances: Variances) -> Floats:
+        """Invert the matrix of the rows or of the weights."""
+        if self._by_rows:
+            matrix = np.tensordot(variances.groups, self._grams, 1)
+            matrix[np.diag_indices_from(matrix)] += variances.noise
+        else:
+            matrix = self._gram / variances.noise
+            matrix[np.diag_indices_from(matrix)] += 1.0 / variances.groups[self._of]
         return _inverse(matrix)
 
 
