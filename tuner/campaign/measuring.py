@@ -193,9 +193,7 @@ class BlockRunner:
         except WorkloadError as problem:
             who = f"block {step.number}, {_name(trial.number)}"
             data = {"block": step.number, "trial": trial.number, **evidence(problem)}
-            message = f"{who}: the run failed and is repeated: {problem}"
-            event = self._event("run-failed", message, data)
-            self._observer.say(self._store.add_event(self._id, event))
+            self._tell("run-failed", f"{who}: the run failed and is repeated: {problem}", data)
             measurement = self._run(step, position, trial, "again")
         if measurement is None:
             return None
@@ -330,8 +328,7 @@ class BlockRunner:
             return {"engine_cpu_s": report.cpu_s, **report.counted, **counters}
         finally:
             for about in sorted(watch.remarks.keys() - self._remarked):
-                event = self._event("diagnostics", watch.remarks[about], {"about": about})
-                self._observer.say(self._store.add_event(self._id, event))
+                self._tell("diagnostics", watch.remarks[about], {"about": about})
             self._remarked |= watch.remarks.keys()
 
     def _make_cold(self, watch: ArmWatch, doing: Callable[[str], None]) -> None:
@@ -367,8 +364,7 @@ class BlockRunner:
             self._fail(trial, f"the workload failed twice: {problem}", problem)
             return
         message = f"block {step.number} continues without trial {trial.number}: {problem}"
-        event = self._event("left-out", message, {"block": step.number, "trial": trial.number})
-        self._observer.say(self._store.add_event(self._id, event))
+        self._tell("left-out", message, {"block": step.number, "trial": trial.number})
 
     def _fail(self, trial: Trial, reason: str, problem: TunerError) -> None:
         message = f"trial {trial.number} failed: {reason}"
@@ -380,6 +376,10 @@ class BlockRunner:
                 self._id, trial.number, TrialState.FAILED, reason, event
             )
         self._observer.say(failed)
+
+    def _tell(self, kind: str, message: str, data: Mapping[str, str | int | None]) -> None:
+        """Store an event and show it."""
+        self._observer.say(self._store.add_event(self._id, self._event(kind, message, data)))
 
 
 def _name(number: int) -> str:
