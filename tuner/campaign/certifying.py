@@ -100,16 +100,21 @@ def best_certified(
 
 
 def _replaces(later: Prediction, earlier: Prediction, delta: float) -> bool:
-    """Whether ``later`` is the better answer. With more settings it must be better by delta, with
-    as many by half of it; with fewer it may be worse by delta.
+    return later.gain - earlier.gain >= least_step(later, earlier, delta)
+
+
+def least_step(later: Prediction, earlier: Prediction, delta: float) -> float:
+    """Return by how much ``later`` must gain more to be the better answer, log units. With more
+    settings it must be better by delta, with as many by half of it; with fewer it may be worse by
+    delta.
 
     None of these limits is at equal gains: every block changes the estimates a little, and two
     configurations that gain about the same would take turns as the answer.
     """
-    more, worth = later.gain - earlier.gain, margin(delta)
+    worth = margin(delta)
     if later.changes == earlier.changes:
-        return more >= worth / 2.0
-    return more >= (worth if later.changes > earlier.changes else -worth)
+        return worth / 2.0
+    return worth if later.changes > earlier.changes else -worth
 
 
 def can_narrow(answer: Finish, attempts: Sequence[Attempt], rules: Rules) -> bool:

@@ -19,6 +19,7 @@ from enum import StrEnum
 import numpy as np
 
 from tuner.campaign.attempts import alpha_of
+from tuner.campaign.certifying import least_step
 from tuner.campaign.guide import Noise, View
 from tuner.campaign.rules import FLOOR_ALPHA, Floors, Rules
 from tuner.judge.evalue import MIN_PAIRS
@@ -224,8 +225,7 @@ def _certifiable(
 
 def _worth(best: Prediction, certified: Prediction | None, rules: Rules) -> bool:
     """Whether certifying the best candidate would be news: it is the first gain, a larger gain, or
-    about the same gain with fewer settings. How much larger is as for the answer among certified
-    ones (``certifying.best_certified``).
+    about the same gain with fewer settings.
     """
     least = margin(rules.race.delta)
     if certified is None:
@@ -233,6 +233,6 @@ def _worth(best: Prediction, certified: Prediction | None, rules: Rules) -> bool
     if best.configuration == certified.configuration:
         return False
     more = best.gain - certified.gain
-    simpler = best.changes < certified.changes and best.gain >= least and more >= -least
-    larger = least / 2.0 if best.changes == certified.changes else least
-    return simpler or more >= max(larger, best.error)
+    step = least_step(best, certified, rules.race.delta)
+    simpler = step < 0.0 and best.gain >= least and more >= step
+    return simpler or more >= max(abs(step), best.error)
