@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from tuner.campaign.budget import Cost
 from tuner.model import BASELINE, Block, Measurement, Trial
 from tuner.page.names import KINDS, called
 from tuner.page.snapshot import Snapshot
+from tuner.plan.budget import Cost
 from tuner.records.differences import changes
 from tuner.states import CampaignState, EventKind, TrialState
 from tuner.text import counted

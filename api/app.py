@@ -27,10 +27,10 @@ from api.limits import Buckets, HeadersLayer, LimitsLayer
 from api.service import Service
 from api.starting import Starter
 from api.watching import Feeds
-from tuner.campaign.holding import is_gone
 from tuner.errors import SpecError
 from tuner.page.effects_cache import EffectsCache
 from tuner.page.snapshot import SnapshotCache
+from tuner.run.holding import is_gone
 from tuner.services.kinds import offers
 from tuner.settings import ServiceSettings, Settings
 from tuner.store import Store

@@ -26,9 +26,6 @@ from api.exports import MEDIA_TYPE
 from api.paging import LARGEST, Limit, Page, PageToken, after_number, page, read_token
 from api.service import READ, PathCampaign, Reader, Service, Serving, service
 from api.watching import Presence
-from tuner.campaign.expiry import with_expiry
-from tuner.campaign.reference_comparison import stored_reference_comparisons
-from tuner.campaign.stored_comparison import stored_comparison
 from tuner.errors import NotFoundError, SpecError
 from tuner.model import Campaign
 from tuner.page.conditions import noise
@@ -39,6 +36,9 @@ from tuner.page.snapshot import rules_if_known
 from tuner.page.why import why
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.recommend import RecommendationDocument, recommendation_document
+from tuner.results.expiry import with_expiry
+from tuner.results.reference_comparison import stored_reference_comparisons
+from tuner.results.stored_comparison import stored_comparison
 
 router = APIRouter(
     prefix="/v1/campaigns",

@@ -8,12 +8,12 @@ from statistics import fmean
 
 from markupsafe import Markup
 
-from tuner.campaign.reference_comparison import estimate
 from tuner.errors import NotFoundError
 from tuner.model import BASELINE, BlockKind
 from tuner.page import svg
 from tuner.page.names import KINDS, called
 from tuner.page.snapshot import Snapshot
+from tuner.results.reference_comparison import estimate
 from tuner.text import faster, signed, signed_interval
 
 #: A complete block: its kind, and the log score of each trial in it.

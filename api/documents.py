@@ -14,12 +14,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from tuner.campaign.expiry import expired
 from tuner.judge.verdict import Outcome, Verdict
 from tuner.model import Block, BlockKind, Campaign, Configuration, Measurement, Value
 from tuner.page.names import names
 from tuner.records.named_comparison import NamedComparison, ShownEffect, Word
 from tuner.records.status import Absence
+from tuner.results.expiry import expired
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
 from tuner.text import unbounded

@@ -32,14 +32,14 @@ from api.service import (
     visitor,
 )
 from api.steering import resume, send_wish
-from tuner.campaign.expiry import expired, with_expiry
-from tuner.campaign.presence import absence, status
-from tuner.campaign.stored_comparison import stored_comparison
 from tuner.errors import NotFoundError
 from tuner.model import Campaign, Wish
 from tuner.page.document import compared as comparison_tables
 from tuner.page.rows import effects, settings
 from tuner.records.status import Status
+from tuner.results.expiry import expired, with_expiry
+from tuner.results.stored_comparison import stored_comparison
+from tuner.run.presence import absence, status
 from tuner.states import CampaignState
 from tuner.text import duration, moment, value_text
 from tuner.tokens import Scope

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 
 from api import problems
 from api.service import READ, Serving
-from tuner.campaign.presence import status
 from tuner.records.status import Status
+from tuner.run.presence import status
 
 router = APIRouter(
     prefix="/v1", tags=["campaigns"], dependencies=[READ], responses=problems.responses()

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tuner.applications import Application
-from tuner.campaign.holding import is_gone
 from tuner.errors import NO_IMPROVEMENT, ConflictError, TunerError
 from tuner.model import Campaign
+from tuner.run.holding import is_gone
 from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications

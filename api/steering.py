@@ -17,17 +17,17 @@ from api.documents import CampaignDocument
 from api.limits import etag
 from api.problems import RequestError
 from api.service import OPERATE, Operator, PathCampaign, Service, Serving, Visitor
-from tuner.campaign.branching import priors
-from tuner.campaign.holding import is_gone
-from tuner.campaign.resuming import refuse_verification
-from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.steering import steer
-from tuner.campaign.testbed_section import TestbedSection
-from tuner.campaign.warm_start import warm_start
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
+from tuner.plan.rules import rules_of
+from tuner.run.branching import priors
+from tuner.run.holding import is_gone
+from tuner.run.resuming import refuse_verification
+from tuner.run.steering import steer
+from tuner.run.warm_start import warm_start
+from tuner.spec.campaign import CampaignSpec
+from tuner.spec.testbed_section import TestbedSection
 from tuner.states import OVER, EventKind
 from tuner.store import NewEvent
 from tuner.store.posted import PostedRequest

@@ -15,10 +15,10 @@ from http import HTTPStatus
 from anyio.to_thread import run_sync
 
 from api.problems import RequestError
-from tuner.campaign.presence import absence
 from tuner.errors import TunerError
 from tuner.model import Event
 from tuner.records.status import Absence
+from tuner.run.presence import absence
 from tuner.states import OVER, CampaignState
 from tuner.store import Store
 

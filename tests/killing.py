@@ -30,16 +30,16 @@ import typer
 import tuner.cli.app as cli
 from search_spaces import Space
 from tuner import compose
-from tuner.campaign import rules
-from tuner.campaign.model_guide import ModelGuide
-from tuner.campaign.plan import Planner
-from tuner.campaign.space_section import SpaceSection, load_space
 from tuner.cli import main
 from tuner.measure.workload import load_workload
+from tuner.plan import rules
+from tuner.plan.model_guide import ModelGuide
+from tuner.plan.planner import Planner
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated import testbed as simulated
+from tuner.spec.space_section import SpaceSection, load_space
 from tuner.store import Store
 from tuner.store.database import Database
 
@@ -60,9 +60,9 @@ DEEDS: Mapping[str, tuple[Any, str]] = {
     "begin_block": (Store, "begin_block"),
     "apply": (simulated._SimulatedPart, "apply"),
     "read back": (simulated._SimulatedPart, "read_back"),
-    "reference": (simulated._SimulatedReference, "run"),
+    "reference": (simulated._SimulatedReference, "make_cold"),
     "add_reference": (Store, "add_reference"),
-    "workload": (simulated._SimulatedEngine, "run"),
+    "workload": (simulated._SimulatedEngine, "report"),
     "add_measurement": (Store, "add_measurement"),
     "end_block": (Store, "end_block"),
     "move_trial": (Store, "move_trial"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from tuner.campaign.spec import CampaignSpec
 from tuner.compose import look_up
 from tuner.model import Answer, Campaign, Configuration, Recommendation, Trial, Value
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState, TrialState
 from tuner.store import NewEvent, Store
 

@@ -12,29 +12,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces import Space
-from tuner.campaign.checking import check_plan
-from tuner.campaign.holding import hold_testbeds
-from tuner.campaign.identity import aspects
-from tuner.campaign.lanes import CampaignTestbed
-from tuner.campaign.rules import rules_of
-from tuner.campaign.space_section import load_space
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.spec_values import wrong_names
-from tuner.campaign.stopping import stop_signals
 from tuner.errors import ConflictError, SpecError
 from tuner.judge.pilot import Pilot
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Aspect, Campaign
+from tuner.plan.rules import rules_of
 from tuner.records.standing import Observer
+from tuner.run.holding import hold_testbeds
+from tuner.run.identity import aspects
+from tuner.run.lanes import CampaignTestbed
+from tuner.run.stopping import stop_signals
 from tuner.services.kind import Needs, TestbedIdentity
 from tuner.services.testbed import Testbed
 from tuner.settings import Settings
+from tuner.spec.campaign import CampaignSpec
+from tuner.spec.checking import check_plan
+from tuner.spec.space_section import load_space
+from tuner.spec.values import wrong_names
 from tuner.store import Store
 from tuner.store.applications import Applications
 
 if TYPE_CHECKING:
-    from tuner.campaign.runner import Outcome
+    from tuner.run.runner import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def conduct(
     ``stopping``: called with a message by the handler of stop signals, by default that of the
     observer. Raises ConflictError when another process runs it or uses one of its testbeds.
     """
-    from tuner.campaign.runner import Runner
+    from tuner.run.runner import Runner
 
     testbeds = prepared.campaign_testbeds(campaign.id)
     names = [each.name for each in testbeds if each.name is not None]

@@ -17,14 +17,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from tuner.campaign.runner import Runner
-from tuner.campaign.spec import CampaignSpec
 from tuner.compose import prepare
 from tuner.errors import CampaignHalted
 from tuner.judge.pilot import PilotOutcome
 from tuner.model import Answer, BlockKind, Configuration, Event
 from tuner.records.standing import Standing
+from tuner.run.runner import Runner
 from tuner.services.simulated import Effect, World
+from tuner.spec.campaign import CampaignSpec
 from tuner.store import Store
 
 _PARAMETER: Final = "fileserver.threads"

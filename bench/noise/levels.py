@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.campaign.noise import campaign_noise
-from tuner.campaign.rules import stored_rules
 from tuner.judge.noise_records import NoiseReport
+from tuner.plan.rules import stored_rules
+from tuner.results.noise import campaign_noise
 from tuner.store import Store
 
 _DATABASE = "fstune.sqlite3"

@@ -13,10 +13,10 @@ from typing import Any
 import yaml
 from scipy import stats
 
-from tuner.campaign.budget import Cost
-from tuner.campaign.rules import stored_rules
-from tuner.campaign.scores import ScoreTable
 from tuner.model import BASELINE, Answer, Campaign, Recommendation
+from tuner.plan.budget import Cost
+from tuner.plan.rules import stored_rules
+from tuner.plan.scores import ScoreTable
 from tuner.records.differences import differences
 from tuner.store import Store
 

@@ -21,13 +21,13 @@ from statistics import median
 
 from bench.store_scale.filling import SPEC, fill
 from tests.postgresql import running
-from tuner.campaign.model_guide import ModelGuide
-from tuner.campaign.plan import Planner
-from tuner.campaign.rules import rules_of
-from tuner.campaign.space_section import load_space
 from tuner.cli.ending import stored_end
 from tuner.measure.workload import load_workload
+from tuner.plan.model_guide import ModelGuide
+from tuner.plan.planner import Planner
+from tuner.plan.rules import rules_of
 from tuner.propose.encoding import Tunable
+from tuner.spec.space_section import load_space
 from tuner.store import Store
 from tuner.store.pages import Pages
 

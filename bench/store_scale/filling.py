@@ -15,7 +15,6 @@ from itertools import chain, islice
 import numpy as np
 from sqlalchemy import Connection, Table, insert, literal, select
 
-from tuner.campaign.spec import CampaignSpec
 from tuner.measure.workload import load_workload
 from tuner.model import (
     BASELINE,
@@ -26,6 +25,7 @@ from tuner.model import (
     Configuration,
     Recommendation,
 )
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import NewEvent, Store, tables
 from tuner.store.database import json_text

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import yaml
 
-from tuner.campaign.named_comparison import ORIGIN
 from tuner.cli.options import state_directory
 from tuner.model import BASELINE, Trial
+from tuner.plan.named_comparison import ORIGIN
 from tuner.states import BlockState
 from tuner.store import Store
 

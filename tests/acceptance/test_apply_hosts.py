@@ -20,9 +20,9 @@ from tests.integration.conftest import process_in
 from tests.recommending import recommending
 from tests.waiting import wait_for
 from tuner.applications import Application
-from tuner.campaign.spec import read_spec
 from tuner.model import Value
 from tuner.services.openafs.cell import INITIAL_SETTINGS
+from tuner.spec.campaign import read_spec
 from tuner.states import ApplicationState
 from tuner.store import Store
 from tuner.store.applications import Applications

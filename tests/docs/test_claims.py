@@ -9,9 +9,9 @@ import pytest
 
 import search_spaces
 from search_spaces import Use
-from tuner.campaign.spec import CampaignSpec
 from tuner.compose import prepare
 from tuner.errors import SpecError
+from tuner.spec.campaign import CampaignSpec
 
 ROOT = Path(__file__).parents[2]
 CELL, HOSTS, SIMULATED = "a private cell", "hosts over SSH", "simulated"

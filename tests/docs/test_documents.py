@@ -12,8 +12,6 @@ import pytest
 import typer
 from pydantic import BaseModel
 
-from tuner.campaign.space_section import load_space
-from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.cli import reference
 from tuner.cli.app import app
 from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, TunerError
@@ -24,6 +22,8 @@ from tuner.records.status import RunningCampaign, Status
 from tuner.report.json_documents import campaign_document
 from tuner.report.recommend import RecommendationDocument
 from tuner.services.openafs.file import TestbedFile, read_testbed
+from tuner.spec.campaign import CampaignSpec, read_spec
+from tuner.spec.space_section import load_space
 from tuner.states import CampaignState
 
 ROOT = Path(__file__).parents[2]

@@ -17,9 +17,10 @@ from tuner.errors import WorkloadError
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.node import NodeConnector
 from tuner.measure.diagnostics.watch import ArmWatch, Watch
-from tuner.measure.driver import Engine, Report
+from tuner.measure.driver import ClientEngine
 from tuner.measure.together import Together
 from tuner.measure.workload import load_workload
+from tuner.measure.workload_run import Report
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.counters import client_probe, server_probe
 from tuner.services.openafs.fileserver import Fileserver
@@ -48,19 +49,22 @@ def measured(
 ) -> tuple[dict[str, float | str], Report, ArmWatch]:
     """Run the small workload once and return its diagnostics, report and watch."""
     clients = [NodeConnector(node) for node in cell.clients]
-    engine: Engine | Together = (
-        Engine.install(clients[0], SHARED, VOLUME_PATH, SMALL)
+    engine: ClientEngine | Together = (
+        ClientEngine.install(clients[0], SHARED, VOLUME_PATH, SMALL)
         if len(clients) == 1
         else Together.install(clients, SHARED, VOLUME_PATH, SMALL)
     )
     arm = ArmWatch(watch_of(cell), seed)
 
-    def cold() -> None:
-        arm.before_cold()
-        make_cold()
-
     arm.begin()
-    report = engine.run(run_id, seed, cold, arm.stage)
+    with engine.run(run_id, seed) as run:
+        for stage in run.stages:
+            if stage.cache == "cold":
+                arm.before_cold()
+                make_cold()
+            arm.stage(stage.name)
+            run.measure(stage)
+        report = run.report()
     return arm.end(report.written_bytes), report, arm
 
 

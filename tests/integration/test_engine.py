@@ -16,8 +16,9 @@ from tests.integration.conftest import process_in
 from tests.waiting import wait_for
 from tuner.errors import WorkloadError
 from tuner.hosts.node import NodeConnector
-from tuner.measure.driver import Engine
+from tuner.measure.driver import ClientEngine
 from tuner.measure.workload import load_workload
+from tuner.measure.workload_run import run_once
 from tuner.services.openafs.cache_manager import CacheManager
 
 pytestmark = pytest.mark.cell
@@ -27,19 +28,19 @@ SMALL: dict[str, Any] = yaml.safe_load(
 )
 
 
-def install(cell: Cell, directory: Path, **changes: Any) -> Engine:
+def install(cell: Cell, directory: Path, **changes: Any) -> ClientEngine:
     path = directory / "small.yaml"
     path.write_text(yaml.safe_dump(SMALL | changes))
     client = NodeConnector(cell.clients[0])
-    return Engine.install(client, SHARED, VOLUME_PATH, load_workload(str(path)))
+    return ClientEngine.install(client, SHARED, VOLUME_PATH, load_workload(str(path)))
 
 
 def runs(cell: Cell) -> list[str]:
     return cell.clients[0].check(["ls", "-A", VOLUME_PATH]).split()
 
 
-def silent(text: str = "") -> None:
-    """Ignore the message."""
+def silent() -> None:
+    """Leave the cache as it is."""
 
 
 def forever() -> list[dict[str, Any]]:
@@ -53,9 +54,7 @@ def test_a_run_measures_every_component_and_leaves_nothing(
     cell: Cell, cache_manager: CacheManager, tmp_path: Path
 ) -> None:
     engine = install(cell, tmp_path)
-    stages: list[str] = []
-    report = engine.run("it-1", 7, cache_manager.make_cold, stages.append)
-    assert stages == ["write", "read"]
+    report = run_once(engine, "it-1", 7, cache_manager.make_cold)
     assert set(report.components) == {"writing", "large", "reading", "deleting"}
     assert all(one.elapsed_s > 0 and one.operations > 0 for one in report.components.values())
     assert report.engine_sha256 == engine.sha256
@@ -71,7 +70,7 @@ def test_an_engine_that_is_killed_voids_the_run(cell: Cell, tmp_path: Path) -> N
 
     def run() -> None:
         try:
-            engine.run("it-4", 7, silent, silent)
+            run_once(engine, "it-4", 7, silent)
         except WorkloadError as problem:
             caught.append(problem)
 
@@ -94,7 +93,7 @@ def test_a_run_that_takes_too_long_is_void(cell: Cell, tmp_path: Path) -> None:
     weights = {"writing": 0.5, "large": 0.5}
     engine = install(cell, tmp_path, stages=forever(), weights=weights, wall_clock_limit_s=1)
     with pytest.raises(WorkloadError, match=r"stage write: wall-clock-limit in \w+ of"):
-        engine.run("it-5", 7, silent, silent)
+        run_once(engine, "it-5", 7, silent)
     assert runs(cell) == []
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tuner.measure.driver import Report
 from tuner.measure.workload import Workload
+from tuner.measure.workload_run import Engine, Run
 from tuner.services.kind import Kind, Needs
 from tuner.services.simulated.document import SimulatedSection, world_of
 from tuner.services.simulated.kind import SimulatedType
 from tuner.services.simulated.testbed import SimulatedTestbed
-from tuner.services.testbed import Engine, ReadyTestbed, Testbed
+from tuner.services.testbed import ReadyTestbed, Testbed
 
 #: Long beside the work of a run, and short beside the patience of a test.
 _RUN_S = 0.1
@@ -25,11 +26,9 @@ class _PacedEngine:
 
     simulated: Engine
 
-    def run(
-        self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
-    ) -> Report:
+    def run(self, run_id: str, seed: int) -> AbstractContextManager[Run]:
         time.sleep(_RUN_S)
-        return self.simulated.run(run_id, seed, make_cold, stage)
+        return self.simulated.run(run_id, seed)
 
     def end_runs(self, prefix: str) -> None:
         self.simulated.end_runs(prefix)

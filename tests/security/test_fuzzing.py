@@ -26,7 +26,6 @@ from api.paging import read_token, write_token
 from search_spaces import SpaceError
 from tests.conftest import ROOT
 from tests.unit.store.test_archive import filled
-from tuner.campaign.spec import read_spec
 from tuner.errors import ConflictError, SpecError, TestbedError, WorkloadError
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.exchange import AnswerReader
@@ -46,6 +45,7 @@ from tuner.services.openafs.file import read_testbed
 from tuner.services.openafs.limits import kernel_setting, open_files
 from tuner.services.openafs.rx import rx_counters, rx_gauges
 from tuner.services.openafs.xstat import cache_manager_counters, fileserver_counters
+from tuner.spec.campaign import read_spec
 from tuner.store import Store
 from tuner.store.access import Access
 from tuner.store.archive import export_campaign, import_campaign

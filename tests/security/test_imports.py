@@ -17,7 +17,7 @@ from tests.unit.store.test_archive import filled, rewritten
 from tuner.errors import SpecError
 from tuner.hosts.hold import Hold, Owner
 from tuner.hosts.local import LocalConnector
-from tuner.measure.driver import Engine
+from tuner.measure.driver import ClientEngine
 from tuner.measure.workload import load_workload
 from tuner.store import Store
 from tuner.store.archive import export_campaign, import_campaign
@@ -65,7 +65,7 @@ def test_an_invalid_identifier_in_the_database_reaches_no_path(tmp_path: Path) -
     with pytest.raises(SpecError, match="letters, digits"):
         Hold.take(LocalConnector(), str(directory), Owner("x/../../../victim", "here"), 60.0)
     workload = load_workload("mixed-use")
-    engine = Engine(LocalConnector(), str(tmp_path), str(tmp_path), workload, "")
+    engine = ClientEngine(LocalConnector(), str(tmp_path), str(tmp_path), workload, "")
     for attack in (engine.remove, engine.end_runs, lambda run: engine.command("s", run, 1)):
         with pytest.raises(SpecError, match="letters, digits"):
             attack("../victim")

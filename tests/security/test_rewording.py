@@ -20,9 +20,9 @@ import pytest
 import api
 import tuner
 from tests.unit.campaign.campaigns import Campaign, failing, faster, sends, spec
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.stopping import stop_signals
 from tuner.errors import TunerError
+from tuner.run.stopping import stop_signals
+from tuner.spec.campaign import CampaignSpec
 from tuner.store import Store
 
 #: Fields that contain sentences for people.

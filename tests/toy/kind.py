@@ -15,7 +15,7 @@ from tuner.documents import Section
 from tuner.errors import ConfigurationError
 from tuner.hosts.local import LocalConnector
 from tuner.measure.diagnostics.watch import Watch
-from tuner.measure.driver import Engine
+from tuner.measure.driver import ClientEngine
 from tuner.measure.references import install_references
 from tuner.measure.workload import Workload
 from tuner.model import Value
@@ -110,7 +110,7 @@ class ToyTestbed:
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
         host, (directory, path) = LocalConnector(), self._paths()
-        engine = Engine.install(host, directory, path, workload)
+        engine = ClientEngine.install(host, directory, path, workload)
         references = install_references(host, directory, path, self._needs.references, workload)
         self._part = Toyd(self._directory, self._needs.spaces["toyd"])
         parts: dict[str, Part] = {"toyd": self._part}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner.campaign.spec import read_spec
 from tuner.compose import prepare
 from tuner.errors import SpecError
+from tuner.spec.campaign import read_spec
 
 CAMPAIGN = """
 name: mine

@@ -20,14 +20,14 @@ from tuner.apply.open_testbed import OpenTestbed, Say, open_testbed
 from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, unfit
 from tuner.apply.testbed import Destination, recommended
 from tuner.apply.waiting import wait_until_free
-from tuner.campaign.expiry import with_expiry
-from tuner.campaign.holding import LeaseKeeper, hold_testbeds
-from tuner.campaign.stopping import stop_signals, undisturbed
 from tuner.errors import ConflictError, SpecError, StalePlanError, TunerError
 from tuner.identifiers import new_application_id
 from tuner.interruption import check
 from tuner.model import Campaign, Configuration
 from tuner.records.differences import differences
+from tuner.results.expiry import with_expiry
+from tuner.run.holding import LeaseKeeper, hold_testbeds
+from tuner.run.stopping import stop_signals, undisturbed
 from tuner.settings import Settings
 from tuner.states import UNFINISHED, ApplicationState
 from tuner.store import NewEvent, Store

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from tuner.apply.plan import changed_parts, steps
 from tuner.apply.testbed import Destination, health
-from tuner.campaign.stopping import undisturbed
 from tuner.errors import ConfigurationError, TestbedError, TunerError, WorkloadError
+from tuner.measure.workload_run import run_once
 from tuner.model import Configuration
+from tuner.run.stopping import undisturbed
 from tuner.services.lasting import JournalState, LastingPart, lasting_parts
 from tuner.services.target import Target
 from tuner.services.testbed import ReadyTestbed
@@ -68,7 +69,7 @@ class OpenTestbed:
         self._checks += 1
         lives = self.target.incarnations()
         run = f"{self.name}-{self._checks}-0"
-        self.ready.engine.run(run, self._checks, self.ready.make_cold, lambda stage: None)
+        run_once(self.ready.engine, run, self._checks, self.ready.make_cold)
         for name, life in self.target.incarnations().items():
             if life != lives[name]:
                 raise WorkloadError(f"the {name} was restarted during the check: {life}")

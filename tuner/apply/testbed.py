@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.applications import Application
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.testbed_section import TestbedSection
 from tuner.compose import look_up
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Answer, Campaign, Recommendation
 from tuner.services.kind import Needs, TestbedIdentity
 from tuner.services.lasting import LastingTestbed
+from tuner.spec.campaign import CampaignSpec
+from tuner.spec.testbed_section import TestbedSection
 
 _WHERE = "testbed"
 _HEALTH = Path(__file__).with_name("health.yaml")

@@ -18,16 +18,6 @@ from tuner.apply.applying import Actor, reason_of
 from tuner.apply.open_testbed import Say
 from tuner.apply.testbed import Destination
 from tuner.apply.verdict import LEAST_BLOCKS, Verified, VerifyOutcome, verified
-from tuner.campaign.equivalence import as_found
-from tuner.campaign.event_writer import EventWriter
-from tuner.campaign.holding import LeaseKeeper
-from tuner.campaign.ledger import Ledgers
-from tuner.campaign.measuring import BlockRunner
-from tuner.campaign.rules import Rules, rules_of
-from tuner.campaign.scores import ScoreTable
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.steps import RunBlock
-from tuner.campaign.stopping import undisturbed
 from tuner.errors import (
     CampaignHalted,
     ConfigurationError,
@@ -49,8 +39,18 @@ from tuner.model import (
     Recommendation,
     Trial,
 )
+from tuner.plan.rules import Rules, rules_of
+from tuner.plan.scores import ScoreTable
+from tuner.plan.steps import RunBlock
 from tuner.records.standing import Observer, Standing
+from tuner.run.equivalence import as_found
+from tuner.run.event_writer import EventWriter
+from tuner.run.holding import LeaseKeeper
+from tuner.run.ledger import Ledgers
+from tuner.run.measuring import BlockRunner
+from tuner.run.stopping import undisturbed
 from tuner.services.testbed import ReadyTestbed
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState, EventKind, TrialState
 from tuner.store import NewEvent
 from tuner.store.verifications import Verifications

@@ -10,9 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tuner.campaign import presence
-from tuner.campaign.expiry import with_expiry
-from tuner.campaign.steering import in_use, steer
 from tuner.cli.options import (
     CampaignReference,
     Database,
@@ -29,6 +26,9 @@ from tuner.report.campaign_list import campaigns_table
 from tuner.report.json_documents import listed_json, status_json
 from tuner.report.status import status_pages
 from tuner.report.tables import show
+from tuner.results.expiry import with_expiry
+from tuner.run import presence
+from tuner.run.steering import in_use, steer
 from tuner.states import CampaignState
 from tuner.store.deletion import delete_campaign
 

@@ -10,14 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tuner.campaign.expiry import with_expiry
-from tuner.campaign.floors import floor_sentence
-from tuner.campaign.noise import campaign_noise
-from tuner.campaign.overview import overview, reference_comparisons
-from tuner.campaign.presence import absence
-from tuner.campaign.rules import stored_rules
-from tuner.campaign.space_section import stored_spaces
-from tuner.campaign.stored_comparison import stored_comparison
 from tuner.cli.ending import no_answer
 from tuner.cli.options import (
     CampaignReference,
@@ -36,6 +28,7 @@ from tuner.judge.noise_records import NoiseReport
 from tuner.model import Answer, Campaign
 from tuner.page.recommendations import Filters, known_json, known_page, known_recommendations
 from tuner.page.why import why
+from tuner.plan.rules import stored_rules
 from tuner.records.comparison import Comparison
 from tuner.report.json_documents import campaign_json
 from tuner.report.noise import noise_document
@@ -46,6 +39,13 @@ from tuner.report.recommend import (
     recommendation_page,
 )
 from tuner.report.tables import campaign_page, show
+from tuner.results.expiry import with_expiry
+from tuner.results.noise import campaign_noise
+from tuner.results.overview import overview, reference_comparisons
+from tuner.results.stored_comparison import stored_comparison
+from tuner.run.floors import floor_sentence
+from tuner.run.presence import absence
+from tuner.spec.space_section import stored_spaces
 from tuner.states import EventKind
 from tuner.store import Store
 from tuner.store.pages import Pages

@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 from rich.console import Console, RenderableType
 
-from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import read_spec
-from tuner.campaign.spec_values import compared_values, first_values
 from tuner.cli.options import StateDir, state_directory
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
+from tuner.plan.rules import rules_of
 from tuner.report.plan import budget_lines, plan_page
 from tuner.report.tables import show
 from tuner.report.testbed import commands_page, findings_page
 from tuner.services.kind import Rehearsal
+from tuner.spec.campaign import read_spec
+from tuner.spec.values import compared_values, first_values
 from tuner.text import clean
 
 app = typer.Typer(no_args_is_help=True, help="Campaign files: check one and show its plan.")
@@ -97,8 +97,8 @@ def _show_hosts(file: Path, rehearsal: Rehearsal, prepared: Prepared, console: C
 
 def refusal(rehearsal: Rehearsal, prepared: Prepared) -> str | None:
     """Return why a campaign would be refused on an inspected testbed, None if it would not."""
-    from tuner.campaign.equivalence import least_facts
-    from tuner.campaign.proposing import compared, first_proposals
+    from tuner.run.equivalence import least_facts
+    from tuner.run.proposing import compared, first_proposals
 
     if rehearsal.target is None:
         return "; ".join(f"{f.host}: {f.message}" for f in rehearsal.findings if f.refuses)

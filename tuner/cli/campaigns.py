@@ -13,12 +13,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tuner.campaign.branching import priors
-from tuner.campaign.resuming import refuse_verification
-from tuner.campaign.rules import rules_of
-from tuner.campaign.runner import Outcome
-from tuner.campaign.spec import CampaignSpec, read_spec
-from tuner.campaign.warm_start import warm_start
 from tuner.cli.ending import stored_end, tell_end
 from tuner.cli.options import (
     CampaignReference,
@@ -38,11 +32,17 @@ from tuner.compose import Prepared, conduct, prepare
 from tuner.errors import INTERRUPTED, ConflictError, SpecError
 from tuner.judge.pilot import Pilot, PilotOutcome
 from tuner.model import Campaign, Prior
+from tuner.plan.rules import rules_of
 from tuner.report.live import LiveProgress
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
 from tuner.report.tables import show
+from tuner.run.branching import priors
+from tuner.run.resuming import refuse_verification
+from tuner.run.runner import Outcome
+from tuner.run.warm_start import warm_start
+from tuner.spec.campaign import CampaignSpec, read_spec
 from tuner.states import OVER
 from tuner.store import Store
 from tuner.text import counted

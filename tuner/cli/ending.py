@@ -8,9 +8,6 @@ from dataclasses import dataclass
 import typer
 from rich.console import Console
 
-from tuner.campaign.overview import reference_comparisons
-from tuner.campaign.space_section import stored_spaces
-from tuner.campaign.stored_comparison import stored_comparison
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, NotFoundError, TunerError
 from tuner.model import Block, Campaign, Trial
@@ -18,6 +15,9 @@ from tuner.records.comparison import Comparison
 from tuner.records.named_comparison import NamedComparison
 from tuner.report.summary import Effort, campaign_summary
 from tuner.report.tables import show
+from tuner.results.overview import reference_comparisons
+from tuner.results.stored_comparison import stored_comparison
+from tuner.spec.space_section import stored_spaces
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 from tuner.store.pages import Pages

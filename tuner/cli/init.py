@@ -21,9 +21,6 @@ from rich.console import Console
 import search_spaces
 import workloads
 from search_spaces import Risk, Space
-from tuner.campaign.answer import AT_STAKE
-from tuner.campaign.first_file import SHORT_S, FirstFile, harmless_presets, risks_of
-from tuner.campaign.spec import read_spec
 from tuner.cli.campaign import refusal
 from tuner.cli.interview import Asker
 from tuner.cli.options import StateDir, state_directory
@@ -33,11 +30,14 @@ from tuner.documents import Duration
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.measure.workload import load_workload
 from tuner.new_file import prepared_files, put_in_place
+from tuner.plan.answer import AT_STAKE
 from tuner.report.tables import show
 from tuner.report.testbed import findings_page
 from tuner.services.kind import Rehearsal
 from tuner.services.kinds import starts
 from tuner.services.start import Choice, Draft, Question, Start
+from tuner.spec.campaign import read_spec
+from tuner.spec.first_file import SHORT_S, FirstFile, harmless_presets, risks_of
 
 _START = Question("start", "What should be tuned?", "You can start over at any time.")
 _TIME = Question(

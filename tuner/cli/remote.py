@@ -12,8 +12,6 @@ from typing import BinaryIO
 
 from rich.console import Console
 
-from tuner.campaign.floors import floor_sentence
-from tuner.campaign.spec import CampaignSpec
 from tuner.cli.ending import CampaignEnd, effort_of, no_answer
 from tuner.cli.say import say
 from tuner.cli.watching import watched
@@ -35,6 +33,8 @@ from tuner.report.log import LogForm
 from tuner.report.noise import noise_document
 from tuner.report.recommend import RecommendationDocument
 from tuner.report.tables import campaign_page, show
+from tuner.run.floors import floor_sentence
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from tuner.campaign.rules import stored_rules
-from tuner.campaign.scores import ScoreTable
 from tuner.cli.compare import compare_command
 from tuner.cli.options import open_store
 from tuner.errors import NotFoundError
 from tuner.model import BASELINE, BlockKind
+from tuner.plan.rules import stored_rules
+from tuner.plan.scores import ScoreTable
 from tuner.report.compare import Sample
 
 

@@ -13,7 +13,6 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from tuner.campaign.stopping import stop_signals
 from tuner.cli.say import say
 from tuner.documents import Duration
 from tuner.errors import INTERRUPTED, SpecError
@@ -21,6 +20,7 @@ from tuner.records.standing import Standing
 from tuner.report.simulate import study_document, study_page, surfaces_table
 from tuner.report.standing import where
 from tuner.report.tables import show
+from tuner.run.stopping import stop_signals
 from tuner.simulate.campaign import Result, Settings, specification
 from tuner.simulate.study import run_all
 from tuner.simulate.surface import Surface, load_surface, surface_names

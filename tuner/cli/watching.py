@@ -11,19 +11,19 @@ from typing import Protocol
 import typer
 from rich.console import Console
 
-from tuner.campaign.external_standing import incumbent_after, outside_standing
-from tuner.campaign.presence import absence
-from tuner.campaign.rules import stored_rules
-from tuner.campaign.scores import ScoreTable
-from tuner.campaign.standing import against_baseline
 from tuner.cli.ending import CampaignEnd, stored_end, tell_end
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, ConflictError, SpecError, TunerError
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
+from tuner.plan.rules import stored_rules
+from tuner.plan.scores import ScoreTable
 from tuner.records.estimate import Estimate
 from tuner.records.status import Absence
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.progress import Progress, progress_for
+from tuner.results.external_standing import incumbent_after, outside_standing
+from tuner.results.standing import against_baseline
+from tuner.run.presence import absence
 from tuner.states import OVER, BlockState, CampaignState
 from tuner.store import Store
 from tuner.text import clean

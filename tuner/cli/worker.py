@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from tuner.campaign.steering import in_use
 from tuner.cli.options import (
     Database,
     StateDir,
@@ -23,6 +22,7 @@ from tuner.cli.say import say
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign
 from tuner.report.log import LogForm, lines
+from tuner.run.steering import in_use
 from tuner.settings import Settings
 from tuner.states import CampaignState
 from tuner.store import Store

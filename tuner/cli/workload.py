@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.text import Text
 
 import workloads
-from tuner.campaign.stopping import stop_signals, undisturbed
 from tuner.cli import completion
 from tuner.cli.output import AsJson
 from tuner.cli.say import say
 from tuner.errors import SpecError, WorkloadError
 from tuner.measure.workload import load_workload
 from tuner.report.tables import Column, Listing, show
+from tuner.run.stopping import stop_signals, undisturbed
 from tuner.text import counted
 from workloads import rundir, zipapp
 from workloads.engine import RunOptions, run_stage

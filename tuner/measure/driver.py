@@ -1,16 +1,16 @@
 """Drives the workload engine on a client: installs it, runs its stages, reads its reports.
 
-Owns what happens around a run: making caches cold where a stage needs it, time limits, cleaning up
-after a failed run. The workload itself is implemented by the engine (``workloads``); ``together``
-runs it on several clients at once.
+Owns what happens around a stage: time limits, and cleaning up after a failed run. The workload
+itself is implemented by the engine (``workloads``); ``together`` runs it on several clients at
+once.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from tuner.hosts.connector import CommandResult, CommandTimeout, check_change, f
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.identifiers import word
 from tuner.measure.workload import Workload
+from tuner.measure.workload_run import Report, StagedRun
 from tuner.model import ComponentResult
-from workloads import Spec
 from workloads.version import content_sha256, sources
 from workloads.zipapp import packed
 
@@ -40,25 +40,7 @@ class NotStarted(WorkloadError):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """The result of a complete run, with each component once.
-
-    ``cpu_s``: processor time of the engine itself. ``clients``: the components of each client by
-    host, when several ran the workload; ``components`` combines them. ``written_bytes``: lower
-    bound on the bytes written by the timed operations. ``counted``: diagnostics supplied with the
-    report itself, by an engine that has no probes.
-    """
-
-    components: Mapping[str, ComponentResult]
-    cpu_s: float
-    engine_sha256: str
-    clients: Mapping[str, Mapping[str, ComponentResult]] = field(default_factory=dict)
-    written_bytes: int = 0
-    counted: Mapping[str, float | str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
+class ClientEngine:
     """The workload engine on one client host. ``directory``: where its files are installed;
     ``target``: the directory in which it measures.
     """
@@ -72,28 +54,22 @@ class Engine:
     @classmethod
     def install(
         cls, client: SpeakingConnector, directory: str, target: str, workload: Workload
-    ) -> Engine:
+    ) -> ClientEngine:
         """Copy engine and workload spec to a client."""
         client.put(f"{directory}/workloads.pyz", packed(bytecode=True), mode=0o755)
         client.put(f"{directory}/end_runs.py", _END_RUNS.read_bytes())
         client.put(f"{directory}/workload.json", workload.document)
         return cls(client, directory, target, workload, content_sha256(sources()))
 
-    def run(
-        self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
-    ) -> Report:
-        """Run every stage once. ``make_cold`` is called before each stage that needs a cold cache,
-        and ``stage`` with the name of each stage before it starts.
+    @contextmanager
+    def run(self, run_id: str, seed: int) -> Iterator[StagedRun]:
+        """See Engine.run. A WorkloadError has operation, path and reason."""
 
-        On failure, removes the run's files and raises WorkloadError with operation, path and
-        reason.
-        """
-
-        def one(name: str, cold_before: int) -> Report:
-            return self.run_stage(name, run_id, seed)
+        def measure(stage: str, cold_before: int) -> Report:
+            return self.run_stage(stage, run_id, seed)
 
         try:
-            return run_stages(self.workload.spec, make_cold, stage, one)
+            yield StagedRun(self.workload.spec.stages, measure)
         except BaseException:
             self.clean(run_id)
             raise
@@ -161,37 +137,6 @@ class Engine:
 
     def _command(self, verb: str) -> list[str]:
         return ["python3", f"{self.directory}/workloads.pyz", verb]
-
-
-def run_stages(
-    spec: Spec,
-    make_cold: Callable[[], None],
-    stage: Callable[[str], None],
-    run_one: Callable[[str, int], Report],
-) -> Report:
-    """Run every stage of a spec, with a cold cache where it needs one, and combine the reports.
-
-    ``run_one`` runs one stage, given its name and the number of cold stages so far, including it.
-    """
-    components: dict[str, ComponentResult] = {}
-    clients: dict[str, dict[str, ComponentResult]] = {}
-    cpu_s = 0.0
-    sha256 = ""
-    written_bytes = 0
-    cold = 0
-    for part in spec.stages:
-        if part.cache == "cold":
-            make_cold()
-            cold += 1
-        stage(part.name)
-        report = run_one(part.name, cold)
-        components |= report.components
-        for host, own in report.clients.items():
-            clients.setdefault(host, {}).update(own)
-        cpu_s += report.cpu_s
-        sha256 = report.engine_sha256
-        written_bytes += report.written_bytes
-    return Report(components, cpu_s, sha256, clients, written_bytes)
 
 
 def read_report(result: CommandResult, stage: str) -> Report:

@@ -7,7 +7,7 @@ run's own files are dropped from the client's page cache, never the caches of th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tuner.errors import SpecError, WorkloadError
 from tuner.hosts.connector import CommandTimeout, Connector, check, understood
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.identifiers import word
-from tuner.measure.driver import Engine, Report
+from tuner.measure.driver import ClientEngine
 from tuner.measure.workload import Workload
 from tuner.model import PageCache
 
@@ -39,7 +39,7 @@ class ReferencePath:
     """A reference on a client host. Create one with ``install``."""
 
     plan: ReferencePlan
-    engine: Engine
+    engine: ClientEngine
 
     @classmethod
     def install(
@@ -56,25 +56,12 @@ class ReferencePath:
         """
         _check_path(client, tuned, plan)
         client.put(f"{directory}/uncache.py", _UNCACHE.read_bytes())
-        return cls(plan, Engine.install(client, directory, plan.path, workload))
+        return cls(plan, ClientEngine.install(client, directory, plan.path, workload))
 
-    def run(
-        self, run_id: str, seed: int, stage: Callable[[str], None]
-    ) -> tuple[Report, PageCache | None]:
-        """Run every stage once; also return whether the page cache was dropped before the cold
-        stages, None when there are none. Raises WorkloadError, see ``Engine.run``.
+    def make_cold(self, run_id: str) -> PageCache:
+        """Drop the pages of a run's files; returns whether they were dropped. Raises
+        WorkloadError.
         """
-        cold: list[PageCache] = []
-        report = self.engine.run(run_id, seed, lambda: cold.append(self._make_cold(run_id)), stage)
-        if PageCache.NOT_CONTROLLABLE in cold:
-            return report, PageCache.NOT_CONTROLLABLE
-        return report, PageCache.DROPPED if cold else None
-
-    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
-        """See ``Engine.clean_leftovers``."""
-        return self.engine.clean_leftovers(prefix)
-
-    def _make_cold(self, run_id: str) -> PageCache:
         program = f"{self.engine.directory}/uncache.py"
         command = ["python3", program, f"{self.plan.path}/fstune-{word(run_id, 'run')}"]
         try:

@@ -12,7 +12,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -21,16 +21,9 @@ from typing import Any
 from tuner.errors import TestbedError, WorkloadError
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.conversation import Conversation, SpeakingConnector
-from tuner.measure.driver import (
-    GRACE_S,
-    Engine,
-    NotStarted,
-    Report,
-    read_document,
-    report_of,
-    run_stages,
-)
+from tuner.measure.driver import GRACE_S, ClientEngine, NotStarted, read_document, report_of
 from tuner.measure.workload import Workload
+from tuner.measure.workload_run import Report, StagedRun
 from workloads import merge
 
 _READY = "ready "
@@ -45,7 +38,7 @@ class Together:
     the same order.
     """
 
-    engines: tuple[Engine, ...]
+    engines: tuple[ClientEngine, ...]
     speakers: tuple[SpeakingConnector, ...]
     workload: Workload
 
@@ -56,20 +49,19 @@ class Together:
         """Copy engine and spec to all clients concurrently."""
         with ThreadPoolExecutor(len(clients)) as pool:
             engines = pool.map(
-                lambda client: Engine.install(client, directory, target, workload), clients
+                lambda client: ClientEngine.install(client, directory, target, workload), clients
             )
             return cls(tuple(engines), tuple(clients), workload)
 
-    def run(
-        self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
-    ) -> Report:
-        """Run every stage once on all clients; see ``Engine.run``. Errors name the client."""
+    @contextmanager
+    def run(self, run_id: str, seed: int) -> Iterator[StagedRun]:
+        """See ``Engine.run``; on every client. Errors name the client."""
 
-        def one(name: str, cold_before: int) -> Report:
-            return self._run_stage(name, run_id, seed, cold_before)
+        def measure(stage: str, cold_before: int) -> Report:
+            return self._run_stage(stage, run_id, seed, cold_before)
 
         try:
-            return run_stages(self.workload.spec, make_cold, stage, one)
+            yield StagedRun(self.workload.spec.stages, measure)
         except BaseException:
             self._clean(run_id)
             raise
@@ -105,7 +97,7 @@ class Together:
         return replace(report_of(merged, stage), clients=clients)
 
     def _clean(self, run_id: str) -> None:
-        """See ``Engine.clean``: kill the run everywhere, then each client removes one part."""
+        """Kill the run everywhere, then let each client remove one part."""
 
         def remove(part: int) -> None:
             self.engines[part].remove(_part_id(run_id, part))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tuner.campaign.noise import campaign_noise
-from tuner.campaign.rules import Rules
 from tuner.model import Event
 from tuner.page.document import Noise
+from tuner.plan.rules import Rules
 from tuner.report.noise import noise_document
+from tuner.results.noise import campaign_noise
 from tuner.store import Store
 
 

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from tuner.campaign.drift import DriftPoint
 from tuner.model import Event
+from tuner.results.drift import DriftPoint
 
 #: Kinds of events that report a disturbance of the measurements.
 DISTURBING: Final = (

@@ -9,13 +9,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import search_spaces
-from tuner.campaign.parameter_effects import parameter_effects
-from tuner.campaign.space_section import load_space
-from tuner.campaign.spec import CampaignSpec
 from tuner.errors import SpecError
 from tuner.page.snapshot import Snapshot
 from tuner.propose.encoding import Tunable
 from tuner.records.parameter_effects import ParameterEffects
+from tuner.results.parameter_effects import parameter_effects
+from tuner.spec.campaign import CampaignSpec
+from tuner.spec.space_section import load_space
 
 #: Maximum number of campaigns whose effects are cached.
 _MOST_KEPT = 50

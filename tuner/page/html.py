@@ -13,7 +13,6 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tuner.campaign.drift import DriftPoint
 from tuner.judge.verdict import Outcome
 from tuner.model import BASELINE, Answer, BlockKind, Event
 from tuner.page import svg
@@ -25,6 +24,7 @@ from tuner.page.rows import SettingRow, drift_drawing, effect_rows, varies
 from tuner.records.estimate import Estimate
 from tuner.report.noise import HEADINGS, adjusted
 from tuner.report.recommend import Effect
+from tuner.results.drift import DriftPoint
 from tuner.text import confidence_text, moment, signed, signed_interval
 
 #: Maximum number of trials drawn; the others are listed in a collapsed table.

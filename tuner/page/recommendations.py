@@ -10,7 +10,6 @@ from datetime import datetime
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tuner.campaign.expiry import expired, fingerprint
 from tuner.model import Answer, Campaign, Recommendation
 from tuner.page.names import Names, names
 from tuner.records.differences import changes
@@ -18,6 +17,7 @@ from tuner.report.drawing import Printable, paragraph
 from tuner.report.recommend import RecommendationDocument, recommendation_document
 from tuner.report.styles import NAME, literal
 from tuner.report.tables import Column, Listing
+from tuner.results.expiry import expired, fingerprint
 from tuner.store import Store
 from tuner.store.pages import Pages
 from tuner.text import faster

@@ -11,12 +11,6 @@ from typing import Any
 import yaml
 
 import tuner
-from tuner.campaign.expiry import with_expiry
-from tuner.campaign.reference_comparison import stored_reference_comparisons
-from tuner.campaign.rules import Rules
-from tuner.campaign.space_section import stored_spaces
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.stored_comparison import stored_comparison
 from tuner.errors import SpecError
 from tuner.model import BASELINE, Answer, Block, Campaign, Configuration, Event
 from tuner.page.conditions import hosts_found, noise, recorded
@@ -37,6 +31,7 @@ from tuner.page.names import called, names
 from tuner.page.snapshot import Snapshot, SnapshotCache, TrialComparison
 from tuner.page.threats import Evidence, threats
 from tuner.page.why import paired, sample
+from tuner.plan.rules import Rules
 from tuner.records.differences import changes, differences
 from tuner.report.answer import claim, headline
 from tuner.report.applying import meanings, steps
@@ -45,6 +40,11 @@ from tuner.report.parameter_effects import effects_document
 from tuner.report.recommend import Effect, effect, recommendation_document
 from tuner.report.summary import Effort, effort_text, time_rows
 from tuner.report.why import reasons
+from tuner.results.expiry import with_expiry
+from tuner.results.reference_comparison import stored_reference_comparisons
+from tuner.results.stored_comparison import stored_comparison
+from tuner.spec.campaign import CampaignSpec
+from tuner.spec.space_section import stored_spaces
 from tuner.states import BlockState, CampaignState, state_now
 from tuner.text import (
     clean,

@@ -8,12 +8,12 @@ from statistics import stdev
 
 from markupsafe import Markup
 
-from tuner.campaign.drift import DriftPoint
 from tuner.model import ComponentEffect, Configuration
 from tuner.page import svg
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
 from tuner.report.answer import floor_text
+from tuner.results.drift import DriftPoint
 from tuner.text import signed, signed_interval, value_text
 
 

@@ -12,17 +12,17 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
-from tuner.campaign.drift import DriftPoint, drift
-from tuner.campaign.floors import chosen_floor
-from tuner.campaign.overview import read_on
-from tuner.campaign.reference_comparison import estimate, estimates_along
-from tuner.campaign.rules import Rules, stored_rules
-from tuner.campaign.scores import ScoreTable
-from tuner.campaign.standing import against_baseline
 from tuner.errors import SpecError
 from tuner.judge.verdict import Verdict, assess
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
+from tuner.plan.rules import Rules, stored_rules
+from tuner.plan.scores import ScoreTable
 from tuner.records.estimate import Estimate
+from tuner.results.drift import DriftPoint, drift
+from tuner.results.overview import read_on
+from tuner.results.reference_comparison import estimate, estimates_along
+from tuner.results.standing import against_baseline
+from tuner.run.floors import chosen_floor
 from tuner.states import BlockState
 from tuner.store import Store
 from tuner.store.pages import Pages

@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tuner.campaign.drift import DriftPoint
-from tuner.campaign.spec import CampaignSpec
 from tuner.judge.words import blocks
 from tuner.model import Answer, Campaign, Event, Trial
 from tuner.page.rows import spread
 from tuner.records.differences import differences
 from tuner.report.summary import Effort
+from tuner.results.drift import DriftPoint
 from tuner.services.kinds import programs
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import TrialState
 from tuner.text import clean, counted, duration
 

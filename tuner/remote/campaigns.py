@@ -8,13 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
-from tuner.campaign.named_comparison import ORIGIN
-from tuner.campaign.spec import CampaignSpec
 from tuner.errors import NotFoundError
 from tuner.judge.noise_records import NoiseReport
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.page.forms import ReportForm
 from tuner.page.recommendations import Filters, KnownRecommendation
+from tuner.plan.named_comparison import ORIGIN
 from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import NamedComparison
 from tuner.records.status import Status
@@ -34,6 +33,7 @@ from tuner.remote.records import (
     read_trial,
 )
 from tuner.report.recommend import RecommendationDocument
+from tuner.spec.campaign import CampaignSpec
 
 
 class Campaigns:

@@ -7,32 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tuner.measure.diagnostics.watch import Watch
-from tuner.measure.driver import Report
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
+from tuner.measure.workload_run import Engine
 from tuner.model import PageCache
 from tuner.services.host_state import HostState
 from tuner.services.target import Target
-
-
-class Engine(Protocol):
-    """Runs the workload of a campaign on its clients."""
-
-    def run(
-        self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
-    ) -> Report:
-        """Run every stage once; see ``measure.driver``. Raises WorkloadError if the run is void."""
-        ...
-
-    def end_runs(self, prefix: str) -> None:
-        """Stop what is still running of runs whose identifier starts with ``prefix``."""
-        ...
-
-    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
-        """Stop runs whose identifier starts with ``prefix`` and remove their leftovers. Return why
-        some of these could not be removed, a sentence each.
-        """
-        ...
 
 
 class Reference(Protocol):
@@ -43,17 +23,15 @@ class Reference(Protocol):
         """The plan of the reference."""
         ...
 
-    def run(
-        self, run_id: str, seed: int, stage: Callable[[str], None]
-    ) -> tuple[Report, PageCache | None]:
-        """Run every stage once; see ``measure.references``.
-
-        Raises WorkloadError if the run is void.
-        """
+    @property
+    def engine(self) -> Engine:
+        """The engine that measures on the path."""
         ...
 
-    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
-        """See ``Engine.clean_leftovers``."""
+    def make_cold(self, run_id: str) -> PageCache | None:
+        """Make the files of a run cold; returns whether that worked, None if nothing is cached.
+        Raises WorkloadError if the run is void.
+        """
         ...
 
 

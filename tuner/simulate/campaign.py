@@ -16,16 +16,16 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from tuner.campaign.lanes import CampaignTestbed
-from tuner.campaign.runner import Runner
-from tuner.campaign.spec import CampaignSpec
 from tuner.documents import problems
 from tuner.errors import CampaignHalted, SpecError
 from tuner.interruption import uninterrupted
 from tuner.model import BASELINE, Answer, Configuration, Event, Recommendation
 from tuner.records.standing import Standing
+from tuner.run.lanes import CampaignTestbed
+from tuner.run.runner import Runner
 from tuner.services.simulated import SimulatedTestbed
 from tuner.simulate.surface import Surface
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState
 from tuner.store import Store
 

@@ -15,8 +15,6 @@ from pathlib import Path
 from pydantic import Field, field_validator
 
 from search_spaces import Space, SpaceError
-from tuner.campaign.space_section import Spaces, SpaceSection, by_part, load_space
-from tuner.campaign.spec import NamedWorkload, StatisticsSection, WorkloadSection
 from tuner.documents import Name, Section, read_document
 from tuner.errors import SpecError
 from tuner.measure.workload import Workload, load_workload
@@ -27,6 +25,8 @@ from tuner.services.simulated.kind import SIMULATED
 from tuner.services.simulated.testbed import FACTS
 from tuner.simulate.best import Truth, best_configuration
 from tuner.simulate.sampler import Sampler
+from tuner.spec.campaign import NamedWorkload, StatisticsSection, WorkloadSection
+from tuner.spec.space_section import Spaces, SpaceSection, by_part, load_space
 
 #: The surfaces of a checkout; an installed fstune has none and needs explicit paths.
 SURFACES = Path(__file__).resolve().parents[2] / "bench" / "surfaces"

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tuner.campaign.spec import CampaignSpec
 from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.model import Campaign
 from tuner.services.kind import Workers
 from tuner.services.kinds import types_of_testbeds
+from tuner.spec.campaign import CampaignSpec
 from tuner.store import NewEvent
 from tuner.store.queue import Queue
 

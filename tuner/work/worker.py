@@ -20,11 +20,11 @@ from typing import Any
 from procrastinate import JobContext
 from procrastinate.jobs import Job
 
-from tuner.campaign.holding import this_process
-from tuner.campaign.steering import in_use
 from tuner.errors import ConflictError, NotFoundError, StoreError
 from tuner.model import Campaign
 from tuner.report.log import LogForm
+from tuner.run.holding import this_process
+from tuner.run.steering import in_use
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue

@@ -21,11 +21,11 @@ from tests.integration.ssh.conftest import (
     appears,
     await_end,
 )
-from tuner.campaign.stopping import stop_signals
 from tuner.hosts import link
 from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector, OutputTooLarge
 from tuner.hosts.node import NodeConnector
 from tuner.hosts.ssh import SshConnector
+from tuner.run.stopping import stop_signals
 
 pytestmark = pytest.mark.cell
 

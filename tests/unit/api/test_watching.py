@@ -14,8 +14,8 @@ from api import watching
 from api.problems import RequestError
 from api.watching import Feeds, Presence
 from tests.unit.store.test_leases import LIMIT_S
-from tuner.campaign.holding import this_process
 from tuner.model import Event
+from tuner.run.holding import this_process
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 

@@ -9,12 +9,12 @@ from tests.unit.apply.failing import Broken, breaking
 from tests.unit.apply.test_applying import die, interrupt
 from tuner.apply.applying import carry_out, finish, make_plan, roll_back
 from tuner.apply.open_testbed import OpenTestbed
-from tuner.campaign.spec import CampaignSpec
 from tuner.errors import ConflictError, StalePlanError, TestbedError
 from tuner.model import Campaign, Value
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated.document import SimulatedSection
 from tuner.services.simulated.keeper import Keeper
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import ApplicationState
 
 STATES = ApplicationState

@@ -13,13 +13,13 @@ from tests.unit.apply.test_applying import die
 from tests.unit.campaign.campaigns import failing, faster, spec
 from tuner.apply.verdict import Verified, VerifyOutcome
 from tuner.apply.verifying import check_certified, telling_failure, verify
-from tuner.campaign.event_writer import EventWriter
-from tuner.campaign.measuring import BlockRunner
-from tuner.campaign.resuming import refuse_verification
-from tuner.campaign.spec import CampaignSpec
 from tuner.errors import CampaignHalted, ConfigurationError, ConflictError
 from tuner.model import Campaign, Event
+from tuner.run.event_writer import EventWriter
+from tuner.run.measuring import BlockRunner
+from tuner.run.resuming import refuse_verification
 from tuner.services.simulated import SimulatedTestbed
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState, EventKind
 from tuner.store import NewEvent, Store, problems
 from tuner.store.verifications import Verifications

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.apply.conftest import Desk
 from tuner.apply import waiting
 from tuner.apply.applying import carry_out
-from tuner.campaign.holding import hold_testbeds, is_gone
 from tuner.errors import ConflictError
 from tuner.model import Campaign
+from tuner.run.holding import hold_testbeds, is_gone
 from tuner.states import ApplicationState, CampaignState, EventKind
 from tuner.store import NewEvent
 

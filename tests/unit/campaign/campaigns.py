@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tuner.campaign.holding import LeaseKeeper
-from tuner.campaign.lanes import CampaignTestbed
-from tuner.campaign.runner import Outcome, Runner
-from tuner.campaign.spec import CampaignSpec
 from tuner.compose import Prepared, prepare
 from tuner.model import Block, Event, Trial
 from tuner.records.standing import Standing
+from tuner.run.holding import LeaseKeeper
+from tuner.run.lanes import CampaignTestbed
+from tuner.run.runner import Outcome, Runner
 from tuner.services.simulated import SimulatedTestbed
+from tuner.spec.campaign import CampaignSpec
 from tuner.store import Store
 
 THREADS = "fileserver.threads"

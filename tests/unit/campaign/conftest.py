@@ -11,7 +11,7 @@ import pytest
 from tests.postgresql import Server
 from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.outcomes import Place
-from tuner.campaign.spec import CampaignSpec
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState
 from tuner.store import Store
 

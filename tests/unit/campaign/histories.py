@@ -8,9 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from tests.unit.campaign.means_guide import MeansGuide, configuration
-from tuner.campaign.plan import Planner
-from tuner.campaign.rules import Rules
-from tuner.campaign.steps import Explore, Finish, Halt, Plan, RunBlock, Step
 from tuner.judge.race import RaceRules
 from tuner.model import (
     BASELINE,
@@ -20,6 +17,9 @@ from tuner.model import (
     Measurement,
     Trial,
 )
+from tuner.plan.planner import Planner
+from tuner.plan.rules import Rules
+from tuner.plan.steps import Explore, Finish, Halt, Plan, RunBlock, Step
 from tuner.states import BlockState, TrialState
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

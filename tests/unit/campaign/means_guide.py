@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.campaign.guide import Noise, Pick
-from tuner.campaign.scores import ScoreTable
 from tuner.judge.score import margin
 from tuner.judge.special import ndtr
 from tuner.model import BASELINE, BlockKind, Configuration, Trial
+from tuner.plan.guide import Noise, Pick
+from tuner.plan.scores import ScoreTable
 from tuner.propose.prediction import Contribution, Prediction
 from tuner.propose.proposer import Proposal
 from tuner.states import TrialState
@@ -47,7 +47,7 @@ class MeansGuide:
 
 
 class MeansView:
-    """View of each trial's differences to the baseline; see ``tuner.campaign.guide.View``."""
+    """View of each trial's differences to the baseline; see ``tuner.plan.guide.View``."""
 
     def __init__(
         self,

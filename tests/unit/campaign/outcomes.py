@@ -12,13 +12,13 @@ from pathlib import Path
 import yaml
 
 from tests.unit.campaign.campaigns import failing, faster, spec
-from tuner.campaign.guide import Noise
-from tuner.campaign.plan import Planner
-from tuner.campaign.rules import stored_rules
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.steps import Finish
 from tuner.model import BASELINE, Block, Campaign, Measurement, Trial
+from tuner.plan.guide import Noise
+from tuner.plan.planner import Planner
+from tuner.plan.rules import stored_rules
+from tuner.plan.steps import Finish
 from tuner.propose.prediction import Contribution, Prediction
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store, problems
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.unit.campaign.campaigns import spec
-from tuner.campaign.spec import CampaignSpec
 from tuner.model import Block
+from tuner.spec.campaign import CampaignSpec
 
 NAMES = ("a", "b", "c", "d")
 

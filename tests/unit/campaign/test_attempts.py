@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.campaign.histories import COMPONENTS, measurement
-from tuner.campaign.attempts import alpha_of, attempts
-from tuner.campaign.scores import block_times
 from tuner.judge.levels import ALPHA
 from tuner.model import BASELINE, Block, BlockKind, BlockTimes
+from tuner.plan.attempts import alpha_of, attempts
+from tuner.plan.scores import block_times
 from tuner.states import BlockState
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.campaign.histories import rules
-from tuner.campaign.budget import Cost
+from tuner.plan.budget import Cost
 from tuner.time_use import TimeUse
 
 

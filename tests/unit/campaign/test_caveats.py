@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.campaign.answer import measured_together
 from tuner.model import Configuration, Value
+from tuner.plan.answer import measured_together
 
 BASELINE = {"fileserver.threads": 20, "fileserver.jumbograms": True}
 

@@ -12,10 +12,10 @@ import pytest
 
 from tests.unit.campaign.histories import History, planner, rules
 from tests.unit.campaign.test_plan import certified, fresh_orders
-from tuner.campaign.certifying import Certification, best_certified
-from tuner.campaign.steps import Explore, Finish, Step
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify_several
 from tuner.model import BASELINE, Block, BlockKind, Configuration, Measurement
+from tuner.plan.certifying import Certification, best_certified
+from tuner.plan.steps import Explore, Finish, Step
 from tuner.propose.prediction import Prediction
 
 

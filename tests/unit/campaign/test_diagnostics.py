@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 import pytest
@@ -10,14 +11,14 @@ import pytest
 from tests.unit.campaign.campaigns import Campaign, Recorder, spec
 from tests.unit.campaign.conftest import Begin
 from tests.unit.measure.diagnostics.hosts import Host
-from tuner.campaign.lanes import CampaignTestbed
-from tuner.campaign.runner import Outcome, Runner
 from tuner.measure.diagnostics.watch import Watch
-from tuner.measure.driver import Report, run_stages
 from tuner.measure.workload import Workload
+from tuner.measure.workload_run import Engine, Report, StagedRun, run_once
+from tuner.run.lanes import CampaignTestbed
+from tuner.run.runner import Outcome, Runner
 from tuner.services import testbed as testbeds
 from tuner.services.openafs.counters import client_probe, server_probe
-from tuner.services.testbed import Engine, ReadyTestbed
+from tuner.services.testbed import ReadyTestbed
 from tuner.states import BlockState, CampaignState
 
 SMALL = {"name": "mixed-use", "scale": 0.02}
@@ -34,16 +35,15 @@ class Staged:
     client: Host
     fetched_kib: int
 
-    def run(
-        self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
-    ) -> Report:
-        report = self.inner.run(run_id, seed, make_cold, stage)
+    def run(self, run_id: str, seed: int) -> AbstractContextManager[StagedRun]:
+        stages = self.workload.spec.stages
+        report = run_once(self.inner, run_id, seed, lambda: None)
 
         def one(name: str, cold_before: int) -> Report:
             self.client.count(fetched_kib=self.fetched_kib, cpu=100)
-            return report
+            return replace(report, cpu_s=0.5 / len(stages))
 
-        return replace(run_stages(self.workload.spec, make_cold, stage, one), cpu_s=0.5)
+        return nullcontext(StagedRun(stages, one))
 
     def end_runs(self, prefix: str) -> None:
         """Nothing keeps running."""

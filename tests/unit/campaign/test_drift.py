@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.campaign.histories import COMPONENTS, NOON, measurement
-from tuner.campaign.drift import DriftPoint, drift
-from tuner.campaign.scores import ScoreTable
 from tuner.model import BASELINE, Block, BlockKind
+from tuner.plan.scores import ScoreTable
+from tuner.results.drift import DriftPoint, drift
 from tuner.states import BlockState
 
 WEIGHTS = (0.5, 0.5)

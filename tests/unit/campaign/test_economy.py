@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from tests.unit.campaign.histories import rules
-from tuner.campaign.attempts import alpha_of
-from tuner.campaign.economy import Move, Position, forecast_of, next_move
-from tuner.campaign.guide import Noise, Pick
-from tuner.campaign.rules import FLOOR_ALPHA, Floors
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.score import margin
 from tuner.model import Configuration, Trial
+from tuner.plan.attempts import alpha_of
+from tuner.plan.economy import Move, Position, forecast_of, next_move
+from tuner.plan.guide import Noise, Pick
+from tuner.plan.rules import FLOOR_ALPHA, Floors
 from tuner.propose.prediction import Contribution, Prediction
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.campaign.expiry import expired, fingerprint, with_expiry
 from tuner.model import Aspect
 from tuner.page.recommendations import Filters, known_json, known_recommendations
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import SnapshotCache
+from tuner.results.expiry import expired, fingerprint, with_expiry
 from tuner.states import EventKind
 from tuner.store import NewEvent, Store
 

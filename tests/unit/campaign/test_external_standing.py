@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tuner.campaign.external_standing import incumbent_after, outside_standing
 from tuner.model import Block, BlockKind, Configuration, Event, Trial
 from tuner.records.estimate import Estimate
 from tuner.report.standing import how_many
+from tuner.results.external_standing import incumbent_after, outside_standing
 from tuner.states import BlockState, TrialState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -70,17 +70,17 @@ def test_a_configuration_that_fails_the_workload_twice_fails(begin: Begin) -> No
 def test_a_run_that_fails_once_is_repeated_in_its_block(
     begin: Begin, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    real = simulated._SimulatedEngine.run
+    real = simulated._SimulatedEngine.report
     failures: list[str] = []
 
-    def run(engine: simulated._SimulatedEngine, run_id: str, *rest: object) -> object:
+    def run(engine: simulated._SimulatedEngine, run_id: str) -> object:
         is_baseline = run_id.endswith("-0")
         if not failures and "-3-" in run_id and is_baseline is (which == "baseline"):
             failures.append(run_id)
             raise WorkloadError("stage read: short-read")
-        return real(engine, run_id, *rest)  # type: ignore[arg-type]
+        return real(engine, run_id)
 
-    monkeypatch.setattr(simulated._SimulatedEngine, "run", run)
+    monkeypatch.setattr(simulated._SimulatedEngine, "report", run)
     campaign = begin(spec(faster(low=15)))
     assert campaign.run().campaign.state is CampaignState.FINISHED
     assert len(failures) == 1

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.campaign.histories import History, rules
-from tuner.campaign.answer import recommendation
-from tuner.campaign.attempts import alpha_of
-from tuner.campaign.steps import Finish, RunBlock
 from tuner.judge.certify import CertificateOutcome
 from tuner.model import BASELINE, Answer, BlockKind, Recommendation
+from tuner.plan.answer import recommendation
+from tuner.plan.attempts import alpha_of
+from tuner.plan.steps import Finish, RunBlock
 from tuner.propose.prediction import Contribution
 
 

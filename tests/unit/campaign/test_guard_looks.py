@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.campaign.histories import COMPONENTS, measurement
-from tuner.campaign.certifying import guards_due
-from tuner.campaign.scores import ScoreTable
 from tuner.model import BASELINE, Block, BlockKind
+from tuner.plan.certifying import guards_due
+from tuner.plan.scores import ScoreTable
 from tuner.states import BlockState
 
 COMPLETE, VOID = BlockState.COMPLETE, BlockState.VOID

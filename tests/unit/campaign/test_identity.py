@@ -12,12 +12,12 @@ import search_spaces
 import workloads
 from tests.unit.campaign.campaigns import THREADS, Campaign, Recorder, faster, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.campaign.identity import aspect, aspects, differences
-from tuner.campaign.rules import rules_of
-from tuner.campaign.space_section import load_space
 from tuner.errors import ConflictError
 from tuner.measure.workload import load_workload
+from tuner.plan.rules import rules_of
+from tuner.run.identity import aspect, aspects, differences
 from tuner.services.simulated import testbed as simulated
+from tuner.spec.space_section import load_space
 from tuner.states import CampaignState
 
 pytestmark = pytest.mark.slow
@@ -102,7 +102,7 @@ def _stop(count: int, at: int) -> None:
 def test_other_statistics_are_named(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = begin(spec(faster()))
     cut_off(campaign)
-    monkeypatch.setattr("tuner.campaign.identity.ALPHA", 0.05)
+    monkeypatch.setattr("tuner.run.identity.ALPHA", 0.05)
     assert "statistics (alpha: 0.05, was 0.025)" in refused(campaign)
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.campaign.histories import rules, trial
 from tests.unit.propose.spaces import small
-from tuner.campaign.model_guide import ModelGuide
-from tuner.campaign.scores import ScoreTable
 from tuner.model import BASELINE, BlockKind, BlockTimes, Configuration, Trial
+from tuner.plan.model_guide import ModelGuide
+from tuner.plan.scores import ScoreTable
 from tuner.propose.prediction import Prediction
 from tuner.propose.search import Search
 from tuner.states import BlockState, TrialState

@@ -15,12 +15,6 @@ from starlette.testclient import TestClient
 from api.app import create_app
 from tests.unit.campaign.campaigns import THREADS, Recorder, failing, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.campaign.attempts import Attempt
-from tuner.campaign.named_comparison import judge, still_open, word_of
-from tuner.campaign.rules import Floors, Rules, rules_of
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.stopping import stop_signals
-from tuner.campaign.stored_comparison import stored_comparison
 from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.judge.assumptions import Alarm, Guard, GuardKind
@@ -34,9 +28,15 @@ from tuner.page.html import report_html
 from tuner.page.markdown import report_markdown
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import SnapshotCache
+from tuner.plan.attempts import Attempt
+from tuner.plan.named_comparison import judge, still_open, word_of
+from tuner.plan.rules import Floors, Rules, rules_of
 from tuner.records.named_comparison import NamedComparison, Word
 from tuner.report.json_documents import compared_document
+from tuner.results.stored_comparison import stored_comparison
+from tuner.run.stopping import stop_signals
 from tuner.settings import ServiceSettings
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState, TrialState
 
 pytestmark = pytest.mark.slow

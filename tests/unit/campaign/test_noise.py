@@ -13,11 +13,11 @@ from bench.noise.levels import copied, levels, write_levels
 from bench.noise.robust import TIMES, robust, summary, write_robust
 from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.campaign.noise import campaign_noise
-from tuner.campaign.rules import stored_rules
 from tuner.cli.app import app
 from tuner.judge.noise_records import NoiseMeasure, NoiseReport
 from tuner.model import ComponentResult
+from tuner.plan.rules import stored_rules
+from tuner.results.noise import campaign_noise
 from tuner.states import EventKind
 
 pytestmark = pytest.mark.slow

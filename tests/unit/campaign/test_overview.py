@@ -9,18 +9,18 @@ import pytest
 from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.conftest import ON_BOTH, Begin
 from tests.unit.campaign.several import several
-from tuner.campaign import overview as reading
-from tuner.campaign.drift import drift
-from tuner.campaign.equivalence import effect_between
-from tuner.campaign.overview import Numbers, overview
-from tuner.campaign.reference_comparison import client_ratios, stored_reference_comparisons
-from tuner.campaign.rules import stored_rules
-from tuner.campaign.scores import ScoreTable
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.standing import against_baseline
 from tuner.cli.ending import effort_of, stored_end
 from tuner.model import BASELINE, BlockKind
+from tuner.plan.rules import stored_rules
+from tuner.plan.scores import ScoreTable
 from tuner.report.tables import block_counts
+from tuner.results import overview as reading
+from tuner.results.drift import drift
+from tuner.results.overview import Numbers, overview
+from tuner.results.reference_comparison import client_ratios, stored_reference_comparisons
+from tuner.results.standing import against_baseline
+from tuner.results.testbed_effect import effect_between
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState
 from tuner.store import Store
 from tuner.store.pages import Pages

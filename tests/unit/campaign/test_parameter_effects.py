@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tests.unit.propose.spaces import small
-from tuner.campaign import parameter_effects as module
-from tuner.campaign.parameter_effects import parameter_effects
 from tuner.model import BASELINE, Configuration, Trial, Value
 from tuner.propose.candidates import Candidates
 from tuner.records.parameter_effects import EffectState, ParameterEffect, ParameterEffects
+from tuner.results import parameter_effects as module
+from tuner.results.parameter_effects import parameter_effects
 from tuner.states import TrialState
 
 DELTA = 0.05

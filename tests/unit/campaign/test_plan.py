@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.unit.campaign.histories import History, planner, rules, trial
 from tests.unit.campaign.means_guide import configuration
-from tuner.campaign.halting import MAX_VOID_IN_A_ROW
-from tuner.campaign.steps import Ending, Explore, Finish, Halt, Phase, RunBlock, Step
 from tuner.judge.certify import CertificateOutcome
 from tuner.judge.race import Action
 from tuner.model import BASELINE, BlockKind, Trial
+from tuner.plan.halting import MAX_VOID_IN_A_ROW
+from tuner.plan.steps import Ending, Explore, Finish, Halt, Phase, RunBlock, Step
 from tuner.propose.proposer import Proposal
 from tuner.states import BlockState, TrialState
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.report.samples import printed
-from tuner.campaign.presence import status_of
 from tuner.model import Campaign, Holder, Lease, Request, Wish
 from tuner.queue_records import QueuedRun, WorkerProcess
 from tuner.records.status import Presence, Status
 from tuner.report.status import status_pages
+from tuner.run.presence import status_of
 from tuner.states import CampaignState
 from tuner.store import Running
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tuner.campaign.space_section import SpaceSection, load_space
 from tuner.cli.app import app
+from tuner.spec.space_section import SpaceSection, load_space
 from tuner.store import Store
 
 pytestmark = pytest.mark.slow

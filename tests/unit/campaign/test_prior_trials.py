@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.campaign.histories import rules
 from tests.unit.propose.spaces import small
-from tuner.campaign.model_guide import ModelGuide
-from tuner.campaign.scores import ScoreTable
 from tuner.model import BASELINE, Configuration, Prior, Trial
+from tuner.plan.model_guide import ModelGuide
+from tuner.plan.scores import ScoreTable
 from tuner.states import TrialState
 
 PROMISING = Configuration.of({"fileserver.threads": 64})

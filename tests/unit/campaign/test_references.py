@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,22 +11,25 @@ import pytest
 
 from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.campaign.reference_comparison import (
+from tuner.errors import TransportError, WorkloadError
+from tuner.measure.references import ReferencePlan
+from tuner.measure.workload import load_workload
+from tuner.measure.workload_run import Report, StagedRun
+from tuner.model import BASELINE, Answer, ComponentResult
+from tuner.plan.rules import rules_of
+from tuner.report.references import comparison_sentence
+from tuner.results.reference_comparison import (
     client_ratios,
     comparisons,
     stored_reference_comparisons,
 )
-from tuner.campaign.rules import rules_of
-from tuner.errors import TransportError, WorkloadError
-from tuner.measure.driver import Report
-from tuner.measure.references import ReferencePlan
-from tuner.model import BASELINE, Answer, ComponentResult, PageCache
-from tuner.report.references import comparison_sentence
 from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState
 
 pytestmark = pytest.mark.slow
 
+WORKLOAD = load_workload("mixed-use")
+REPORT = Report({name: ComponentResult(1.0, 1, 0) for name in WORKLOAD.components}, 0.0, "x")
 TWO = [
     {"name": "local-disk", "path": "/fstune"},
     {"name": "other", "path": "/tmp", "every": 3},
@@ -125,15 +129,22 @@ class Failing:
     calls: list[str] = field(default_factory=list)
     cleaned: list[str] = field(default_factory=list)
 
-    def run(
-        self, run_id: str, seed: int, stage: Callable[[str], None]
-    ) -> tuple[Report, PageCache | None]:
+    @property
+    def engine(self) -> Failing:
+        return self
+
+    def run(self, run_id: str, seed: int) -> AbstractContextManager[StagedRun]:
         self.calls.append(run_id)
         problem = self.fails(len(self.calls))
         if problem is not None:
             raise problem
-        names = ("small-write", "metadata", "large-write", "large-read-cold", "large-read-warm")
-        return Report({name: ComponentResult(1.0, 1, 0) for name in names}, 0.0, "x"), None
+        return nullcontext(StagedRun(WORKLOAD.spec.stages[:1], lambda stage, cold: REPORT))
+
+    def make_cold(self, run_id: str) -> None:
+        raise AssertionError("the first stage is not cold")
+
+    def end_runs(self, prefix: str) -> None:
+        raise AssertionError("a reference is left to its host")
 
     def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
         self.cleaned.append(prefix)

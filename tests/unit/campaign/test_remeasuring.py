@@ -8,12 +8,12 @@ import pytest
 
 from tests.unit.campaign.campaigns import Campaign, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.campaign.remeasuring import Usual
-from tuner.campaign.rules import stored_rules
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.stopping import stop_signals
 from tuner.judge.disturbed import MIN_ARMS, MOST_IN_BLOCK, MOST_SHARE
 from tuner.measure.covariates import covariates
+from tuner.plan.rules import stored_rules
+from tuner.run.remeasuring import Usual
+from tuner.run.stopping import stop_signals
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState, EventKind
 
 pytestmark = pytest.mark.slow

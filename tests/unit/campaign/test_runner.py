@@ -21,13 +21,13 @@ from tests.unit.campaign.campaigns import (
     spec,
 )
 from tests.unit.campaign.conftest import Begin
-from tuner.campaign.runner import Runner
 from tuner.compose import prepare
 from tuner.errors import (
     ConflictError,
 )
 from tuner.model import BASELINE, Answer, Configuration
 from tuner.report.standing import how_many
+from tuner.run.runner import Runner
 from tuner.states import BlockState, CampaignState
 
 pytestmark = pytest.mark.slow

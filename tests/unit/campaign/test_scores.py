@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.unit.campaign.histories import COMPONENTS, History, planner, rules
 from tests.unit.store.records import DISTURBED
-from tuner.campaign.certifying import guards
-from tuner.campaign.reference_comparison import estimate, estimates, estimates_along
-from tuner.campaign.scores import ScoreTable, block_times
 from tuner.judge.score import log_scores
 from tuner.model import BASELINE, COVARIATES, Block, BlockKind
+from tuner.plan.certifying import guards
+from tuner.plan.scores import ScoreTable, block_times
+from tuner.results.reference_comparison import estimate, estimates, estimates_along
 from tuner.states import BlockState
 
 WEIGHTS = (0.3, 0.7)

@@ -19,9 +19,9 @@ from tests.unit.campaign.campaigns import (
 )
 from tests.unit.campaign.conftest import ON_BOTH, Begin
 from tests.unit.campaign.several import NAMES, batches, interrupted_at, several
-from tuner.campaign.stopping import FINISHING, stop_signals
 from tuner.errors import TestbedError, TransportError
 from tuner.model import Answer
+from tuner.run.stopping import FINISHING, stop_signals
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState, TrialState
@@ -31,16 +31,16 @@ pytestmark = pytest.mark.slow
 
 def lose(monkeypatch: pytest.MonkeyPatch, seed: int, runs: int, back_after: int = 10**9) -> None:
     """Let the testbed whose world has this seed stop answering after ``runs`` runs."""
-    real = simulated._SimulatedEngine.run
+    real = simulated._SimulatedEngine.report
     counts = Counter[int]()
 
-    def run(engine: simulated._SimulatedEngine, *arguments: Any) -> Any:
+    def run(engine: simulated._SimulatedEngine, run_id: str) -> Any:
         counts[engine.world.seed] += 1
         if engine.world.seed == seed and runs < counts[seed] <= back_after:
             raise TransportError("no answer")
-        return real(engine, *arguments)
+        return real(engine, run_id)
 
-    monkeypatch.setattr(simulated._SimulatedEngine, "run", run)
+    monkeypatch.setattr(simulated._SimulatedEngine, "report", run)
 
 
 @ON_BOTH
@@ -59,18 +59,18 @@ def test_the_first_ctrl_c_lets_the_runs_of_all_testbeds_finish(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = begin(several(faster()))
-    real = simulated._SimulatedEngine.run
+    real = simulated._SimulatedEngine.report
     starts, ends, all_run = list[str](), list[str](), threading.Barrier(len(NAMES))
 
-    def run(engine: simulated._SimulatedEngine, run_id: str, *rest: Any) -> Any:
+    def run(engine: simulated._SimulatedEngine, run_id: str) -> Any:
         starts.append(run_id)
         if len(starts) <= len(NAMES) and all_run.wait(60.0) == 0:
             os.kill(os.getpid(), signal.SIGINT)
-        report = real(engine, run_id, *rest)
+        report = real(engine, run_id)
         ends.append(run_id)
         return report
 
-    monkeypatch.setattr(simulated._SimulatedEngine, "run", run)
+    monkeypatch.setattr(simulated._SimulatedEngine, "report", run)
     messages: list[str] = []
     with stop_signals(messages.append):
         outcome = campaign.run()

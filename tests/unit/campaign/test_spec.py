@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.compose import prepare
 from tuner.errors import SpecError
+from tuner.spec.campaign import CampaignSpec, read_spec
 
 FILES = Path(__file__).parent.parent.parent / "data" / "campaigns"
 GOOD = sorted((FILES / "good").glob("*.yaml"))

@@ -16,12 +16,12 @@ import pytest
 
 from tests.unit.campaign.campaigns import SHORT, Campaign, Recorder, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.campaign.runner import Outcome
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.stopping import FINISHING, STOPPING, stop_signals, undisturbed
 from tuner.interruption import check
 from tuner.model import Answer, Configuration, Measurement
+from tuner.run.runner import Outcome
+from tuner.run.stopping import FINISHING, STOPPING, stop_signals, undisturbed
 from tuner.services.simulated import testbed as simulated
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 
@@ -239,17 +239,17 @@ def in_run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
     def prepare(at: int, *numbers: signal.Signals) -> list[str]:
         starts, ends = itertools.count(1), list[str]()
-        real = simulated._SimulatedEngine.run
+        real = simulated._SimulatedEngine.report
 
-        def run(self: Any, run_id: str, *rest: Any) -> Any:
+        def run(self: Any, run_id: str) -> Any:
             if next(starts) == at:
                 for number in numbers:
                     os.kill(os.getpid(), number)
-            report = real(self, run_id, *rest)
+            report = real(self, run_id)
             ends.append(run_id)
             return report
 
-        monkeypatch.setattr(simulated._SimulatedEngine, "run", run)
+        monkeypatch.setattr(simulated._SimulatedEngine, "report", run)
         return ends
 
     return prepare
@@ -289,7 +289,7 @@ def test_a_second_signal_cuts_the_run_off(
     request.
     """
     if second is signal.SIGINT:
-        monkeypatch.setattr("tuner.campaign.stopping._SAME_REQUEST_S", 0.0)
+        monkeypatch.setattr("tuner.run.stopping._SAME_REQUEST_S", 0.0)
     campaign = begin(small_campaign())
     messages: list[str] = []
     ends = in_run(2, signal.SIGINT, second)
@@ -312,7 +312,7 @@ def test_ctrl_c_again_and_again_within_a_second_stops_too(
     """Repeated Ctrl-C takes effect once the first request is a second old."""
     seconds = itertools.count(100.0, 0.4)
     clock = SimpleNamespace(monotonic=lambda: next(seconds))
-    monkeypatch.setattr("tuner.campaign.stopping.time", clock)
+    monkeypatch.setattr("tuner.run.stopping.time", clock)
     campaign = begin(small_campaign())
     messages: list[str] = []
     ends = in_run(2, *[signal.SIGINT] * 4)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.campaign.stored_priors import compared_with
 from tuner.model import Configuration, Prior
+from tuner.run.stored_priors import compared_with
 
 ORIGINAL = Configuration.of({"fileserver.threads": 12})
 APPLIED = Configuration.of({"fileserver.threads": 64})

@@ -6,10 +6,10 @@ import pytest
 
 from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.campaign.rules import rules_of
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.warm_start import warm_start
 from tuner.model import Prior
+from tuner.plan.rules import rules_of
+from tuner.run.warm_start import warm_start
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState
 
 pytestmark = pytest.mark.slow

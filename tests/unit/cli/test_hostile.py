@@ -17,15 +17,16 @@ import yaml
 import search_spaces
 from search_spaces import SpaceError
 from tests.unit.services.openafs.test_file import HOSTILE
-from tuner.campaign.spec import read_spec
 from tuner.compose import prepare
 from tuner.errors import ConfigurationError, SpecError
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.local import LocalConnector
 from tuner.measure.references import ReferencePlan, install_references
 from tuner.measure.workload import load_workload
+from tuner.measure.workload_run import run_once
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.fileserver import Fileserver
+from tuner.spec.campaign import read_spec
 
 pytestmark = pytest.mark.slow
 
@@ -166,7 +167,7 @@ def test_the_path_of_a_reference_is_data(tmp_path: Path, names: list[str]) -> No
     workload = load_workload(str(DATA / "small-workload.yaml"))
     client = LocalConnector()
     (reference,) = install_references(client, str(tmp_path), "/proc", [plan], workload)
-    report, _ = reference.run("r-1", 7, lambda stage: None)
+    report = run_once(reference.engine, "r-1", 7, lambda: reference.make_cold("r-1"))
     assert report.components
     directories = [tmp_path.joinpath(*names[: depth + 1]) for depth in range(len(names))]
     files = {"workloads.pyz", "workload.json", "uncache.py", "end_runs.py"}

@@ -13,10 +13,10 @@ from tests.toy.kind import TOY
 from tests.toy.start import ToyStart
 from tests.unit.cli.conftest import Fstune
 from tests.unit.cli.test_terminal import terminal
-from tuner.campaign.spec import read_spec
 from tuner.services.kinds import _check
 from tuner.services.openafs.kind import OPENAFS
 from tuner.services.start import Question
+from tuner.spec.campaign import read_spec
 from tuner.store import Store
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,9 @@ import pytest
 from tuner.errors import SpecError, TestbedError, TransportError, WorkloadError
 from tuner.hosts.connector import CommandResult, CommandTimeout
 from tuner.hosts.conversation import Conversation
-from tuner.measure.driver import Engine, read_report
+from tuner.measure.driver import ClientEngine, read_report
 from tuner.measure.workload import load_workload
+from tuner.measure.workload_run import run_once
 
 SMALL = Path(__file__).parents[2] / "data" / "small-workload.yaml"
 GOOD = {
@@ -68,13 +69,13 @@ class Client:
         return self.files[path]
 
 
-def install(answer: Callable[[Sequence[str]], CommandResult]) -> tuple[Client, Engine]:
+def install(answer: Callable[[Sequence[str]], CommandResult]) -> tuple[Client, ClientEngine]:
     client = Client(answer)
     workload = load_workload(str(SMALL))
-    return client, Engine.install(client, "/srv/x", "/afs/volume", workload)
+    return client, ClientEngine.install(client, "/srv/x", "/afs/volume", workload)
 
 
-def nothing(text: str = "") -> None:
+def nothing() -> None:
     """Callback that does nothing."""
 
 
@@ -112,8 +113,8 @@ def test_stages_run_in_order_with_a_cold_cache_where_needed() -> None:
         return result(0, json.dumps(GOOD))
 
     client, engine = install(answer)
-    report = engine.run("r-1", 7, lambda: log.append("cold"), lambda name: log.append(name))
-    assert log == ["write", "run write", "cold", "read", "run read"]
+    report = run_once(engine, "r-1", 7, lambda: log.append("cold"))
+    assert log == ["run write", "cold", "run read"]
     assert report.cpu_s == 1.0
     assert client.runs == ["r-1-stage1", "r-1-stage2"]
     assert client.files["/srv/x/workloads.pyz"]
@@ -133,7 +134,7 @@ def test_failed_and_interrupted_runs_are_cleaned_up() -> None:
     for answer, kind in ((failing, WorkloadError), (interrupted, KeyboardInterrupt)):
         client, engine = install(answer)
         with pytest.raises(kind):
-            engine.run("r-1", 7, nothing, nothing)
+            run_once(engine, "r-1", 7, nothing)
         kill_command = ["python3", "/srv/x/end_runs.py", "/srv/x/workloads.pyz", "r-1"]
         assert client.commands[-2] == kill_command
         assert client.commands[-1][2:] == ["clean", "--dir", "/afs/volume", "--run-id", "r-1"]
@@ -148,10 +149,10 @@ def test_a_run_that_hangs_is_void_but_an_unreachable_client_is_a_testbed_error()
 
     _, engine = install(hangs)
     with pytest.raises(WorkloadError, match=r"stage write: not finished within \d+ s"):
-        engine.run("r-1", 7, nothing, nothing)
+        run_once(engine, "r-1", 7, nothing)
     _, engine = install(unreachable)
     with pytest.raises(TestbedError, match="not running"):
-        engine.run("r-1", 7, nothing, nothing)
+        run_once(engine, "r-1", 7, nothing)
 
 
 def test_leftovers_are_found_by_prefix_only() -> None:

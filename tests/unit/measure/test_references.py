@@ -17,6 +17,7 @@ from tuner.errors import SpecError, WorkloadError
 from tuner.measure import uncache
 from tuner.measure.references import ReferencePath, ReferencePlan, install_references
 from tuner.measure.workload import load_workload
+from tuner.measure.workload_run import Report, run_once
 from tuner.model import PageCache
 
 pytestmark = pytest.mark.slow
@@ -51,23 +52,28 @@ def install(client: LocalClient, tmp_path: Path, path: Path, tuned: Path = MEMOR
     return reference
 
 
+def run(reference: ReferencePath) -> tuple[Report, list[PageCache]]:
+    """Run the workload; also return what became of the page cache before each cold stage."""
+    cold: list[PageCache] = []
+    run_id = "r-1-ref1"
+    report = run_once(reference.engine, run_id, 7, lambda: cold.append(reference.make_cold(run_id)))
+    return report, cold
+
+
 def test_a_run_on_a_disk_has_its_pages_dropped(tmp_path: Path, disk: Path) -> None:
     reference = install(LocalClient("client1"), tmp_path, disk)
-    stages: list[str] = []
-    report, page_cache = reference.run("r-1-ref1", 7, stages.append)
-    assert stages == ["write", "read"]
+    report, cold = run(reference)
     assert set(report.components) == {"writing", "large", "reading", "deleting"}
-    assert page_cache is PageCache.DROPPED
+    assert cold == [PageCache.DROPPED]
     assert list(disk.iterdir()) == []
 
 
 def test_what_is_in_memory_cannot_be_dropped(tmp_path: Path, memory: Path) -> None:
     reference = install(LocalClient("client1"), tmp_path, memory, tuned=Path("/proc"))
-    _, page_cache = reference.run("r-1-ref1", 7, lambda stage: None)
-    assert page_cache is PageCache.NOT_CONTROLLABLE
+    assert run(reference)[1] == [PageCache.NOT_CONTROLLABLE]
 
 
-def test_without_a_cold_stage_there_is_no_page_cache_state(tmp_path: Path, disk: Path) -> None:
+def test_without_a_cold_stage_the_page_cache_is_not_dropped(tmp_path: Path, disk: Path) -> None:
     warm = tmp_path / "warm.yaml"
     stages = [stage | {"cache": "as-is"} for stage in SPEC["stages"]]
     warm.write_text(yaml.safe_dump(SPEC | {"stages": stages}))
@@ -75,7 +81,7 @@ def test_without_a_cold_stage_there_is_no_page_cache_state(tmp_path: Path, disk:
     workload = load_workload(str(warm))
     client = LocalClient("client1")
     reference = ReferencePath.install(client, str(tmp_path), str(MEMORY), plan, workload)
-    assert reference.run("r-1-ref1", 7, lambda stage: None)[1] is None
+    assert run(reference)[1] == []
 
 
 def test_a_failed_run_names_the_cause_and_leaves_nothing_behind(tmp_path: Path, disk: Path) -> None:
@@ -83,15 +89,11 @@ def test_a_failed_run_names_the_cause_and_leaves_nothing_behind(tmp_path: Path, 
     theirs = disk / "fstune-r-1-ref1"
     theirs.mkdir()
     with pytest.raises(WorkloadError, match="stage write: run-directory in mkdir of"):
-        reference.run("r-1-ref1", 7, lambda stage: None)
+        run(reference)
     theirs.rmdir()
-
-    def vanish(stage: str) -> None:
-        if stage == "write":
-            (tmp_path / "uncache.py").write_text("raise SystemExit('no such thing here')")
-
+    (tmp_path / "uncache.py").write_text("raise SystemExit('no such thing here')")
     with pytest.raises(WorkloadError, match="page cache cannot be dropped: no such thing here"):
-        reference.run("r-1-ref1", 7, vanish)
+        run(reference)
     assert list(disk.iterdir()) == []
 
 
@@ -99,7 +101,7 @@ def test_leftovers_are_removed(tmp_path: Path, disk: Path) -> None:
     reference = install(LocalClient("client1"), tmp_path, disk)
     reference.engine.run_stage("write", "r-1-ref1", 7)
     assert [path.name for path in disk.iterdir()] == ["fstune-r-1-ref1"]
-    reference.clean_leftovers("r-")
+    reference.engine.clean_leftovers("r-")
     assert list(disk.iterdir()) == []
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tuner.campaign.parameter_effects import parameter_effects
 from tuner.page import effects_cache
 from tuner.page.document import ReportDocument
 from tuner.page.effect_plots import basis, effect_plot, reach, standings
@@ -34,6 +33,7 @@ from tuner.report.parameter_effects import (
     parameter_of,
     parameter_text,
 )
+from tuner.results.parameter_effects import parameter_effects
 from tuner.store import Store
 
 

@@ -17,7 +17,6 @@ import yaml
 
 from tests.recommending import recommending
 from tests.unit.api.conftest import CAMPAIGN, fstune
-from tuner.campaign.spec import CampaignSpec, read_spec
 from tuner.model import Answer, BlockKind
 from tuner.page.conditions import hosts_found
 from tuner.page.document import ReportDocument
@@ -25,6 +24,7 @@ from tuner.page.html import policy, report_html
 from tuner.page.markdown import report_markdown, text
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import SnapshotCache
+from tuner.spec.campaign import CampaignSpec, read_spec
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 

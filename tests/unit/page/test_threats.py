@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.report.samples import AT, RECOMMENDED, campaign
-from tuner.campaign.drift import DriftPoint
-from tuner.campaign.spec import CampaignSpec
 from tuner.model import BlockKind, Configuration, Event, Trial
 from tuner.page.threats import Evidence, threats
 from tuner.report.summary import Effort
+from tuner.results.drift import DriftPoint
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import TrialState
 from tuner.time_use import TimeUse
 

@@ -9,9 +9,9 @@ import pytest
 
 import search_spaces
 from tests.unit.report.samples import NO_FINALIST, RECOMMENDED, campaign, printed
-from tuner.campaign.space_section import stored_spaces
 from tuner.model import Configuration
 from tuner.report.recommend import recommendation_page
+from tuner.spec.space_section import stored_spaces
 
 CLIENT = "openafs-cache-manager-linux-1.8"
 SPACES = {

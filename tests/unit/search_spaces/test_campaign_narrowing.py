@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from search_spaces import Chance, draw
-from tuner.campaign.space_section import load_space
-from tuner.campaign.spec import read_spec
 from tuner.cli.app import app
 from tuner.errors import SpecError
+from tuner.spec.campaign import read_spec
+from tuner.spec.space_section import load_space
 
 DATA = Path(__file__).parents[2] / "data" / "spaces" / "narrowings"
 BAD = sorted((DATA / "bad").glob("*.yaml"))

@@ -20,9 +20,9 @@ import search_spaces
 from search_spaces.sampling import Chance, draw
 from tests.toy.kind import TOY, Toyd
 from tests.toy.start import ToyStart
-from tuner.campaign.space_section import SpaceSection, by_part
 from tuner.errors import ConfigurationError, SpecError
 from tuner.measure.workload import load_workload
+from tuner.measure.workload_run import run_once
 from tuner.model import Configuration
 from tuner.services import kinds as module
 from tuner.services.kind import Kind, Needs, TestbedType
@@ -31,6 +31,7 @@ from tuner.services.openafs.kind import OPENAFS
 from tuner.services.simulated.kind import SIMULATED
 from tuner.services.testbed import ReadyTestbed
 from tuner.services.testbed import Testbed as AnyTestbed
+from tuner.spec.space_section import SpaceSection, by_part
 
 ROOT = Path(__file__).resolve().parents[3]
 FSTUNE = Path(sys.executable).with_name("fstune")
@@ -230,7 +231,7 @@ def test_any_configuration_is_in_effect_and_put_back(
 @pytest.mark.slow
 def test_a_run_gives_every_component(open_testbed: tuple[AnyTestbed, ReadyTestbed]) -> None:
     _, ready = open_testbed
-    report = ready.engine.run("campaign-1-0", 1, ready.make_cold, lambda stage: None)
+    report = run_once(ready.engine, "campaign-1-0", 1, ready.make_cold)
     assert report.components.keys() == set(WORKLOAD.components)
     ready.engine.clean_leftovers("campaign")
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tuner.campaign.stopping import stop_signals
 from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.model import Answer, Configuration
 from tuner.records.standing import Standing
+from tuner.run.stopping import stop_signals
 from tuner.services.simulated import SimulatedTestbed
 from tuner.simulate import Surface, load_surface
 from tuner.simulate.campaign import HALTED, Point, Result, Settings, run_campaign, specification

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import Connection
 
 from tests.unit.store import records
-from tuner.campaign.stopping import stop_signals
 from tuner.interruption import uninterrupted
+from tuner.run.stopping import stop_signals
 from tuner.store import Store, queries
 from tuner.store.database import Database
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.store import records
-from tuner.campaign.scores import block_times
 from tuner.model import BASELINE, BlockKind, Configuration, Value
+from tuner.plan.scores import block_times
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 from tuner.time_use import TimeUse

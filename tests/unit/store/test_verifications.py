@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tuner.campaign.holding import this_process
 from tuner.errors import ConflictError
+from tuner.run.holding import this_process
 from tuner.states import EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.verifications import Verifications

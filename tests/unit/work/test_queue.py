@@ -14,10 +14,10 @@ from tests.postgresql import Server
 from tests.unit.store import records
 from tests.unit.store.conftest import Place
 from tests.unit.work.looking import kinds
-from tuner.campaign.steering import steer
 from tuner.errors import ConflictError, SpecError, StoreError
 from tuner.model import Holder, Wish
 from tuner.queue_records import QueuedRun
+from tuner.run.steering import steer
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store, queue_tables, upgrade
 from tuner.store.opening import open_database

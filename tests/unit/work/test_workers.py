@@ -19,9 +19,9 @@ from tests.postgresql import Server
 from tests.unit.campaign.campaigns import faster, spec
 from tests.unit.cli.conftest import COMMAND
 from tests.unit.work.looking import decisions, kinds, runs_of
-from tuner.campaign.spec import CampaignSpec
-from tuner.campaign.steering import steer
 from tuner.model import Lease, Wish
+from tuner.run.steering import steer
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store, problems
 from tuner.store.queue import Queue

@@ -13,7 +13,7 @@ from tuner.errors import SpecError
 from tuner.hosts.connector import Connector
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.measure.diagnostics.watch import Watch
-from tuner.measure.driver import Engine
+from tuner.measure.driver import ClientEngine
 from tuner.measure.references import ReferencePlan, install_references
 from tuner.measure.together import Together
 from tuner.measure.workload import Workload
@@ -146,7 +146,9 @@ def assemble(
             _keep_initial(client, layout)
     alone = len(hosts) == 1
     engine = (
-        Engine.install(hosts[0], *place, work) if alone else Together.install(hosts, *place, work)
+        ClientEngine.install(hosts[0], *place, work)
+        if alone
+        else Together.install(hosts, *place, work)
     )
     watch = Watch(
         work.spec,

@@ -30,6 +30,7 @@ from tuner.hosts.node import NodeConnector
 from tuner.hosts.put_back import restore_all
 from tuner.hosts.ssh import SshConnector
 from tuner.measure.workload import Workload
+from tuner.measure.workload_run import run_once
 from tuner.services.facts import HostFacts, host_facts
 from tuner.services.kind import Finding, Rehearsal
 from tuner.services.openafs import cache_manager, fileserver
@@ -285,7 +286,7 @@ def rehearse(
         if isinstance(part, cache_manager.CacheManager):
             make_cold = part.make_cold  # nothing is in effect, so there is nothing to verify
     with suppress(WorkloadError):  # nothing was run, so there is no report
-        ready.engine.run("CAMPAIGN-1-0", 0, make_cold, lambda stage: None)
+        run_once(ready.engine, "CAMPAIGN-1-0", 0, make_cold)
     ready.target.restore(lambda what: None)
     for hold in holds:
         hold.give_back()

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 from search_spaces import Space
 from tuner.errors import ConfigurationError, TestbedError, WorkloadError
 from tuner.measure.diagnostics.watch import Watch
-from tuner.measure.driver import Report
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
-from tuner.model import ComponentResult, Configuration, PageCache, Value
+from tuner.measure.workload_run import Report
+from tuner.model import ComponentResult, Configuration, Value
 from tuner.services.lasting import JournalState
 from tuner.services.part import NotInEffect, Part
 from tuner.services.simulated.noise import Run
 from tuner.services.simulated.world import World
 from tuner.services.target import Target
 from tuner.services.testbed import ReadyTestbed
+from workloads.spec import Stage
 
 #: The limits of the simulated hosts.
 FACTS: Mapping[str, int] = {
@@ -160,23 +163,39 @@ class _SimulatedPart:
         return self.keeper
 
 
+@dataclass(frozen=True, slots=True)
+class _SimulatedRun:
+    """A run whose stages take no time: all times are drawn for its report."""
+
+    stages: Sequence[Stage]
+    report: Callable[[], Report]
+
+    def measure(self, stage: Stage) -> None:
+        """See Run.measure."""
+
+
 @dataclass(slots=True)
 class _SimulatedEngine:
-    """Runs a workload by drawing its times.
+    """Runs a workload by drawing its times. ``ratio``: of these to those of the service.
 
     The seed of a run is that of its files, and there are none here: the noise follows from the seed
     of the world, the block and the trial.
     """
 
-    parts: Mapping[str, _SimulatedPart]
     world: World
+    stages: Sequence[Stage]
     draw: _Draw
+    settings: Callable[[], Configuration]
+    ratio: float = 1.0
 
-    def run(
-        self, run_id: str, seed: int, make_cold: Callable[[], None], stage: Callable[[str], None]
-    ) -> Report:
-        configuration = _settings(self.parts)
-        report = self.draw(run_id, configuration)
+    def run(self, run_id: str, seed: int) -> AbstractContextManager[_SimulatedRun]:
+        """See Engine.run."""
+        return nullcontext(_SimulatedRun(self.stages, partial(self.report, run_id)))
+
+    def report(self, run_id: str) -> Report:
+        """See Run.report."""
+        configuration = self.settings()
+        report = self.draw(run_id, configuration, self.ratio)
         culprit = self.world.failure(configuration, "workload")
         if culprit is not None:
             raise WorkloadError(f"simulated mismatch in read of /sim/file, because of {culprit}")
@@ -195,17 +214,10 @@ class _SimulatedReference:
     """A reference whose times are drawn like those of the service."""
 
     plan: ReferencePlan
-    ratio: float
-    draw: _Draw
+    engine: _SimulatedEngine
 
-    def run(
-        self, run_id: str, seed: int, stage: Callable[[str], None]
-    ) -> tuple[Report, PageCache | None]:
-        return self.draw(run_id, Configuration(), self.ratio), None
-
-    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
-        """Runs leave nothing behind."""
-        return ()
+    def make_cold(self, run_id: str) -> None:
+        """It has no cache."""
 
 
 @dataclass(slots=True)
@@ -218,7 +230,7 @@ class _Draw:
     _block: str = ""
     _position: int = -1
 
-    def __call__(self, run_id: str, configuration: Configuration, ratio: float = 1.0) -> Report:
+    def __call__(self, run_id: str, configuration: Configuration, ratio: float) -> Report:
         block, trial = run_id.rsplit("-", 2)[1:]
         self._position = self._position + 1 if block == self._block else 0
         self._block = block
@@ -287,10 +299,12 @@ class SimulatedTestbed:
                 part.values = keeper.in_force(part.space.part, part.initial)
         parts: dict[str, Part] = dict(self._parts)
         draw = _Draw(self._world, workload, self.clock)
-        engine = _SimulatedEngine(self._parts, self._world, draw)
+        stages = workload.spec.stages
+        engine = _SimulatedEngine(self._world, stages, draw, partial(_settings, self._parts))
         references = tuple(
-            _SimulatedReference(plan, self._world.references.get(plan.name, 1.0), draw)
+            _SimulatedReference(plan, replace(engine, settings=Configuration, ratio=ratio))
             for plan in self._references
+            for ratio in [self._world.references.get(plan.name, 1.0)]
         )
         watch = Watch(workload.spec)
         return ReadyTestbed(Target(parts), engine, lambda: None, watch, references)

@@ -13,7 +13,6 @@ import yaml
 import search_spaces
 from tests.unit.services.openafs.kernel_client import Machine
 from tests.unit.services.openafs.network_host import host_in
-from tuner.campaign.spec import CampaignSpec
 from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.hosts.local import LocalConnector
@@ -23,6 +22,7 @@ from tuner.services.openafs import hosts
 from tuner.services.openafs.assembly import ClientHost, Layout, assemble, usual_wishes
 from tuner.services.openafs.file import TestbedFile
 from tuner.services.openafs.host_network import HostNetwork
+from tuner.spec.campaign import CampaignSpec
 
 SPACE = search_spaces.load("host-network")
 SHARED = "nodes of a private cell share the kernel of the machine that they are on"

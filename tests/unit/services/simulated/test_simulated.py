@@ -10,6 +10,7 @@ import pytest
 import search_spaces
 from tuner.errors import ConfigurationError, TestbedError, WorkloadError
 from tuner.measure.workload import load_workload
+from tuner.measure.workload_run import run_once
 from tuner.model import Configuration, Value
 from tuner.services.simulated import Effect, Noise, SimulatedTestbed, World
 from tuner.services.testbed import ReadyTestbed
@@ -33,7 +34,7 @@ def open_testbed(
 def log_time(
     ready: ReadyTestbed, block: int, trial: int, component: str = "metadata", *, seed: int = 1
 ) -> float:
-    report = ready.engine.run(f"campaign-{block}-{trial}", seed, lambda: None, lambda stage: None)
+    report = run_once(ready.engine, f"campaign-{block}-{trial}", seed, ready.make_cold)
     return math.log(report.components[component].elapsed_s)
 
 

@@ -1,3 +1,0 @@
-"""Campaigns: their specification, the planner that decides the next step, and the runner that
-executes it.
-"""

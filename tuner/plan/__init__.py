@@ -1,0 +1,1 @@
+"""What a campaign does next, decided from its stored measurements alone. Pure."""

@@ -1,0 +1,220 @@
+"""Turn a certificate, or the lack of a finalist, into the campaign's recommendation. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from search_spaces import Risk
+from tuner.judge.assumptions import Alarm
+from tuner.judge.certify import Certificate, CertificateOutcome, ComponentVerdict
+from tuner.judge.levels import ALPHA
+from tuner.judge.score import margin
+from tuner.judge.words import percent
+from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial
+from tuner.plan.rules import FLOOR_ALPHA, Rules
+from tuner.plan.steps import Finish, Plan
+from tuner.records.differences import differences
+from tuner.states import TrialState
+from tuner.text import faster, interval
+
+#: Standard deviations to each side of a 95% interval.
+_SIDE = 1.96
+#: What a setting of each risk class other than performance puts at risk.
+AT_STAKE = {
+    Risk.DURABILITY: "acknowledged data may be lost when the machine fails",
+    Risk.SECURITY: "protection is given up for speed",
+    Risk.AVAILABILITY: "some networks or hosts may no longer work with it",
+}
+
+Flags = Callable[[Configuration], Mapping[str, tuple[str, ...]]]
+#: The risk class of each parameter, by qualified name.
+Risks = Mapping[str, Risk]
+
+
+def recommendation(
+    plan: Plan,
+    trials: Sequence[Trial],
+    rules: Rules,
+    flags: Flags,
+    risks: Risks,
+    *,
+    doubts: Sequence[str] = (),
+) -> Recommendation:
+    """Return the recommendation for the user. ``plan.step`` must be Finish.
+
+    ``flags``: renders a configuration. ``doubts``: caveats in addition to those of the guards.
+    """
+    assert isinstance(plan.step, Finish)
+    baseline = trials[BASELINE].configuration
+    certificate = plan.step.certificate
+    if plan.step.finalist is None or certificate is None:
+        return Recommendation(
+            answer=Answer.NO_IMPROVEMENT,
+            reason=_no_finalist_reason(trials, rules),
+            trial=BASELINE,
+            configuration=baseline,
+            baseline=baseline,
+            flags=flags(baseline),
+            baseline_flags=flags(baseline),
+            confidence=_confidence(ALPHA),
+            blocks=0,
+        )
+    finalist = trials[plan.step.finalist].configuration
+    certified = certificate.outcome is CertificateOutcome.CERTIFIED
+    verdict = certificate.verdict
+    return Recommendation(
+        answer=Answer.RECOMMENDED if certified else Answer.NO_IMPROVEMENT,
+        reason=_reason(certificate),
+        trial=plan.step.finalist,
+        configuration=finalist,
+        baseline=baseline,
+        flags=flags(finalist),
+        baseline_flags=flags(baseline),
+        confidence=_confidence(certificate.alpha),
+        blocks=verdict.n,
+        ratio=verdict.ratio,
+        lower=math.exp(verdict.interval.lower),
+        upper=math.exp(verdict.interval.upper),
+        largest_compatible_improvement=_still_possible(plan.step, certificate),
+        e_value=verdict.e_value,
+        threshold=verdict.threshold,
+        components=_effects(certificate, rules),
+        notes=(
+            *_contributions(plan.step, finalist, baseline),
+            *_risks(finalist, baseline, risks),
+            *_floor_note(rules),
+            *_floors(certificate, rules),
+            *_adjusted(plan),
+            *(() if rules.compares else _others(plan.step)),
+            *_doubts(plan),
+            *doubts,
+        ),
+    )
+
+
+def _effects(certificate: Certificate, rules: Rules) -> dict[str, ComponentEffect]:
+    def effect(component: ComponentVerdict) -> ComponentEffect:
+        verdict = component.verdict
+        lower, upper = math.exp(verdict.interval.lower), math.exp(verdict.interval.upper)
+        return ComponentEffect(verdict.ratio, lower, upper, component.holds)
+
+    verdicts = zip(rules.components, certificate.components, strict=True)
+    return {name: effect(component) for name, component in verdicts}
+
+
+def _reason(certificate: Certificate) -> str:
+    """Return the reason for the certificate's outcome. An undecided one ran out of budget."""
+    if certificate.outcome is not CertificateOutcome.UNDECIDED:
+        return certificate.reason
+    return f"not certified within the budget: {certificate.reason.removeprefix('undecided: ')}"
+
+
+def _confidence(alpha: float) -> float:
+    """Two-sided confidence level matching a one-sided certificate at ``alpha``."""
+    return 1.0 - 2.0 * alpha
+
+
+def _still_possible(step: Finish, certificate: Certificate) -> float:
+    """Largest improvement not ruled out: for the certified finalist, otherwise for any finalist."""
+    if certificate.outcome is CertificateOutcome.CERTIFIED:
+        return certificate.largest_compatible_improvement
+    every = (certificate, *step.others.values())
+    return max(c.largest_compatible_improvement for c in every)
+
+
+def _others(step: Finish) -> tuple[str, ...]:
+    """One sentence on the outcome of each other finalist."""
+    sentences = []
+    for number, certificate in step.others.items():
+        reason = _reason(certificate)
+        if certificate.outcome is CertificateOutcome.CERTIFIED:
+            reason = reason.removeprefix("certified: ")
+            sentences.append(f"trial {number} is also certified: {reason}")
+        else:
+            sentences.append(f"trial {number}, another finalist: {reason}")
+    return tuple(sentences)
+
+
+def measured_together(finalist: Configuration, baseline: Configuration) -> tuple[str, ...]:
+    """Caveat for a certificate of several changed settings: their effects were not separated."""
+    changed, _ = differences(baseline, finalist)
+    if len(changed) < 2:
+        return ()
+    return ("these settings were measured together; their individual effects were not tested",)
+
+
+def _contributions(
+    step: Finish, finalist: Configuration, baseline: Configuration
+) -> tuple[str, ...]:
+    """What each of several changed settings contributes according to the search model."""
+    if len(step.contributions) < 2:
+        return measured_together(finalist, baseline)
+    sentences = []
+    for each in step.contributions:
+        low, high = each.gain - _SIDE * each.error, each.gain + _SIDE * each.error
+        between = f"95% interval {interval(math.exp(low), math.exp(high))}"
+        if low > 0.0:
+            sentences.append(f"without {each.name} {faster(math.exp(each.gain))} ({between})")
+        else:
+            sentences.append(f"without {each.name} no difference is shown ({between})")
+    return (f"effects of the settings by the search model: {'; '.join(sentences)}",)
+
+
+def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
+    """Note components whose floor is only guaranteed at a laxer error than the gain."""
+    unsettled = [each.name for each in certificate.components if not each.holds]
+    if certificate.outcome is not CertificateOutcome.CERTIFIED or not unsettled:
+        return ()
+    error, floor = f"{100.0 * FLOOR_ALPHA:.0f}%", percent(margin(rules.race.floor))
+    return (
+        f"{', '.join(unsettled)}: a loss of more than {floor} is ruled out at an error of "
+        f"{error} each, not at the {100.0 * certificate.alpha:.2g}% of the gain",
+    )
+
+
+def _floor_note(rules: Rules) -> tuple[str, ...]:
+    """How the floor was chosen, if the campaign file did not give one."""
+    return (f"the floor was chosen by the pilot: {rules.floor_reason}",) * bool(rules.floor_reason)
+
+
+def _adjusted(plan: Plan) -> tuple[str, ...]:
+    """Report that the gain was adjusted for other load, and the effect of doing so."""
+    if plan.adjustment is None or not plan.adjustment.score.used:
+        return ()
+    return (plan.adjustment.score.reason,)
+
+
+def _doubts(plan: Plan) -> tuple[str, ...]:
+    """One sentence for each guard that warns."""
+    return tuple(guard.reason for guard in plan.guards if guard.alarm is not Alarm.NONE)
+
+
+def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) -> tuple[str, ...]:
+    """One sentence for each changed setting that puts more than performance at risk."""
+    before = baseline.as_dict()
+    changed = [(n, v) for n, v in configuration if n not in before or before[n] != v]
+    return tuple(
+        f"{name} = {value} puts {risks[name]} at risk: {AT_STAKE[risks[name]]}"
+        for name, value in changed
+        if risks.get(name, Risk.PERFORMANCE) is not Risk.PERFORMANCE
+    )
+
+
+def _no_finalist_reason(trials: Sequence[Trial], rules: Rules) -> str:
+    configurations = [t for t in trials if t.race > 0]
+    worth = percent(margin(rules.race.delta))
+    if not configurations:
+        return (
+            "at this pace, the budget had no room for a search block and a certificate after the "
+            "pilot; choose a larger budget in the campaign file"
+        )
+    pruned = sum(t.state is TrialState.PRUNED for t in configurations)
+    failed = sum(t.state is TrialState.FAILED for t in configurations)
+    count = len(configurations)
+    parts = [f"none of {count} configurations tried looked {worth} faster than the baseline"]
+    if pruned:
+        parts.append(f"{pruned} were dropped early")
+    if failed:
+        parts.append(f"{failed} did not run")
+    return "; ".join(parts)

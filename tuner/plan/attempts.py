@@ -1,0 +1,71 @@
+"""Attempts at a certificate: which fresh blocks each one has, and its share of the error. Pure.
+
+A campaign may attempt certification several times: early, for a gain worth having soon, and later,
+for something better. The attempts share one error: attempt k = 1, 2, ... is judged at
+
+    alpha_k = alpha * s * (1 - s)^(k - 1),    s = 0.6,
+
+which sums to at most alpha for any number of attempts, so that the probability of any false
+certificate stays below alpha (union bound). Most of it goes to the first attempt, which in many
+campaigns is the only one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.judge.levels import ALPHA
+from tuner.model import BASELINE, BlockKind, BlockTimes
+from tuner.plan.rules import FIRST_SHARE
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a certificate.
+
+    ``number`` counts from 1. ``race``: the round number of its blocks. ``first``: the number of its
+    first block. ``finalists``: the trials to be certified together. ``blocks``: its complete
+    blocks.
+    """
+
+    number: int
+    race: int
+    first: int
+    finalists: tuple[int, ...]
+    blocks: tuple[BlockTimes, ...]
+
+    @property
+    def alpha(self) -> float:
+        """One-sided error shared by the certificates of this attempt."""
+        return alpha_of(self.number)
+
+
+def alpha_of(number: int) -> float:
+    """Share of the error for attempt ``number``, which counts from 1."""
+    return ALPHA * FIRST_SHARE * (1.0 - FIRST_SHARE) ** (number - 1)
+
+
+def attempts(blocks: Sequence[BlockTimes], scored: Sequence[BlockTimes]) -> tuple[Attempt, ...]:
+    """Return the attempts so far, in order. ``blocks``: all blocks; ``scored``: the complete ones.
+
+    All blocks of an attempt have the same race number; its finalists are those of its first block.
+    """
+    first: dict[int, BlockTimes] = {}
+    for block in blocks:
+        if block.kind is BlockKind.CERTIFY:
+            first.setdefault(block.race, block)
+    complete: dict[int, list[BlockTimes]] = {race: [] for race in first}
+    for block in scored:
+        if block.kind is BlockKind.CERTIFY:
+            complete[block.race].append(block)
+    return tuple(
+        Attempt(
+            number,
+            race,
+            block.number,
+            tuple(sorted(n for n in block.order if n != BASELINE)),
+            tuple(complete[race]),
+        )
+        for number, (race, block) in enumerate(first.items(), start=1)
+    )

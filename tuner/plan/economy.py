@@ -1,0 +1,238 @@
+"""What to spend the rest of the budget on: more search, a certificate, or nothing. Pure.
+
+A certificate is worth its blocks when it is likely to succeed: when both the gain and the floors
+are likely to be shown, according to what the search knows of the candidate. It is attempted early
+if that costs little of the remaining budget or if nothing better is in prospect, and at the latest
+when the remaining budget would otherwise become too small. The same holds for a candidate that is a
+large step better than what has been certified: users get it at once, and the search continues.
+
+Once nothing better is in prospect or could still be certified, the certified configuration gets
+further fresh blocks, which narrow its intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from tuner.judge.evalue import MIN_PAIRS
+from tuner.judge.power import Forecast, power_by
+from tuner.judge.robust import fewest_pairs
+from tuner.judge.score import margin
+from tuner.plan.attempts import alpha_of
+from tuner.plan.certifying import least_step
+from tuner.plan.guide import Noise, View
+from tuner.plan.rules import FLOOR_ALPHA, Floors, Rules
+from tuner.propose.prediction import Prediction
+
+#: Probability of success at which an attempt is worth making before it has to be.
+_LIKELY = 0.85
+#: The same for a further attempt that must be made now or never.
+_WORTH = 0.3
+#: Share of the remaining budget that an early attempt may cost.
+_CHEAP = 0.15
+#: Gain that a further early attempt must promise beyond the certified one, in units of delta.
+_STEPS = 2.0
+#: Maximum number of early attempts: each has a smaller share of the error than the one before.
+_EARLY_ATTEMPTS = 4
+#: Remaining share of the budget at which a simpler configuration than the certified one may be
+#: tried.
+_SETTLED = 0.5
+#: Probability at or below which nothing better is in prospect.
+_HOPELESS = 0.2
+#: Fresh blocks to plan for at least: they certify an effect of a few times its noise.
+_FEWEST = 5
+#: Nodes and weights of the Gauss-Hermite rule that averages over the uncertainty of the gain.
+_POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
+
+
+class Move(StrEnum):
+    """The next kind of step."""
+
+    SEARCH = "search"
+    CERTIFY = "certify"
+    NARROW = "narrow"
+    FINISH = "finish"
+
+
+def forecast_of(
+    prediction: Prediction,
+    noise: Noise,
+    rules: Rules,
+    attempt: int,
+    blocks: int,
+    fewest: int = MIN_PAIRS,
+) -> Forecast:
+    """Forecast attempt number ``attempt`` with this finalist, given at most ``blocks`` fresh
+    blocks.
+
+    ``fewest``: blocks needed in any case.
+    """
+    most = min(blocks, rules.certify_blocks)
+    if most < MIN_PAIRS or noise.score <= 0.0:
+        return Forecast(float(noise.score <= 0.0 < prediction.gain), float(MIN_PAIRS))
+    gains = (prediction.gain + prediction.error * _POINTS) / noise.score
+    weights = _WEIGHTS / _WEIGHTS.sum()
+    by_block = power_by(gains, most, rules.certify_blocks, alpha_of(attempt)).T @ weights
+    by_block = by_block * _floors(prediction, noise, rules, attempt, most)
+    by_block[: max(0, fewest - MIN_PAIRS)] = 0.0
+    return Forecast.of(by_block)
+
+
+def _floors(
+    prediction: Prediction, noise: Noise, rules: Rules, attempt: int, most: int
+) -> np.ndarray:
+    """Probability that every floor is shown to be met, by number of blocks. Components are treated
+    as partly dependent: each contributes the square root of its probability.
+    """
+    alpha = alpha_of(attempt) if rules.floors is Floors.STRICT else FLOOR_ALPHA
+    room = margin(rules.race.floor)
+    chances = np.ones(most - MIN_PAIRS + 1)
+    for (mean, error), spread in zip(prediction.components, noise.components, strict=True):
+        if spread > 0.0:
+            effect = (room - mean) / math.hypot(spread, error)
+            by_block = power_by(np.array([effect]), most, rules.certify_blocks, alpha)[0]
+            chances = chances * np.sqrt(by_block)
+    return chances
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """The state of a campaign that the next move depends on.
+
+    ``attempt``: the number of the next attempt at a certificate. ``certified``: the prediction for
+    the best certified configuration; ``wide``: further fresh blocks would tell more about it.
+    ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``can_search``: a further
+    block of the search has something to measure; ``may_add``: including new configurations.
+    ``searched``: a block of the search has been measured. ``suspect``: the guards require a
+    certificate to pass the sign-flip test too.
+    """
+
+    attempt: int
+    arms_left: float
+    total_arms: float
+    can_search: bool
+    may_add: bool = True
+    searched: bool = True
+    certified: Prediction | None = None
+    wide: bool = False
+    suspect: bool = False
+
+    @property
+    def fewest(self) -> int:
+        """Minimum number of blocks of the next attempt."""
+        smallest = fewest_pairs(alpha_of(self.attempt)) if self.suspect else 0
+        return max(MIN_PAIRS, smallest)
+
+    def after_search(self, rules: Rules) -> float:
+        """Arms left after one more block of the search."""
+        return self.arms_left - rules.testbeds * (1 + rules.arms)
+
+    def can_narrow(self, rules: Rules) -> bool:
+        """Whether the certified configuration can be measured again, and that is worthwhile."""
+        return self.certified is not None and self.wide and self.arms_left >= 2 * rules.testbeds
+
+
+def next_move(view: View, rules: Rules, at: Position) -> Move:
+    """Decide whether to search on, to begin an attempt with the best candidate, to measure the
+    certified configuration further, or to finish.
+    """
+    per_block = _fresh_block(rules)
+    # Infinite before the first measurement.
+    blocks = int(min(at.arms_left / per_block, rules.certify_blocks))
+    best = view.best if blocks >= MIN_PAIRS else None
+    if best is None or not _worth(best, at.certified, rules):
+        return _without_finalist(view, rules, at)
+    forecast = forecast_of(best, view.noise, rules, at.attempt, blocks, at.fewest)
+    early = _large_step(best, rules, at) or _simpler(best, at)
+    cheap = early and per_block * forecast.mean_blocks <= _CHEAP * at.arms_left
+    share = max(_FEWEST, rules.certify_share * at.total_arms / per_block)
+    enough = min(share, max(_FEWEST, math.ceil(1.3 * forecast.mean_blocks)), rules.certify_blocks)
+    if at.can_search and at.after_search(rules) >= per_block * enough:
+        likely = forecast.power >= _LIKELY
+        better = best.gain + margin(rules.race.delta)
+        if not likely or not (cheap or view.hope(better, new=at.may_add) <= _HOPELESS):
+            return Move.SEARCH
+    # The first attempt is always worth making: it bounds the gain that may remain.
+    if at.attempt == 1 or forecast.power >= _WORTH:
+        return Move.CERTIFY
+    if at.can_narrow(rules):
+        return Move.NARROW
+    return Move.SEARCH if at.can_search and at.after_search(rules) >= 0 else Move.FINISH
+
+
+def _large_step(best: Prediction, rules: Rules, at: Position) -> bool:
+    """Whether the best candidate is so much better than the certified one that it should not wait
+    for something better still.
+    """
+    if at.certified is None:
+        return True
+    more = best.gain - at.certified.gain
+    return at.attempt <= _EARLY_ATTEMPTS and more >= _STEPS * margin(rules.race.delta)
+
+
+def _simpler(best: Prediction, at: Position) -> bool:
+    """Whether the best candidate needs fewer settings than the certified one, and the search has
+    had time to find out which settings matter. Waiting for the end would leave this to the last
+    decision.
+    """
+    return (
+        at.certified is not None
+        and best.changes < at.certified.changes
+        and at.attempt <= _EARLY_ATTEMPTS
+        and at.arms_left <= _SETTLED * at.total_arms
+    )
+
+
+def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
+    """Decide on the next move when no candidate is worth an attempt."""
+    per_block, narrow = _fresh_block(rules), at.can_narrow(rules)
+    after = at.after_search(rules)
+    if at.certified is not None and narrow:
+        better = at.certified.gain + margin(rules.race.delta)
+        later = after / per_block
+        if (
+            not _certifiable(better, at.certified, view.noise, rules, at, later)
+            or view.hope(better, new=at.may_add) <= _HOPELESS
+        ):
+            return Move.NARROW
+    # Keep room to certify a large effect while one may still turn up. The first block of the search
+    # leaves what the shortest attempt needs; otherwise a campaign would end with more than that
+    # unused.
+    large = min(per_block * _FEWEST, rules.certify_share * at.total_arms) if at.searched else 0.0
+    room = max(large, per_block * MIN_PAIRS) if at.certified is None else 0.0
+    if at.can_search and after >= room:
+        return Move.SEARCH
+    return Move.NARROW if narrow else Move.FINISH
+
+
+def _fresh_block(rules: Rules) -> int:
+    """Arms in one block of an attempt, over all testbeds."""
+    return rules.testbeds * (1 + rules.finalists)
+
+
+def _certifiable(
+    gain: float, like: Prediction, noise: Noise, rules: Rules, at: Position, blocks: float
+) -> bool:
+    """Whether this many blocks would probably certify such a gain, with the floors of ``like``."""
+    most = int(min(blocks, rules.certify_blocks))
+    prediction = replace(like, gain=gain, error=0.0)
+    return forecast_of(prediction, noise, rules, at.attempt, most, at.fewest).power >= _WORTH
+
+
+def _worth(best: Prediction, certified: Prediction | None, rules: Rules) -> bool:
+    """Whether certifying the best candidate would be news: it is the first gain, a larger gain, or
+    about the same gain with fewer settings.
+    """
+    least = margin(rules.race.delta)
+    if certified is None:
+        return best.gain >= least
+    if best.configuration == certified.configuration:
+        return False
+    more = best.gain - certified.gain
+    step = least_step(best, certified, rules.race.delta)
+    simpler = step < 0.0 and best.gain >= least and more >= step
+    return simpler or more >= max(abs(step), best.error)

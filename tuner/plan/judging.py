@@ -1,0 +1,102 @@
+"""State of the attempts at a certificate, judged from the blocks so far. Pure.
+
+Caches what is known of each attempt, so that no plan computes it twice: the guards at a block, the
+adjustment of a finalist, and when an attempt was first certified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from tuner.judge.adjustment import Adjustment, fit_adjustment
+from tuner.judge.assumptions import Guard
+from tuner.judge.evalue import MIN_PAIRS
+from tuner.model import BlockKind
+from tuner.plan.attempts import Attempt
+from tuner.plan.certifying import Certification, certification, guards
+from tuner.plan.rules import Rules
+from tuner.plan.scores import ScoreTable
+
+
+@dataclass(slots=True)
+class Judge:
+    """Judges the attempts of one campaign.
+
+    ``table``: grows with the campaign's blocks. The caches follow from the blocks alone: a new
+    judge computes the same.
+    """
+
+    table: ScoreTable
+    #: By attempt and finalist. An adjustment does not depend on anything later.
+    _adjustments: dict[tuple[int, int], Adjustment] = field(default_factory=dict)
+    #: By the number of the newest block of an attempt.
+    _guards_at: dict[int, tuple[Guard, ...]] = field(default_factory=dict)
+    #: By attempt: the number of fresh blocks checked, and the number at which it was first
+    #: certified.
+    _certified_at: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+
+    def standing(self, attempt: Attempt, rules: Rules, failed: Collection[int]) -> Certification:
+        """Return the state of an attempt. ``failed``: trials that do not run.
+
+        A certificate survives if further blocks merely leave the question open again, because its
+        error holds for all looks together. It does not survive if they contradict it.
+        """
+        now = self._certification(attempt, rules, failed)
+        if now.certified or now.spoilt:
+            return now
+        blocks = self._first_certified(attempt, rules)
+        if blocks is None:
+            return now
+        return self._certification(_cut(attempt, blocks), rules, failed)
+
+    def adjustment(self, attempt: Attempt, finalist: int, rules: Rules) -> Adjustment:
+        """Return the adjustment of a finalist's fresh differences, fitted to what preceded them."""
+        key = attempt.number, finalist
+        if key not in self._adjustments:
+            observations = self.table.observations((BlockKind.PILOT, BlockKind.SEARCH))
+            numbers = [one.block.number for one in self.table.scored]
+            first = next((n for n, block in enumerate(numbers) if block >= attempt.first), None)
+            before = observations.only(
+                observations.block < (len(numbers) if first is None else first)
+            )
+            self._adjustments[key] = fit_adjustment(
+                before,
+                rules.weights,
+                components=rules.components,
+                finalist=finalist,
+                seed=rules.seed,
+            )
+        return self._adjustments[key]
+
+    def _first_certified(self, attempt: Attempt, rules: Rules) -> int | None:
+        """Number of fresh blocks at which the attempt was first certified; None if it never was."""
+        last, first = self._certified_at.get(attempt.number, (MIN_PAIRS - 1, None))
+        for blocks in range(last + 1, len(attempt.blocks) + 1):
+            if first is None and self._certification(_cut(attempt, blocks), rules).certified:
+                first = blocks
+        self._certified_at[attempt.number] = len(attempt.blocks), first
+        return first
+
+    def _certification(
+        self, attempt: Attempt, rules: Rules, failed: Collection[int] = ()
+    ) -> Certification:
+        adjustments = None
+        if rules.adjust:
+            adjustments = {n: self.adjustment(attempt, n, rules).score for n in attempt.finalists}
+        return certification(attempt, rules, self._watched(attempt), failed, adjustments)
+
+    def _watched(self, attempt: Attempt) -> tuple[Guard, ...]:
+        """The guards as of the newest block of the attempt."""
+        if not attempt.blocks:
+            return ()
+        newest = attempt.blocks[-1].number
+        if newest not in self._guards_at:
+            numbers = [one.block.number for one in self.table.scored]
+            self._guards_at[newest] = guards(self.table, numbers.index(newest))
+        return self._guards_at[newest]
+
+
+def _cut(attempt: Attempt, blocks: int) -> Attempt:
+    """The attempt as it was after its first ``blocks`` fresh blocks."""
+    return replace(attempt, blocks=attempt.blocks[:blocks])

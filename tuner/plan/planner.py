@@ -1,0 +1,397 @@
+"""The plan of a campaign: from all measurements so far to the next step. Pure.
+
+Owns the order of steps: the pilot, blocks of the search, attempts at a certificate on fresh blocks,
+the answer. What is measured and when a certificate is attempted follow from the guide's view of the
+stored blocks, so that a resumed campaign reaches the same decisions from the same measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tuner.judge.evalue import MIN_PAIRS
+from tuner.judge.score import margin
+from tuner.model import BASELINE, Block, BlockKind, BlockTimes, Trial
+from tuner.plan import named_comparison
+from tuner.plan.attempts import Attempt, attempts
+from tuner.plan.batches import AnyBlock, again, batch, dealt, usable
+from tuner.plan.budget import Cost
+from tuner.plan.certifying import (
+    Certification,
+    best_certified,
+    can_narrow,
+    guards,
+    guards_due,
+    suspect,
+)
+from tuner.plan.economy import Move, Position, next_move
+from tuner.plan.guide import Guide, Pick, View
+from tuner.plan.halting import MAX_VOID_IN_A_ROW, no_block_reason, void_reason
+from tuner.plan.judging import Judge
+from tuner.plan.piloting import PilotPlan, plan_pilot
+from tuner.plan.racing import Replay, advance
+from tuner.plan.rules import Rules, settled_rules
+from tuner.plan.scores import ScoreTable
+from tuner.plan.steps import Explore, Finish, Halt, Phase, Plan, RunBlock
+from tuner.propose.prediction import Prediction
+from tuner.propose.proposer import Proposal
+from tuner.states import BlockState, TrialState
+
+#: Fresh blocks after which later findings of the search may end an attempt.
+_LOOK_AGAIN = 4
+#: An attempt is given up if the probability that all floors are met is below this.
+_DOOMED = 0.1
+
+
+class Planner:
+    """Plans one campaign, step after step.
+
+    It only remembers what follows from the blocks so far (``table``, and ``rules`` as settled by
+    the pilot): a new planner, given the same rows, plans the same.
+    """
+
+    def __init__(self, rules: Rules, guide: Guide, compared: Sequence[Proposal] = ()) -> None:
+        """``compared``: the configurations of a comparison, which searches nothing."""
+        self.rules = rules
+        self._compared = compared
+        self.table = ScoreTable(rules.components, rules.weights)
+        self._guide = guide
+        self._replay = Replay()
+        self._pilot: PilotPlan | None = None
+        self._judge = Judge(self.table)
+
+    def plan(
+        self,
+        trials: Sequence[Trial],
+        blocks: Sequence[Block | BlockTimes],
+        *,
+        earlier_blocks: int = 0,
+    ) -> Plan:
+        """Return what to do next.
+
+        ``trials`` and ``blocks``: all of the campaign's, in order of number; ``blocks`` must begin
+        with those of the last call. A trial stored as ``failed`` or ``cancelled`` is out. Blocks
+        still marked as running must have been voided before. ``earlier_blocks``: the number of
+        blocks of earlier runs; void ones among them do not halt this run.
+        """
+        return self._plan(trials, blocks, _failed(trials), earlier_blocks)
+
+    def plan_batch(
+        self,
+        trials: Sequence[Trial],
+        blocks: Sequence[AnyBlock],
+        *,
+        testbeds: int,
+        earlier_blocks: int = 0,
+    ) -> Plan:
+        """As ``plan``, for several testbeds at once, with RunBatch instead of RunBlock."""
+        failed = _failed(trials)
+        whole, missing = usable(blocks, failed)
+        now = self._plan(trials, whole, failed, len(whole), testbeds)
+        most = MAX_VOID_IN_A_ROW * self.rules.testbeds
+        if (reason := void_reason(blocks[earlier_blocks:], failed, most)) is not None:
+            return replace(now, step=Halt(reason))
+        if missing:
+            phase = Phase(missing[0].kind.value)
+            number = blocks[-1].number + 1
+            return replace(now, step=again(missing, self.rules, number, testbeds), phase=phase)
+        if isinstance(now.step, RunBlock):
+            return replace(now, step=batch(now.step, whole, self.rules, testbeds))
+        return now
+
+    def _plan(
+        self,
+        trials: Sequence[Trial],
+        blocks: Sequence[Block | BlockTimes],
+        failed: set[int],
+        earlier_blocks: int,
+        testbeds: int = 1,
+    ) -> Plan:
+        table = self.table
+        table.extend(blocks[len(table.ended_blocks) :])
+        if self._pilot is None or self._pilot.more:
+            self._pilot = plan_pilot(trials, table.ended_blocks, self.rules.pilot)
+        # A pilot that is over stays so, and need not be judged again.
+        if not self._pilot.more:
+            self.rules = settled_rules(self.rules, self._pilot.assessment)
+        advance(self._replay, trials, table, self.rules, failed)
+        state = _State(
+            trials,
+            table,
+            self.rules,
+            failed,
+            self._replay,
+            self._pilot,
+            self._guide,
+            testbeds,
+            self._judge,
+            self._compared,
+        )
+        return state.next(earlier_blocks)
+
+
+@dataclass(slots=True)
+class _State:
+    """Everything that one plan is made from."""
+
+    trials: Sequence[Trial]
+    table: ScoreTable
+    rules: Rules
+    failed: set[int]
+    replay: Replay
+    pilot: PilotPlan
+    guide: Guide
+    testbeds: int
+    judge: Judge
+    compared: Sequence[Proposal]
+
+    def next(self, earlier_blocks: int) -> Plan:
+        table, rules = self.table, self.rules
+        here = self._here()
+        if (reason := void_reason(table.ended_blocks[earlier_blocks:], self.failed)) is not None:
+            return replace(here, step=Halt(reason))
+        if self.pilot.more and self.pilot.twin is not None:
+            step = self._block(BlockKind.PILOT, 0, (self.pilot.twin,))
+            return replace(here, step=step, phase=Phase.PILOT, live=(self.pilot.twin,))
+        if here.race == 0 and self.pilot.refusal is not None and not rules.pilot_override:
+            advice = "; to continue anyway, resume with --override-pilot"
+            reason = f"the pilot advises against: {self.pilot.refusal}{advice}"
+            return replace(here, step=Halt(reason))
+        if guards_due(table, rules.testbeds):
+            here = replace(here, guards=guards(table))
+        if rules.compares:
+            return self._compare(here)
+        all_attempts = attempts(table.ended_blocks, [one.block for one in table.scored])
+        stands = [self.judge.standing(each, rules, self.failed) for each in all_attempts]
+        here = self._with_certificates(here, all_attempts, stands)
+        if all_attempts and (open_ := self._open(all_attempts[-1], stands[-1])):
+            step = self._block(BlockKind.CERTIFY, all_attempts[-1].race, open_)
+            return replace(here, step=step, phase=Phase.CERTIFY, live=open_)
+        if here.answer is not None and rules.stop_certified:
+            return self._end(here, all_attempts, stands)
+        if (cut_off := self._cut_off()) and self._arms_left() >= 1 + len(cut_off):
+            step = self._block(BlockKind.SEARCH, here.race, cut_off)
+            return replace(here, step=step, live=cut_off)
+        return self._move(here, all_attempts, stands)
+
+    def _compare(self, here: Plan) -> Plan:
+        """Measure given configurations until enough is known of each, or the budget is used up."""
+        all_attempts = attempts(self.table.ended_blocks, [one.block for one in self.table.scored])
+        if not all_attempts:
+            groups = tuple([tuple(self.compared)] * self.testbeds)
+            step = Explore(here.race + 1, self.table.newest + 1, BlockKind.CERTIFY, groups)
+            return replace(here, step=step, phase=Phase.CERTIFY)
+        stands = named_comparison.judge(all_attempts[0], self.rules, here.guards)
+        here, certificates = replace(here, guards=stands.guards), stands.certificates
+        open_ = named_comparison.still_open(certificates, self.rules, self.failed)
+        few = len(all_attempts[0].blocks) < MIN_PAIRS
+        if open_ and (few or self._fits(1 + len(open_))):
+            block = self._block(BlockKind.CERTIFY, all_attempts[0].race, open_)
+            return replace(here, step=block, phase=Phase.CERTIFY, live=open_)
+        end = named_comparison.finish(certificates, self.failed)
+        return replace(here, step=end, phase=Phase.DONE, live=(), certificate=end.certificate)
+
+    def _here(self) -> Plan:
+        """The state of the campaign, without a step yet."""
+        race = self._race()
+        live: tuple[int, ...] = ()
+        if self.table.ended_blocks:
+            arms = set(self.table.ended_blocks[-1].order) - {BASELINE} - self.failed
+            live = tuple(sorted(arms - self.replay.endings.keys()))
+        return Plan(
+            Halt(""),
+            Phase.SEARCH,
+            race,
+            self.replay.incumbent(self.table, self.failed),
+            live,
+            dict(self.replay.endings),
+            self.replay.decisions,
+            pilot=self.pilot.assessment,
+        )
+
+    def _with_certificates(
+        self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
+    ) -> Plan:
+        """Add the certificates: that of the newest attempt, and the best one so far."""
+        if not all_attempts:
+            return here
+        newest = stands[-1]
+        here = replace(here, guards=newest.guards)
+        if self.rules.adjust:
+            first = all_attempts[-1].finalists[0]
+            adjustment = self.judge.adjustment(all_attempts[-1], first, self.rules)
+            here = replace(here, adjustment=adjustment)
+        if newest.best is not None:
+            here = replace(here, certificate=newest.certificates[newest.best])
+        answer = best_certified(stands, self._prediction, self.rules.race.delta)
+        return replace(here, answer=answer)
+
+    def _open(self, attempt: Attempt, stands: Certification) -> tuple[int, ...]:
+        """The finalists of the newest attempt that are worth another block."""
+        if not stands.open:
+            return ()
+        if len(attempt.blocks) >= MIN_PAIRS and not self._fits(1 + len(stands.open)):
+            return ()
+        if len(attempt.blocks) < _LOOK_AGAIN:
+            return stands.open
+        return tuple(n for n in stands.open if not self._doomed(self._prediction(n)))
+
+    def _prediction(self, trial: int) -> Prediction:
+        return self._view().prediction(self.trials[trial])
+
+    def _doomed(self, prediction: Prediction) -> bool:
+        return (
+            prediction.gain < margin(self.rules.race.delta) / 2.0 or prediction.feasible < _DOOMED
+        )
+
+    def _race(self) -> int:
+        """The newest round that has a block."""
+        return max((block.race for block in self.table.ended_blocks), default=0)
+
+    def _trials_of_rounds(self) -> Sequence[Trial]:
+        """The trials of the rounds so far. A round that was cut off before its first block is
+        planned again as if its trials did not exist.
+        """
+        race = self._race()
+        return [trial for trial in self.trials if trial.race <= race]
+
+    def _cut_off(self) -> tuple[int, ...]:
+        """The trials still to be measured if the newest block is a void block of the search."""
+        if not self.table.ended_blocks:
+            return ()
+        newest = self.table.ended_blocks[-1]
+        if newest.kind is not BlockKind.SEARCH or newest.state is not BlockState.VOID:
+            return ()
+        out = {BASELINE, *self.failed, *self.replay.endings}
+        return tuple(sorted(number for number in newest.order if number not in out))
+
+    def _move(
+        self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
+    ) -> Plan:
+        """Search on, begin an attempt, or finish."""
+        rules, view = self.rules, self._view()
+        here = replace(here, best=view.best)
+        certified, wide = None, False
+        if here.answer is not None and here.answer.finalist is not None:
+            certified = view.prediction(self.trials[here.answer.finalist])
+            wide = can_narrow(here.answer, all_attempts, rules)
+
+        picks = view.picks(rules.arms * self.testbeds, self._most_new())
+        cost = Cost.of(self.table)
+        position = Position(
+            attempt=len(all_attempts) + 1,
+            certified=certified,
+            wide=wide,
+            arms_left=cost.arms_left(rules),
+            total_arms=cost.total_arms(rules),
+            can_search=any(map(self._worth_a_block, picks)),
+            may_add=self._most_new() != 0,
+            searched=here.race > 0,
+            suspect=suspect(guards(self.table)),
+        )
+        move = next_move(view, rules, position)
+        number = self.table.newest + 1
+        match move:
+            case Move.SEARCH:
+                groups = dealt(picks, self.testbeds)
+                step = Explore(here.race + 1, number, BlockKind.SEARCH, groups)
+                return replace(here, step=step)
+            case Move.CERTIFY:
+                if not (finalists := self._finalists(view)):
+                    return self._end(here, all_attempts, stands)
+                groups = tuple([finalists] * self.testbeds)
+                step = Explore(here.race + 1, number, BlockKind.CERTIFY, groups)
+                return replace(here, step=step, phase=Phase.CERTIFY)
+            case Move.NARROW:
+                assert here.answer is not None
+                again, race = _again(here.answer, all_attempts)
+                block = self._block(BlockKind.CERTIFY, race, again)
+                return replace(here, step=block, phase=Phase.CERTIFY, live=again)
+            case Move.FINISH:
+                return self._end(here, all_attempts, stands)
+
+    def _worth_a_block(self, pick: Pick) -> bool:
+        """Whether the pick is new or has had fewer blocks than a trial may take. A promoted trial
+        is never dropped: if it were the only one left, it would be measured until the budget is
+        used up.
+        """
+        if not isinstance(pick, int):
+            return True
+        return len(self.table.pairs().get(pick, ())) < self.rules.race.max_blocks
+
+    def _finalists(self, view: View) -> tuple[Pick, ...]:
+        """The best candidate and further promising trials, as many as the campaign asks for. If no
+        configuration may be added, all of them are existing trials.
+        """
+        assert view.best is not None
+        trials = self._trials_of_rounds()
+        numbers = {t.configuration: t.number for t in reversed(trials)}
+        best = view.best.configuration
+        picks: list[Pick] = []
+        if best in numbers or self._most_new() != 0:
+            picks.append(numbers.get(best, Proposal(best, "model")))
+        if picks and self.rules.finalists == 1:
+            return tuple(picks)
+        out = {BASELINE, *self.failed, *self.replay.endings, self.pilot.twin}
+        others = [view.prediction(t) for t in trials if t.number not in out]
+        others.sort(key=lambda each: -each.gain * each.feasible)
+        least = margin(self.rules.race.delta)
+        for each in others:
+            if (not picks or each.gain >= least) and each.configuration != best:
+                picks.append(numbers[each.configuration])
+        return tuple(picks[: self.rules.finalists])
+
+    def _end(
+        self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
+    ) -> Plan:
+        """The answer: the certified finalist, otherwise the one that came nearest."""
+        if self.table.ended_blocks and not self.table.scored:
+            reason = no_block_reason(self.table.ended_blocks[-1], self.trials)
+            return replace(here, step=Halt(reason))
+        every = {
+            finalist: certificate
+            for each in stands
+            for finalist, certificate in each.certificates.items()
+        }
+        step = here.answer or Finish(None, None)
+        if step.finalist is None and every:
+            best = min(every, key=lambda f: (every[f].verdict.interval.upper, f))
+            step = Finish(best, every[best])
+        others = {f: c for f, c in every.items() if f != step.finalist}
+        step = replace(step, others=others)
+        if step.finalist is not None:
+            contributions = self._view().contributions(self.trials[step.finalist])
+            step = replace(step, contributions=tuple(contributions))
+        return replace(here, step=step, phase=Phase.DONE, live=(), certificate=step.certificate)
+
+    def _view(self) -> View:
+        out = {n for n, ending in self.replay.endings.items()}
+        return self.guide.look(self._trials_of_rounds(), self.table, out, self.rules.race.floor)
+
+    def _most_new(self) -> int | None:
+        if self.rules.max_trials is None:
+            return None
+        return max(
+            0, self.rules.max_trials - sum(trial.race > 0 for trial in self._trials_of_rounds())
+        )
+
+    def _arms_left(self) -> float:
+        return Cost.of(self.table).arms_left(self.rules)
+
+    def _fits(self, arms: int) -> bool:
+        return self._arms_left() >= arms * self.testbeds
+
+    def _block(self, kind: BlockKind, race: int, trials: Sequence[int]) -> RunBlock:
+        return RunBlock.shuffled(self.rules.seed, self.table.newest + 1, kind, race, trials)
+
+
+def _failed(trials: Sequence[Trial]) -> set[int]:
+    return {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
+
+
+def _again(answer: Finish, all_attempts: Sequence[Attempt]) -> tuple[tuple[int, ...], int]:
+    """The certified finalist, to be measured again, and the race of its attempt."""
+    assert answer.finalist is not None
+    assert answer.attempt is not None
+    return (answer.finalist,), all_attempts[answer.attempt - 1].race

@@ -1,0 +1,47 @@
+"""Convert a round of the search or of a certification to trials and blocks to be stored. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.model import Trial
+from tuner.plan.answer import Flags
+from tuner.plan.steps import Explore, RunBlock
+from tuner.states import TrialState
+
+
+def trials_and_blocks(
+    step: Explore, trials: Sequence[Trial], flags: Flags, seed: int, *, together: bool
+) -> tuple[list[Trial], list[RunBlock]]:
+    """Return the trials that a round adds to ``trials``, and its blocks.
+
+    If the round was cut off after its trials had been stored, ``trials`` contains them already.
+    ``flags``: renders a configuration. ``together``: the blocks are measured concurrently.
+    """
+    numbers = {t.configuration: t.number for t in trials if t.race == step.race}
+    new: list[Trial] = []
+    blocks = []
+    for slot, group in enumerate(step.groups):
+        order = []
+        for pick in group:
+            if isinstance(pick, int):
+                order.append(pick)
+                continue
+            configuration = pick.configuration
+            if configuration not in numbers:
+                number = numbers[configuration] = len(trials) + len(new)
+                state, options = TrialState.RUNNING, flags(configuration)
+                new.append(Trial(number, configuration, step.race, pick.origin, state, options))
+            order.append(numbers[configuration])
+        blocks.append(
+            RunBlock.shuffled(
+                seed,
+                step.number + slot,
+                step.kind,
+                step.race,
+                order,
+                batch=step.number if together else None,
+                slot=slot,
+            )
+        )
+    return new, blocks

@@ -1,0 +1,143 @@
+"""What a plan consists of: the next step of a campaign, and its state."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tuner.judge.adjustment import Adjustment
+from tuner.judge.assumptions import Guard
+from tuner.judge.certify import Certificate
+from tuner.judge.pilot import Pilot
+from tuner.judge.race import Decision
+from tuner.model import BASELINE, BlockKind
+from tuner.plan.guide import Pick
+from tuner.propose.prediction import Contribution, Prediction
+from tuner.states import TrialState
+
+
+class Phase(StrEnum):
+    """The current phase of the campaign."""
+
+    PILOT = "pilot"
+    SEARCH = "search"
+    CERTIFY = "certify"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Explore:
+    """Measure blocks with these arms, one block for each of ``groups``, each on its own testbed.
+
+    The arms are existing trials, and new ones, which must be stored first. ``race``: the number of
+    this round; ``number``: of the first block.
+    """
+
+    race: int
+    number: int
+    kind: BlockKind
+    groups: tuple[tuple[Pick, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunBlock:
+    """Measure these arms once each, in this order. ``batch`` and ``slot``: see ``Block``;
+    ``testbed``: where an earlier block of the same slot was cut off.
+    """
+
+    number: int
+    kind: BlockKind
+    race: int
+    order: tuple[int, ...]
+    batch: int | None = None
+    slot: int = 0
+    testbed: str | None = None
+
+    @classmethod
+    def shuffled(
+        cls,
+        seed: int,
+        number: int,
+        kind: BlockKind,
+        race: int,
+        trials: Sequence[int],
+        *,
+        batch: int | None = None,
+        slot: int = 0,
+        testbed: str | None = None,
+    ) -> RunBlock:
+        """Return a block of the baseline and these trials, in a fresh random order derived from the
+        campaign's seed and the block's number.
+        """
+        order = [BASELINE, *trials]
+        random.Random(f"{seed}:block:{number}").shuffle(order)
+        return cls(number, kind, race, tuple(order), batch, slot, testbed)
+
+
+@dataclass(frozen=True, slots=True)
+class RunBatch:
+    """Measure these blocks concurrently, each on a separate testbed."""
+
+    blocks: tuple[RunBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """An answer; as a step, it means that nothing more is to be measured.
+
+    ``finalist``: the one to report, None if nothing was worth certifying. ``others``: certificates
+    of the other finalists. ``attempt``: the number of the attempt that certified it.
+    ``contributions``: the effect of each of the finalist's settings, at the end of a campaign.
+    """
+
+    finalist: int | None
+    certificate: Certificate | None
+    others: Mapping[int, Certificate] = field(default_factory=dict)
+    attempt: int | None = None
+    contributions: tuple[Contribution, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """The campaign cannot continue."""
+
+    reason: str
+
+
+Step = Explore | RunBlock | RunBatch | Finish | Halt
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the measurements of a trial ended."""
+
+    state: TrialState
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The next step and the state of the campaign.
+
+    ``endings``: of every trial that the judge has ended. ``decisions``: those of the newest search
+    block. ``certificate``: of the leading finalist. ``answer``: the best certified one so far.
+    ``pilot``: its assessment, once it has enough blocks. ``guards``: of the search so far.
+    ``best``: the best candidate, if it was computed. ``adjustment``: of the fresh differences of
+    the newest attempt.
+    """
+
+    step: Step
+    phase: Phase
+    race: int
+    incumbent: int
+    live: tuple[int, ...]
+    endings: Mapping[int, Ending]
+    decisions: tuple[Decision, ...]
+    certificate: Certificate | None = None
+    answer: Finish | None = None
+    best: Prediction | None = None
+    adjustment: Adjustment | None = None
+    pilot: Pilot | None = None
+    guards: tuple[Guard, ...] = ()

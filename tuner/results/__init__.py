@@ -1,0 +1,1 @@
+"""What a stored campaign has found so far, as records to display."""

@@ -1,0 +1,129 @@
+"""The standing of a campaign, derived from its rows and plan, as a record to display. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+
+from tuner.model import BASELINE, BlockKind, Configuration, Trial
+from tuner.plan.budget import Cost
+from tuner.plan.rules import Rules
+from tuner.plan.scores import ScoreTable
+from tuner.plan.steps import Phase, Plan
+from tuner.records.differences import changes
+from tuner.records.estimate import Estimate
+from tuner.records.standing import Candidate, DroppedTrial, LiveTrial, Standing
+from tuner.results.reference_comparison import estimates
+from tuner.states import TrialState
+from tuner.time_use import TimeUse
+
+_MOST_DROPPED = 5
+#: Standard deviations on each side of the mean that hold 95% of a normal distribution.
+_NORMAL_95 = 1.96
+
+
+def against_baseline(
+    table: ScoreTable, rules: Rules, kind: BlockKind, trials: Collection[int] | None = None
+) -> dict[int, tuple[Estimate, int]]:
+    """Return, for every trial or those given, its time ratio to the baseline with interval, and the
+    number of blocks of ``kind`` behind it.
+    """
+    pairs = table.pairs(kind)
+    most = rules.certify_blocks if kind is BlockKind.CERTIFY else rules.race.max_blocks
+    numbers = list(pairs) if trials is None else [trial for trial in trials if trial in pairs]
+    values = [pairs[trial] for trial in numbers]
+    rows = zip(numbers, estimates(values, most), values, strict=True)
+    return {trial: (estimate, len(of)) for trial, estimate, of in rows}
+
+
+def standing(
+    trials: Sequence[Trial],
+    table: ScoreTable,
+    plan: Plan,
+    rules: Rules,
+    use: TimeUse,
+) -> Standing:
+    """Return the standing of the campaign. ``use``: the time use of its runs."""
+    kind = BlockKind.CERTIFY if plan.phase is Phase.CERTIFY else BlockKind.SEARCH
+    if plan.phase is Phase.PILOT:
+        kind = BlockKind.PILOT
+    visible = _visible_trials(trials, plan)
+    estimates = against_baseline(table, rules, kind, [trial.number for trial in visible])
+    cost = Cost.of(table)
+    remaining_s = cost.left_s(use, rules)
+    expected, estimated = _expected(cost, rules)
+    rows = [
+        _row(t, plan, estimates, trials[BASELINE].configuration)
+        if t.number != BASELINE
+        else _baseline_row(t, sum(one.block.kind is kind for one in table.scored))
+        for t in visible
+    ]
+    dropped = (
+        DroppedTrial(t.number, t.reason)
+        for t in reversed(trials)
+        if t.state in (TrialState.PRUNED, TrialState.FAILED)
+    )
+    return Standing(
+        race=plan.race,
+        block=table.ended_blocks[-1].number if table.ended_blocks else 0,
+        measurements=cost.measurements,
+        budget=expected,
+        elapsed_s=use.wall_s,
+        expected_left_s=remaining_s,
+        kind=kind,
+        rows=tuple(rows),
+        best=_best(plan, trials),
+        certified=None if plan.answer is None else plan.answer.finalist,
+        estimated=estimated,
+        dropped=tuple(islice(dropped, _MOST_DROPPED)),
+    )
+
+
+def _best(plan: Plan, trials: Sequence[Trial]) -> Candidate | None:
+    if plan.best is None:
+        return None
+    gain, reach = plan.best.gain, _NORMAL_95 * plan.best.error
+    estimate = Estimate(math.exp(-gain), math.exp(-gain - reach), math.exp(reach - gain))
+    configuration = plan.best.configuration
+    return Candidate(
+        configuration, changes(trials[BASELINE].configuration, configuration), estimate
+    )
+
+
+def _expected(cost: Cost, rules: Rules) -> tuple[int | None, bool]:
+    """How many measurements there will be, and whether that is an estimate: the budget's number,
+    or else what its time allows at the pace so far and a comparison needs. None while unknown.
+    """
+    most = rules.most_measurements
+    if most is not None and most == rules.budget_measurements:
+        return most, False
+    total = min(cost.total_arms(rules), math.inf if most is None else most)
+    return None if math.isinf(total) else round(total), True
+
+
+def _visible_trials(trials: Sequence[Trial], plan: Plan) -> list[Trial]:
+    """The baseline, the incumbent, then the other live trials."""
+    first = [BASELINE] if plan.incumbent == BASELINE else [BASELINE, plan.incumbent]
+    others = [number for number in plan.live if number not in first]
+    return [trials[number] for number in (*first, *others) if number < len(trials)]
+
+
+def _baseline_row(baseline: Trial, blocks: int) -> LiveTrial:
+    """The row of the baseline, which was measured in ``blocks`` blocks."""
+    return LiveTrial(BASELINE, baseline.origin, "reference", blocks, "")
+
+
+def _row(
+    trial: Trial,
+    plan: Plan,
+    estimates: Mapping[int, tuple[Estimate, int]],
+    baseline: Configuration,
+) -> LiveTrial:
+    estimate, count = estimates.get(trial.number, (None, 0))
+    states = {Phase.PILOT: "twin", Phase.SEARCH: "searched"}
+    state = states.get(plan.phase, "finalist")
+    if trial.number == plan.incumbent and plan.phase is Phase.SEARCH:
+        state = "incumbent"
+    difference = changes(baseline, trial.configuration)
+    return LiveTrial(trial.number, trial.origin, state, count, difference, estimate)

@@ -1,0 +1,42 @@
+"""Priors for a new campaign from the results of an earlier one, as guidance for its proposer.
+
+No measurement is reused as evidence: another space, workload or testbed may behave differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tuner.model import BASELINE, Block, Prior, Trial
+from tuner.plan.rules import Rules
+from tuner.plan.times import mean_differences
+from tuner.states import TrialState
+
+_FINAL_STATES = (TrialState.COMPLETE, TrialState.PRUNED)
+
+
+def priors(
+    campaign: str,
+    trials: Sequence[Trial],
+    blocks: Sequence[Block],
+    rules: Rules,
+    parameters: Collection[str],
+) -> list[Prior]:
+    """Return the trials of ``campaign`` that can guide a campaign with these rules.
+
+    These are the trials that ended after being measured in search blocks, with components of the
+    same names, and that set only ``parameters`` (qualified names). Their differences are weighted
+    by the rules of the new campaign.
+    """
+    components = {name for b in blocks for m in b.measurements for name in m.components}
+    if components != set(rules.components):
+        return []
+    means = mean_differences(blocks, rules.components, rules.weights)
+    return [
+        Prior(trial.configuration, means[trial.number], f"{campaign}:{trial.number}")
+        for trial in trials
+        if trial.number != BASELINE
+        and trial.number in means
+        and trial.state in _FINAL_STATES
+        and all(name in parameters for name, _ in trial.configuration)
+    ]

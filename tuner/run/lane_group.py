@@ -1,0 +1,163 @@
+"""The testbeds of one run: opened at its start, possibly lost one by one, always given back.
+
+Owns the messages about each of them; ``measuring`` measures on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tuner.errors import CampaignHalted, TestbedError, TunerError, evidence
+from tuner.measure.workload import Workload
+from tuner.model import BlockTimes
+from tuner.plan.halting import MAX_VOID_IN_A_ROW
+from tuner.plan.steps import RunBlock
+from tuner.records.standing import Observer
+from tuner.run.event_writer import EventWriter
+from tuner.run.lanes import Activities, CampaignTestbed, Lane, LaneObserver, Stopped
+from tuner.run.ledger import Ledgers
+from tuner.services.testbed import ReadyTestbed
+from tuner.states import BlockState
+
+
+class LaneGroup:
+    """One lane for each testbed of a campaign.
+
+    ``together``: whether the specification lists several testbeds. The campaign can lose one of
+    them and continue on the others, and messages name the testbed they are about.
+    """
+
+    def __init__(
+        self,
+        testbeds: Sequence[CampaignTestbed],
+        writer: EventWriter,
+        observer: Observer,
+        *,
+        together: bool,
+    ) -> None:
+        self.ledgers = Ledgers([each.testbed.clock for each in testbeds])
+        self._together = together
+        self._lanes = [
+            Lane(each.name, each.label, each.testbed, ledger)
+            for each, ledger in zip(testbeds, self.ledgers.each, strict=True)
+        ]
+        self._writer = writer
+        self._observer = observer
+        self._doing = observer.doing
+        self._activities = Activities(observer)
+        self._campaign = ""
+
+    def open(self, campaign: str, workload: Workload) -> None:
+        """Open the testbeds. One of several that fails is lost; a single one that fails raises."""
+        self._campaign = campaign
+        for lane in self._lanes:
+            with self.ledgers.run.on("testbed"):
+                if lane.testbed.claim(campaign):
+                    text = "bringing up the testbed for this campaign"
+                    self._writer.tell(
+                        "testbed-owned", f"{self.prefix(lane)}{text}", self.event_data(lane)
+                    )
+                try:
+                    lane.open(workload, self.observer(lane).doing)
+                except TestbedError as problem:
+                    if not self._together:
+                        raise
+                    self.lose(lane, problem)
+
+    def in_use(self) -> list[Lane]:
+        """The testbeds that were opened and are not lost."""
+        return [lane for lane in self._lanes if lane.lost is None and lane.ready is not None]
+
+    def ready(self) -> ReadyTestbed:
+        """The first usable testbed. If none is left, raises the last one's error."""
+        ready = next((lane.ready for lane in self.in_use()), None)
+        if ready is None:
+            raise self._last_loss()
+        return ready
+
+    def _last_loss(self) -> TunerError:
+        return next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
+
+    def lose(self, lane: Lane, problem: TunerError) -> None:
+        """Continue without a testbed, after restoring it as far as that is possible now."""
+        lane.lost = problem
+        text = f"{self.prefix(lane)}no longer used: {problem}"
+        self._writer.tell("testbed-lost", text, {**self.event_data(lane), **evidence(problem)})
+        with self.ledgers.run.on("testbed"):
+            events, failure = lane.give_back(self._campaign, self._doing)
+        self.tell_restored(lane, events, failure)
+
+    def observer(self, lane: Lane) -> Observer:
+        """Return the observer for what happens on a testbed."""
+        if not self._together:
+            return self._observer
+        return LaneObserver(self._activities, lane.label)
+
+    def available(self) -> list[Lane]:
+        """Return the testbeds that may be used now.
+
+        If none is left, raises the error of the last one lost; if they are only unavailable at
+        present, KeyboardInterrupt.
+        """
+        usable = [lane for lane in self._lanes if lane.usable]
+        if not usable:
+            raise self._last_loss()
+        reasons = [lane.testbed.unavailable() for lane in usable]
+        free = [lane for lane, reason in zip(usable, reasons, strict=True) if reason is None]
+        if not free:
+            raise KeyboardInterrupt(reasons[0])
+        return free
+
+    def look_at(
+        self,
+        lanes: Sequence[Lane],
+        endings: Sequence[BaseException | None],
+        blocks: Mapping[int, BlockTimes],
+        steps: Sequence[RunBlock],
+    ) -> None:
+        """Handle the results of blocks that were measured concurrently.
+
+        A testbed that failed, or had too many void blocks in a row, is lost; any other error is
+        raised.
+        """
+        for problem in endings:
+            if problem is not None and not isinstance(
+                problem, TestbedError | CampaignHalted | Stopped
+            ):
+                raise problem
+        for lane, step, problem in zip(lanes, steps, endings, strict=True):
+            block = blocks[step.number]
+            lane.voids = lane.voids + 1 if block.state is BlockState.VOID else 0
+            if isinstance(problem, TestbedError | CampaignHalted):
+                self.lose(lane, problem)
+            elif lane.voids >= MAX_VOID_IN_A_ROW:
+                text = f"{lane.voids} blocks in a row were void; the last one: {block.reason}"
+                self.lose(lane, CampaignHalted(text))
+
+    def give_back(self) -> list[tuple[Lane, list[tuple[str, str]], TunerError | None]]:
+        """Restore every testbed that is not in its original state yet; see ``Lane.give_back``."""
+        with self.ledgers.run.on("testbed"):
+            lanes = [lane for lane in self._lanes if not lane.is_back]
+            return [(lane, *lane.give_back(self._campaign, self._doing)) for lane in lanes]
+
+    def tell_restored(
+        self, lane: Lane, events: Sequence[tuple[str, str]], failure: TunerError | None
+    ) -> list[str]:
+        """Report what was restored on a testbed, and what could not be; returns the sentences."""
+        sentences = [f"{self.prefix(lane)}{sentence}" for _, sentence in events]
+        for (kind, _), sentence in zip(events, sentences, strict=True):
+            self._writer.tell(kind, sentence, self.event_data(lane))
+        if failure is not None:
+            text = f"{self.prefix(lane)}not everything could be put back: {failure}"
+            self._writer.tell(
+                "restore-failed", text, {**self.event_data(lane), **evidence(failure)}
+            )
+        return sentences
+
+    def prefix(self, lane: Lane) -> str:
+        """Prefix for a sentence about one of several testbeds; "" if there is only one."""
+        return f"{lane.label}: " if self._together else ""
+
+    def event_data(self, lane: Lane) -> dict[str, str]:
+        """Additional data of an event about one of several testbeds."""
+        return {"testbed": lane.name or lane.label} if self._together else {}

@@ -1,0 +1,214 @@
+"""The testbeds of one run, and work done on several of them concurrently."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from tuner.errors import CampaignHalted, TestbedError, TunerError
+from tuner.interruption import check, finishing, is_asked
+from tuner.measure.workload import Workload
+from tuner.model import Event
+from tuner.plan.steps import RunBlock
+from tuner.records.standing import Observer, Standing
+from tuner.run.ledger import Ledger
+from tuner.run.measuring import BlockRunner
+from tuner.run.stopping import undisturbed
+from tuner.services.testbed import ReadyTestbed, Testbed
+
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignTestbed:
+    """A testbed of a campaign.
+
+    ``name``: identifies the testbed across campaigns; None if no other campaign can refer to it.
+    ``label``: what messages call it.
+    """
+
+    name: str | None
+    label: str
+    testbed: Testbed
+
+
+class Stopped(Exception):
+    """The run is ending because of work on another testbed."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """A campaign's testbed within a run, and the objects open on it.
+
+    ``ready``: the testbed once it is open. ``blocks``: runs blocks on it. ``lost``: why it is no
+    longer used. ``voids``: its most recent consecutive void blocks. ``is_back``: its original
+    settings are in effect again.
+    """
+
+    name: str | None
+    label: str
+    testbed: Testbed
+    ledger: Ledger
+    ready: ReadyTestbed | None = None
+    blocks: BlockRunner | None = None
+    lost: TunerError | None = None
+    voids: int = 0
+    is_back: bool = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether blocks can be measured on it."""
+        return self.blocks is not None and self.lost is None
+
+    def open(self, workload: Workload, say: Callable[[str], None]) -> None:
+        """See ``Testbed.open``."""
+        self.ready = self.testbed.open(workload, say)
+
+    def give_back(
+        self, campaign: str, doing: Callable[[str], None]
+    ) -> tuple[list[tuple[str, str]], TunerError | None]:
+        """Restore, clean up and close the testbed, without using the store, which may be what
+        failed.
+
+        Returns event kinds with their sentences, and the error, if any.
+        """
+        events: list[tuple[str, str]] = []
+        failure: TunerError | None = None
+        if self.ready is not None:
+            try:
+                events += [("restored", sentence) for sentence in self.ready.target.restore(doing)]
+                events += [("leftovers", sentence) for sentence in self._leftovers(campaign)]
+            except TunerError as problem:
+                failure = problem
+        try:
+            if (closed := self.testbed.close()) is not None:
+                events.append(("testbed-closed", closed))
+        except TunerError as problem:
+            failure = failure or problem
+        self.is_back = failure is None
+        return events, failure
+
+    def _leftovers(self, campaign: str) -> list[str]:
+        """Remove what runs have left, and return a sentence on each that could not be removed."""
+        assert self.ready is not None
+        sentences: list[str] = []
+        try:
+            sentences += self.ready.engine.clean_leftovers(campaign)
+            for reference in self.ready.references:
+                sentences += reference.engine.clean_leftovers(campaign)
+        except TestbedError as problem:
+            sentences.append(f"what runs have left was not removed: {problem}")
+        return sentences
+
+    def end_runs(self, campaign: str) -> None:
+        """End the workload running on it; harmless if none is running or no host answers."""
+        if self.ready is not None:
+            with suppress(TunerError):
+                self.ready.engine.end_runs(campaign)
+
+
+def assigned(steps: Sequence[RunBlock], lanes: Sequence[Lane]) -> list[Lane]:
+    """Return a testbed for each block: where the block's slot was cut off, if possible, otherwise
+    the next free one. ``lanes``: at least as many as blocks.
+    """
+    free = list(lanes)
+    lanes_by_step: dict[int, Lane] = {}
+    for step in steps:
+        lane = next((each for each in free if each.name == step.testbed), None)
+        if lane is not None and step.testbed is not None:
+            lanes_by_step[step.number] = lane
+            free.remove(lane)
+    for step in steps:
+        if step.number not in lanes_by_step:
+            lanes_by_step[step.number] = free.pop(0)
+    return [lanes_by_step[step.number] for step in steps]
+
+
+def at_once(
+    lanes: Sequence[Lane],
+    work: Sequence[Callable[[], None]],
+    halt: threading.Event,
+    campaign: str,
+    say: Callable[[str], None],
+) -> list[BaseException | None]:
+    """Do each piece of work for its lane, in a thread; returns the exception of each, or None.
+
+    ``halt`` is set when one ends with anything other than a failure of its testbed, so that the
+    others end too. If this thread is interrupted (KeyboardInterrupt), the others are halted as
+    well, what runs on the testbeds is ended, and the interrupt is raised once all have ended. A
+    patient interrupt lets the workload runs finish.
+    """
+    endings: list[BaseException | None] = [None] * len(work)
+
+    def do(index: int) -> None:
+        try:
+            work[index]()
+        except BaseException as problem:  # passed on to the waiting thread, whatever it is
+            endings[index] = problem
+            if not isinstance(problem, TestbedError | CampaignHalted):
+                halt.set()
+
+    threads = [
+        threading.Thread(target=do, args=(index,), name=lane.label)
+        for index, lane in enumerate(lanes)
+    ]
+    running: list[threading.Thread] = []
+    try:
+        with finishing():
+            for thread in threads:
+                running.append(thread)
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(_POLL_S)
+                    check()
+                    if is_asked():
+                        halt.set()
+        check()
+    except BaseException:
+        halt.set()
+        with undisturbed(say):
+            for thread, lane in zip(running, lanes, strict=False):
+                while thread.is_alive():
+                    lane.end_runs(campaign)
+                    thread.join(_POLL_S)
+        raise
+    return endings
+
+
+@dataclass(slots=True)
+class Activities:
+    """Combines the current activity on each testbed into one line for an observer."""
+
+    observer: Observer
+    _what: dict[str, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def tell(self, label: str, what: str) -> None:
+        """Set the current activity on one testbed; "" for none."""
+        with self._lock:
+            self._what[label] = what
+            message = "; ".join(f"{name}: {doing}" for name, doing in self._what.items() if doing)
+            self.observer.doing(message)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneObserver:
+    """Passes the activity on one testbed to the observer of a campaign."""
+
+    activities: Activities
+    label: str
+
+    def say(self, event: Event) -> None:
+        """See Observer.say."""
+        self.activities.observer.say(event)
+
+    def doing(self, what: str) -> None:
+        """See Observer.doing."""
+        self.activities.tell(self.label, what)
+
+    def standing(self, standing: Standing) -> None:
+        """See Observer.standing."""
+        self.activities.observer.standing(standing)

@@ -1,0 +1,388 @@
+"""Measure one block: apply, verify and run every arm once, and handle each failure by its kind.
+
+A configuration that does not run fails its trial, and the block continues without it. A workload
+run that fails is repeated at once; if it fails again, the block continues without that trial, which
+fails if it is to blame (``failures``). A failure of the baseline, or of two trials one after the
+other, voids the block, and so does a lost connection. A second lost connection in a row ends the
+run, as does a testbed that fails. An arm that was disturbed by other load is measured again at the
+end of its block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+
+from tuner.errors import (
+    CampaignHalted,
+    ConfigurationError,
+    TransportError,
+    TunerError,
+    WorkloadError,
+    evidence,
+)
+from tuner.interruption import finishing
+from tuner.measure.diagnostics.watch import ArmWatch
+from tuner.measure.workload_run import Report
+from tuner.model import BASELINE, Block, Event, Measurement, Trial
+from tuner.plan.rules import Rules
+from tuner.plan.steps import RunBlock
+from tuner.records.standing import Observer
+from tuner.run.failures import Failures
+from tuner.run.ledger import Ledger
+from tuner.run.reference_runs import MakeEvent, ReferenceRuns, workload_seed
+from tuner.run.remeasuring import Usual
+from tuner.services.testbed import ReadyTestbed
+from tuner.states import BlockState, EventKind, TrialState
+from tuner.store import NewEvent, Store
+from tuner.time_use import TimeUse
+
+#: Consecutive blocks that may be cut off by a lost connection before the run ends.
+_MOST_CUT_OFF = 1
+
+
+class _BlockVoid(Exception):
+    """The block cannot be completed; the text says why."""
+
+
+class BlockRunner:
+    """Runs blocks of one campaign on one open testbed."""
+
+    def __init__(
+        self,
+        store: Store,
+        campaign: str,
+        ready: ReadyTestbed,
+        ledger: Ledger,
+        observer: Observer,
+        event: MakeEvent,
+        rules: Rules,
+        *,
+        writing_use: Callable[[], AbstractContextManager[TimeUse]],
+        testbed: str | None = None,
+        failures: Failures | None = None,
+        safe_point: Callable[[], None] = lambda: None,
+        check_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``writing_use``: yields the time use to be stored. ``testbed``: its name.
+
+        ``safe_point``: called between two arms; whatever it raises ends the block. So does whatever
+        ``check_stop`` raises, which is called before a workload run and after a failed one. A
+        patient stop lets a workload run finish.
+        """
+        self._writing_use = writing_use
+        self._testbed = testbed
+        self._safe_point = safe_point
+        self._check_stop = check_stop
+        self._store = store
+        self._id = campaign
+        self._ready = ready
+        self._ledger = ledger
+        self._observer = observer
+        self._event = event
+        self._seed = rules.seed
+        self._failures = failures or Failures()
+        self._cut_off = 0
+        self._loose = False
+        self._remarked: set[str] = set()
+        self._usual = Usual.of_campaign(store, campaign, testbed, rules)
+        self._reference_runs = ReferenceRuns(
+            store, campaign, ready.references, ledger, observer, event, rules.seed, check_stop
+        )
+
+    def beginning(self, step: RunBlock) -> tuple[Block, NewEvent]:
+        """Return a new block for this testbed with its event, to be stored before it runs."""
+        block = Block(
+            step.number,
+            step.kind,
+            step.race,
+            step.order,
+            BlockState.RUNNING,
+            testbed=self._testbed,
+            batch=step.batch,
+            slot=step.slot,
+        )
+        arms = ", ".join("baseline" if n == BASELINE else f"trial {n}" for n in step.order)
+        where = "" if step.batch is None else f" on {self._testbed}"
+        message = f"block {step.number}{where}: {arms}"
+        return block, self._event("block-started", message, {"block": step.number})
+
+    def run(self, step: RunBlock, trials: Mapping[int, Trial], event: Event) -> None:
+        """Measure a block that was stored with ``event``, and store how it ended.
+
+        Raises TestbedError if a host fails or, for the second time in a row, does not answer;
+        CampaignHalted if not even the baseline can be put back. The block is then void, as it is
+        after a stop signal.
+        """
+        began = self._ledger.clock()
+        try:
+            self._observer.say(event)
+            measurements = self._arms(step, trials)
+            self._reference_runs.run(step, len(step.order))
+            self._measure_again(step, trials, measurements)
+        except _BlockVoid as problem:
+            self._end(step, BlockState.VOID, str(problem), began, problem.__cause__)
+        except TransportError as problem:
+            self._end(step, BlockState.VOID, f"cut off: {problem}", began, problem)
+            self._cut_off += 1
+            self._loose = True
+            if self._cut_off > _MOST_CUT_OFF:
+                raise
+        except BaseException as problem:
+            why = f"cut off: {str(problem) or type(problem).__name__}"
+            self._end(step, BlockState.VOID, why, began, problem)
+            raise
+        else:
+            self._end(step, BlockState.COMPLETE, "", began)
+            self._cut_off = 0
+
+    def _end(
+        self,
+        step: RunBlock,
+        state: BlockState,
+        reason: str,
+        began: float,
+        problem: BaseException | None = None,
+    ) -> None:
+        seconds = self._ledger.clock() - began
+        message = f"block {step.number} {state}" + (
+            f": {reason}" if reason else f" in {seconds:.0f} s"
+        )
+        data = {"block": step.number, **({} if problem is None else evidence(problem))}
+        event = self._event(f"block-{state}", message, data)
+        with self._writing_use() as use:
+            event_row = self._store.end_block(
+                self._id, step.number, state, reason, seconds, event, use
+            )
+        self._observer.say(event_row)
+
+    def _arms(self, step: RunBlock, trials: Mapping[int, Trial]) -> dict[int, Measurement]:
+        """Measure the arms of a block; returns the measurements by trial."""
+        measurements: dict[int, Measurement] = {}
+        left_out: tuple[Trial, WorkloadError] | None = None
+        for position, number in enumerate(step.order):
+            if position:
+                self._safe_point()
+            self._reference_runs.run(step, position)
+            try:
+                measurement = self._arm(step, position, trials[number])
+            except WorkloadError as problem:
+                if number == BASELINE or left_out is not None:
+                    raise _BlockVoid(f"{_name(number)}: {problem}") from problem
+                left_out = trials[number], problem
+                continue
+            if measurement is not None:
+                measurements[number] = measurement
+                if left_out is not None:
+                    self._left_out(step, *left_out, works=True)
+                    left_out = None
+        if left_out is not None:
+            self._left_out(step, *left_out, works=False)
+            if not measurements.keys() - {BASELINE}:
+                raise _BlockVoid(f"{_name(left_out[0].number)}: {left_out[1]}") from left_out[1]
+        return measurements
+
+    def _arm(self, step: RunBlock, position: int, trial: Trial) -> Measurement | None:
+        """Measure one arm; returns None if its configuration does not run.
+
+        Raises WorkloadError if the run fails, and again when it is repeated.
+        """
+        try:
+            measurement = self._run(step, position, trial)
+        except WorkloadError as problem:
+            who = f"block {step.number}, {_name(trial.number)}"
+            data = {"block": step.number, "trial": trial.number, **evidence(problem)}
+            self._tell("run-failed", f"{who}: the run failed and is repeated: {problem}", data)
+            measurement = self._run(step, position, trial, "again")
+        if measurement is None:
+            return None
+        event = self._event(
+            "measured",
+            f"block {step.number}, {_name(trial.number)}: {_seconds(measurement)}",
+            {"block": step.number, "trial": trial.number},
+        )
+        self._observer.say(self._store.add_measurement(self._id, step.number, measurement, event))
+        return measurement
+
+    def _measure_again(
+        self, step: RunBlock, trials: Mapping[int, Trial], measurements: dict[int, Measurement]
+    ) -> None:
+        """Repeat the arms of a block that were disturbed. ``measurements``: by trial."""
+        again, limits = 0, self._usual.limits()
+        while (disturbed := self._usual.disturbed(measurements, limits, again)) is not None:
+            self._safe_point()
+            again += 1
+            trial, first = trials[disturbed.trial], measurements[disturbed.trial]
+            try:
+                measurement = self._run(step, len(step.order) - 1 + again, trial, f"r{again}")
+            except WorkloadError as problem:
+                raise _BlockVoid(f"{_name(trial.number)}: {problem}") from problem
+            if measurement is None:
+                return
+            who = f"block {step.number}, {_name(trial.number)}"
+            data: dict[str, str | int | float | bool | None] = {
+                "block": step.number,
+                "trial": trial.number,
+                "testbed": self._testbed,
+                disturbed.covariate: disturbed.value,
+                "limit": disturbed.limit,
+                **{f"first_{name}_s": c.elapsed_s for name, c in first.components.items()},
+            }
+            message = f"{who} measured again: {disturbed.reason}; now {_seconds(measurement)}"
+            event = self._event(EventKind.MEASURED_AGAIN, message, data)
+            self._observer.say(
+                self._store.replace_measurement(self._id, step.number, measurement, event)
+            )
+            self._usual.again += 1
+            measurements[trial.number] = measurement
+        self._usual.learn(measurements.values())
+
+    def _run(
+        self, step: RunBlock, position: int, trial: Trial, which: str = ""
+    ) -> Measurement | None:
+        """Run a trial once; returns None if its configuration does not run.
+
+        ``which``: distinguishes the run from an earlier one in the same block. Raises WorkloadError
+        if the run fails.
+        """
+        try:
+            return self._measure(step, position, trial, which)
+        except ConfigurationError as problem:
+            self._configuration_failed(trial, problem)
+            return None
+        except WorkloadError:
+            self._check_stop()  # a stop may be why it failed
+            raise
+
+    def _measure(self, step: RunBlock, position: int, trial: Trial, which: str) -> Measurement:
+        who = _name(trial.number)
+
+        def doing(what: str) -> None:
+            self._observer.doing(f"{who}: {what}")
+
+        started = datetime.now(UTC)
+        apply_before, workload_before = self._apply_and_workload_s()
+        with self._ledger.on("apply"):
+            if self._loose:
+                # Whatever was still running when a connection was lost must not run alongside this
+                # arm.
+                self._ready.engine.end_runs(self._id)
+            applied = self._ready.target.apply(trial.configuration, doing)
+            lives = self._ready.target.incarnations()
+            if self._loose:
+                self._ready.engine.clean_leftovers(self._id)
+                self._loose = False
+        self._check_stop()
+        # All arms of a block do the same work; the next block does different work.
+        seed = workload_seed(self._seed, step.number)
+        watch = ArmWatch(self._ready.watch, seed)
+        with finishing():
+            watch.begin()
+            run_id = f"{self._id}-{step.number}-{trial.number}{which}"
+            with self._ledger.on("workload"), self._ready.engine.run(run_id, seed) as run:
+                for stage in run.stages:
+                    if stage.cache == "cold":
+                        self._make_cold(watch, doing)
+                    with self._ledger.on(None):
+                        watch.stage(stage.name)
+                    doing(f"workload, stage {stage.name}")
+                    run.measure(stage)
+                report = run.report()
+            self._check_lives(lives)
+            diagnostics = self._diagnosed(watch, report)
+        apply_after, workload_after = self._apply_and_workload_s()
+        return Measurement(
+            trial=trial.number,
+            position=position,
+            started=started,
+            requested=trial.configuration,
+            effective=applied.effective,
+            actions=applied.actions,
+            apply_s=apply_after - apply_before,
+            workload_s=workload_after - workload_before,
+            components=report.components,
+            diagnostics=diagnostics,
+            engine_sha256=report.engine_sha256,
+            seed=seed,
+            clients=report.clients,
+        )
+
+    def _check_lives(self, before: Mapping[str, str]) -> None:
+        """Raise WorkloadError if a server crashed and was restarted, which invalidates the run."""
+        with self._ledger.on("apply"):
+            after = self._ready.target.incarnations()
+        for name, life in before.items():
+            if after[name] != life:
+                raise WorkloadError(f"the {name} was restarted during the run: {after[name]}")
+
+    def _diagnosed(self, watch: ArmWatch, report: Report) -> dict[str, float | str]:
+        """Return the diagnostics of the run, and report each remark about them once.
+
+        Raises WorkloadError if the counters contradict the run.
+        """
+        try:
+            counters = watch.end(report.written_bytes)
+            return {"engine_cpu_s": report.cpu_s, **report.counted, **counters}
+        finally:
+            for about in sorted(watch.remarks.keys() - self._remarked):
+                self._tell("diagnostics", watch.remarks[about], {"about": about})
+            self._remarked |= watch.remarks.keys()
+
+    def _make_cold(self, watch: ArmWatch, doing: Callable[[str], None]) -> None:
+        with self._ledger.on(None):
+            watch.before_cold()
+        doing("emptying the client's cache")
+        with self._ledger.on("apply"):
+            self._ready.make_cold()
+
+    def _apply_and_workload_s(self) -> tuple[float, float]:
+        return self._ledger.seconds_on("apply"), self._ledger.seconds_on("workload")
+
+    def _configuration_failed(self, trial: Trial, problem: ConfigurationError) -> None:
+        if trial.number == BASELINE:
+            raise _BlockVoid(f"baseline: {problem}") from problem
+        # The server must not be left down, whatever comes next. If it does not start with the
+        # baseline either, the trial was not at fault.
+        baseline = self._ready.target.baseline
+        try:
+            with self._ledger.on("apply"):
+                self._ready.target.apply(baseline, self._observer.doing)
+        except ConfigurationError as worse:
+            raise CampaignHalted(f"the baseline cannot be put back: {worse}") from worse
+        self._fail(trial, str(problem), problem)
+
+    def _left_out(
+        self, step: RunBlock, trial: Trial, problem: WorkloadError, *, works: bool
+    ) -> None:
+        """Store that a block continues without a trial whose run failed twice; the trial fails if
+        it is to blame. ``works``: whether another arm ran afterwards.
+        """
+        if self._failures.is_to_blame(trial.number, self._testbed, works=works):
+            self._fail(trial, f"the workload failed twice: {problem}", problem)
+            return
+        message = f"block {step.number} continues without trial {trial.number}: {problem}"
+        self._tell("left-out", message, {"block": step.number, "trial": trial.number})
+
+    def _fail(self, trial: Trial, reason: str, problem: TunerError) -> None:
+        message = f"trial {trial.number} failed: {reason}"
+        event = self._event("trial-failed", message, {"trial": trial.number, **evidence(problem)})
+        with self._failures.lock:
+            if not self._failures.is_new(trial.number):
+                return  # it failed on another testbed at the same time
+            failed: Event = self._store.move_trial(
+                self._id, trial.number, TrialState.FAILED, reason, event
+            )
+        self._observer.say(failed)
+
+    def _tell(self, kind: str, message: str, data: Mapping[str, str | int | None]) -> None:
+        """Store an event and show it."""
+        self._observer.say(self._store.add_event(self._id, self._event(kind, message, data)))
+
+
+def _name(number: int) -> str:
+    return "baseline" if number == BASELINE else f"trial {number}"
+
+
+def _seconds(measurement: Measurement) -> str:
+    return ", ".join(f"{name} {c.elapsed_s:.2f} s" for name, c in measurement.components.items())

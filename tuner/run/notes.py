@@ -1,0 +1,146 @@
+"""Record the findings of the plan, once each: endings, promotions, the pilot, guards, differences
+between testbeds, and finally the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tuner.judge.assumptions import Alarm
+from tuner.judge.race import Action
+from tuner.model import BASELINE, Trial
+from tuner.plan.answer import recommendation
+from tuner.plan.certifying import guards_due
+from tuner.plan.piloting import TWIN_ORIGIN
+from tuner.plan.planner import Planner
+from tuner.plan.rules import Rules
+from tuner.plan.steps import Finish, Phase, Plan
+from tuner.results.testbed_effect import effect_between
+from tuner.run.event_writer import Data, EventWriter
+from tuner.run.floors import tell_floor
+from tuner.services.target import Target
+from tuner.states import TrialState
+from tuner.store import Store
+
+
+class Notes:
+    """Records the findings of a campaign's plan. ``together``: it has several testbeds."""
+
+    def __init__(
+        self, store: Store, campaign: str, planner: Planner, writer: EventWriter, *, together: bool
+    ) -> None:
+        self._store = store
+        self._id = campaign
+        self._planner = planner
+        self._writer = writer
+        self._together = together
+        self._last_finalist: int | None = None
+
+    def write(self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target) -> None:
+        """Record everything that is new in a plan."""
+        self._settle(trials, now)
+        tell_floor(self._writer, rules)
+        self._tell_certified(trials, now, rules, target)
+        self._tell_pilot(trials, now)
+        self._tell_guards(now)
+        self._tell_testbeds(now)
+
+    def _settle(self, trials: Sequence[Trial], now: Plan) -> None:
+        """Record the judge's decisions, once each."""
+        for number, ending in now.endings.items():
+            if trials[number].state is TrialState.RUNNING:
+                kind = "trial-pruned" if ending.state is TrialState.PRUNED else "trial-complete"
+                event = self._writer.event(
+                    kind, f"trial {number}: {ending.reason}", {"trial": number}
+                )
+                self._writer.show(
+                    self._store.move_trial(self._id, number, ending.state, ending.reason, event)
+                )
+        if now.incumbent == BASELINE:
+            return
+        # If it was promoted in an earlier block of a batch, its reason is not among the newest
+        # decisions.
+        reasons = [
+            decision.reason
+            for decision in now.decisions
+            if decision.action is Action.PROMOTE and decision.trial == now.incumbent
+        ]
+        if self._together or reasons:
+            message = ": ".join([f"trial {now.incumbent} is the incumbent", *reasons])
+            self._writer.once("trial-promoted", message, {"trial": now.incumbent})
+
+    def _tell_pilot(self, trials: Sequence[Trial], now: Plan) -> None:
+        """Once the pilot has ended, report its result and complete the twin."""
+        twin = next((t for t in trials if t.origin == TWIN_ORIGIN), None)
+        over = now.phase is not Phase.PILOT
+        if now.pilot is None or twin is None or not over or twin.state is not TrialState.RUNNING:
+            return
+        pilot = now.pilot
+        for warning in pilot.warnings:
+            self._writer.tell("pilot-warning", f"pilot: {warning}")
+        reason = f"the pilot is over: {pilot.outcome}"
+        message = f"pilot {pilot.outcome}: {pilot.outlook.reason}; baseline {pilot.verdict.reason}"
+        event = self._writer.event(
+            "pilot",
+            message,
+            {
+                "outcome": str(pilot.outcome),
+                "blocks": pilot.verdict.n,
+                "sd_difference": pilot.noise.sd_difference,
+                "cv": pilot.noise.cv,
+            },
+        )
+        self._writer.show(
+            self._store.move_trial(self._id, twin.number, TrialState.COMPLETE, reason, event)
+        )
+
+    def _tell_guards(self, now: Plan) -> None:
+        """Report each alarm once, when a check of the guards is due."""
+        for guard in now.guards if self._is_look() else ():
+            if guard.alarm is not Alarm.NONE:
+                data: Data = {"guard": str(guard.kind), "alarm": str(guard.alarm)}
+                message = f"{guard.alarm}: {guard.reason}"
+                self._writer.once("guard", message, data, {"value": guard.value})
+
+    def _is_look(self) -> bool:
+        return guards_due(self._planner.table, self._planner.rules.testbeds)
+
+    def _tell_testbeds(self, now: Plan) -> None:
+        """Report once that testbeds differ, when a check of the guards is due and at the end."""
+        if not self._together or not (self._is_look() or isinstance(now.step, Finish)):
+            return
+        effect = effect_between(self._planner.table)
+        if effect is not None and effect.shown:
+            data: Data = {"trial": effect.trial}
+            self._writer.once("testbed-effect", f"warn: {effect.reason}", data, {"p": effect.p})
+
+    def _tell_certified(
+        self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target
+    ) -> None:
+        """Store an answer that can be used while the search continues."""
+        if (
+            now.answer is None
+            or now.answer.finalist == self._last_finalist
+            or isinstance(now.step, Finish)
+        ):
+            return
+        here = replace(now, step=now.answer)
+        advice = recommendation(here, trials, rules, target.flags, target.risks)
+        earlier = self._store.campaign(self._id).recommendation
+        self._last_finalist = now.answer.finalist
+        if earlier is not None and earlier.trial == advice.trial:
+            return
+        message = f"trial {advice.trial} {advice.reason}; the search continues"
+        event = self._writer.event("certified", message, {"trial": advice.trial})
+        self._writer.show(self._store.save_recommendation(self._id, advice, event))
+
+    def answer(self, now: Plan, rules: Rules, target: Target) -> None:
+        """Store the answer. ``now.step`` must be Finish."""
+        trials = self._store.trials(self._id)
+        effect = effect_between(self._planner.table) if self._together else None
+        doubts = (effect.reason,) if effect is not None and effect.shown else ()
+        advice = recommendation(now, trials, rules, target.flags, target.risks, doubts=doubts)
+        message = f"{advice.answer.replace('_', ' ')}: {advice.reason}"
+        event = self._writer.event("recommendation", message)
+        self._writer.show(self._store.save_recommendation(self._id, advice, event))

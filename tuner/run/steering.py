@@ -1,0 +1,78 @@
+"""Pause and cancel a campaign from outside the process that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from tuner.errors import ConflictError
+from tuner.model import Campaign, Request, Wish
+from tuner.run.holding import is_gone
+from tuner.states import OVER, CampaignState, EventKind
+from tuner.store import NewEvent, Store
+from tuner.store.queue import Queue
+
+_ENDS = {
+    Wish.PAUSE: (CampaignState.PAUSED, "campaign-paused"),
+    Wish.CANCEL: (CampaignState.CANCELLED, "campaign-cancelled"),
+}
+_REQUESTED = {Wish.PAUSE: EventKind.PAUSE_REQUESTED, Wish.CANCEL: EventKind.CANCEL_REQUESTED}
+
+
+class StopRequested(Exception):
+    """This run has been requested to end; the text names the request and where it came from."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(f"asked to {request.wish} from {request.asked_by}")
+        self.state = _ENDS[request.wish][0]
+        self.event = _ENDS[request.wish][1]
+
+
+def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: datetime) -> str:
+    """Pause or cancel a campaign; returns what happens to it, as a sentence.
+
+    A running campaign gets a request, and ends at its next safe point, between two arms or blocks.
+    One whose process has died is ended here; whatever it left on its testbed stays there. One that
+    waits for a worker is taken off the queue. Raises ConflictError if there is nothing to end.
+    """
+    queue = Queue.find(store)
+    if campaign.state is CampaignState.RUNNING:
+        if in_use(store, campaign.id):
+            message = f"asked to {wish} from {asked_by}"
+            event = NewEvent(now, _REQUESTED[wish], message, {"from": asked_by})
+            store.ask(campaign.id, Request(wish, asked_by, now), event)
+            return f"campaign {campaign.id} will {wish} at the next safe point"
+        cut_off = "its process died"
+        if queue is not None:
+            queue.withdraw(campaign.id, _off_queue(asked_by, now), from_worker=True)
+        store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
+        _end(store, campaign, wish, f"{wish} requested from {asked_by} after its process died", now)
+        rest = "its testbed has not been put back"
+        todo = f"; 'fstune resume {campaign.id}' does that" if wish is Wish.PAUSE else ""
+        return f"campaign {campaign.id} is {_ENDS[wish][0]}; {rest}{todo}"
+    was_queued = queue is not None and queue.withdraw(campaign.id, _off_queue(asked_by, now))
+    if wish is Wish.PAUSE and was_queued:
+        todo = f"'fstune resume {campaign.id} --queue' puts it back on the queue"
+        return f"campaign {campaign.id} is off the queue; {todo}"
+    if wish is Wish.PAUSE or campaign.state in OVER:
+        raise ConflictError(f"campaign {campaign.id} is {campaign.state}; it is not running")
+    _end(store, campaign, wish, f"asked to cancel from {asked_by}", now)
+    return f"campaign {campaign.id} is cancelled"
+
+
+def in_use(store: Store, campaign: str, testbeds: Collection[str] = ()) -> bool:
+    """Whether a process not known to be dead runs the campaign or uses one of these testbeds."""
+    leases = store.leases()
+    leased = [each for each in leases if each.testbed in testbeds or each.campaign == campaign]
+    return any(each.beat_age_s <= each.limit_s and not is_gone(each.holder) for each in leased)
+
+
+def _off_queue(asked_by: str, now: datetime) -> NewEvent:
+    return NewEvent(now, "off-queue", f"taken off the queue, as requested from {asked_by}")
+
+
+def _end(store: Store, campaign: Campaign, wish: Wish, reason: str, now: datetime) -> None:
+    state, kind = _ENDS[wish]
+    # The wish is stored as data, because readers of the event rely on it.
+    event = NewEvent(now, kind, f"campaign {state}", {"wish": str(wish)})
+    store.move_campaign(campaign.id, state, reason, event)
