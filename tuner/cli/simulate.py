@@ -67,7 +67,7 @@ def simulate(
         typer.Option(
             "--pilot", min=0, max=1000, help="Maximum number of pilot blocks; 0 for none."
         ),
-    ] = 4,
+    ] = 3,
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=1, max=256, help="Number of concurrent campaigns.")
     ] = 1,

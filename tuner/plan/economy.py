@@ -38,8 +38,7 @@ _CHEAP = 0.15
 _STEPS = 2.0
 #: Maximum number of early attempts: each has a smaller share of the error than the one before.
 _EARLY_ATTEMPTS = 4
-#: Remaining share of the budget at which a simpler configuration than the certified one may be
-#: tried.
+#: Remaining share of the budget from which a simpler configuration than the certified one is tried.
 _SETTLED = 0.5
 #: Probability at or below which nothing better is in prospect.
 _HOPELESS = 0.2
@@ -136,15 +135,29 @@ class Position:
         return self.certified is not None and self.wide and self.arms_left >= 2 * rules.testbeds
 
 
-def next_move(view: View, rules: Rules, at: Position) -> Move:
-    """Decide whether to search on, to begin an attempt with the best candidate, to measure the
-    certified configuration further, or to finish.
+def candidate(view: View, at: Position) -> Prediction | None:
+    """Return the configuration that an attempt would certify; None if nothing looks better than the
+    baseline.
+
+    At first it has every setting that may add to the gain: users wait for a gain, and which
+    settings matter shows late. Once a gain is certified and the search has had its time, it has
+    only those that the gain needs.
+    """
+    if at.certified is None or at.arms_left > _SETTLED * at.total_arms:
+        return view.best
+    return view.simplest(at.certified.configuration)
+
+
+def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -> Move:
+    """Decide whether to search on, to begin an attempt with the candidate, to measure the certified
+    configuration further, or to finish.
+
+    ``best``: the candidate, see ``candidate``.
     """
     per_block = _fresh_block(rules)
     # Infinite before the first measurement.
     blocks = int(min(at.arms_left / per_block, rules.certify_blocks))
-    best = view.best if blocks >= MIN_PAIRS else None
-    if best is None or not _worth(best, at.certified, rules):
+    if blocks < MIN_PAIRS or best is None or not _worth(best, at.certified, rules):
         return _without_finalist(view, rules, at)
     forecast = forecast_of(best, view.noise, rules, at.attempt, blocks, at.fewest)
     early = _large_step(best, rules, at) or _simpler(best, at)
@@ -175,7 +188,7 @@ def _large_step(best: Prediction, rules: Rules, at: Position) -> bool:
 
 
 def _simpler(best: Prediction, at: Position) -> bool:
-    """Whether the best candidate needs fewer settings than the certified one, and the search has
+    """Whether the candidate has fewer settings than the certified configuration, and the search has
     had time to find out which settings matter. Waiting for the end would leave this to the last
     decision.
     """
@@ -234,5 +247,6 @@ def _worth(best: Prediction, certified: Prediction | None, rules: Rules) -> bool
         return False
     more = best.gain - certified.gain
     step = least_step(best, certified, rules.race.delta)
-    simpler = step < 0.0 and best.gain >= least and more >= step
+    # Whether it loses too much is known only once it has fresh blocks, too.
+    simpler = step < 0.0 and best.gain >= least and more >= step - best.error
     return simpler or more >= max(abs(step), best.error)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tuner.model import Trial
+from tuner.model import Configuration, Trial
 from tuner.plan.scores import ScoreTable
 from tuner.propose.prediction import Contribution, Prediction
 from tuner.propose.proposer import Proposal
@@ -31,6 +31,12 @@ class View(Protocol):
     @property
     def best(self) -> Prediction | None:
         """The best candidate; None while nothing looks better than the baseline."""
+        ...
+
+    def simplest(self, certified: Configuration) -> Prediction | None:
+        """Return the best candidate without the settings that are not known to pay, as far as it is
+        not known to be worse than the certified configuration; None likewise.
+        """
         ...
 
     @property

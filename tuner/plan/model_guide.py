@@ -112,9 +112,13 @@ class _ModelView:
     @property
     def best(self) -> Prediction | None:
         """See View.best. Computed on demand, since it takes most of the time of a look."""
-        if not self._has_arms:
-            return None
-        prediction = self._search.best()
+        return self._if_better(self._search.best()) if self._has_arms else None
+
+    def simplest(self, certified: Configuration) -> Prediction | None:
+        """See View.simplest."""
+        return self._if_better(self._search.simplest(certified)) if self._has_arms else None
+
+    def _if_better(self, prediction: Prediction) -> Prediction | None:
         # Rounding may give the baseline itself a gain.
         is_baseline = prediction.configuration == self._guide.baseline
         return prediction if prediction.gain > 0.0 and not is_baseline else None

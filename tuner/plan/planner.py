@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.score import margin
-from tuner.model import BASELINE, Block, BlockKind, BlockTimes, Trial
+from tuner.model import BASELINE, Block, BlockKind, BlockTimes, Configuration, Trial
 from tuner.plan import named_comparison
 from tuner.plan.attempts import Attempt, attempts
 from tuner.plan.batches import AnyBlock, again, batch, dealt, usable
@@ -25,7 +25,7 @@ from tuner.plan.certifying import (
     guards_due,
     suspect,
 )
-from tuner.plan.economy import Move, Position, next_move
+from tuner.plan.economy import Move, Position, candidate, next_move
 from tuner.plan.guide import Guide, Pick, View
 from tuner.plan.halting import MAX_VOID_IN_A_ROW, no_block_reason, void_reason
 from tuner.plan.judging import Judge
@@ -271,7 +271,6 @@ class _State:
     ) -> Plan:
         """Search on, begin an attempt, or finish."""
         rules, view = self.rules, self._view()
-        here = replace(here, best=view.best)
         certified, wide = None, False
         if here.answer is not None and here.answer.finalist is not None:
             certified = view.prediction(self.trials[here.answer.finalist])
@@ -290,7 +289,9 @@ class _State:
             searched=here.race > 0,
             suspect=suspect(guards(self.table)),
         )
-        move = next_move(view, rules, position)
+        best = candidate(view, position)
+        here = replace(here, best=best)
+        move = next_move(view, best, rules, position)
         number = self.table.newest + 1
         match move:
             case Move.SEARCH:
@@ -298,7 +299,8 @@ class _State:
                 step = Explore(here.race + 1, number, BlockKind.SEARCH, groups)
                 return replace(here, step=step)
             case Move.CERTIFY:
-                if not (finalists := self._finalists(view)):
+                assert best is not None
+                if not (finalists := self._finalists(view, best.configuration)):
                     return self._end(here, all_attempts, stands)
                 groups = tuple([finalists] * self.testbeds)
                 step = Explore(here.race + 1, number, BlockKind.CERTIFY, groups)
@@ -320,14 +322,12 @@ class _State:
             return True
         return len(self.table.pairs().get(pick, ())) < self.rules.race.max_blocks
 
-    def _finalists(self, view: View) -> tuple[Pick, ...]:
+    def _finalists(self, view: View, best: Configuration) -> tuple[Pick, ...]:
         """The best candidate and further promising trials, as many as the campaign asks for. If no
         configuration may be added, all of them are existing trials.
         """
-        assert view.best is not None
         trials = self._trials_of_rounds()
         numbers = {t.configuration: t.number for t in reversed(trials)}
-        best = view.best.configuration
         picks: list[Pick] = []
         if best in numbers or self._most_new() != 0:
             picks.append(numbers.get(best, Proposal(best, "model")))

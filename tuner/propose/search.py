@@ -3,7 +3,8 @@
 The next block is chosen by Thompson sampling (Thompson 1933): each arm is the best configuration of
 one draw from the posterior, so that arms go where a gain is likely or not yet ruled out. The best
 configuration is the one with the largest expected gain, times the probability that it runs and that
-no component breaks its floor, without the settings that add nothing to it.
+no component breaks its floor. The simplest one omits settings of it that together add next to
+nothing.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from tuner.propose.search_trials import Arm, SearchTrial, differences, evidence_
 _RANDOM_CANDIDATES = 150
 _CHANGED = 200
 _ROOTS = 6
-#: Standard errors by which a setting must pay off to stay in the best configuration.
-_TELLS = 1.5
 #: Standard errors beyond which it is considered settled whether a setting pays off.
 _CLEAR = 3.0
+#: Standard errors by which a setting must pay off to stay in the simplest configuration.
+_TELLS = 1.5
 #: Number of blocks before subsets of the best configuration are tried.
 _ESTABLISHED = 6
 #: Number of draws for estimating a probability.
@@ -247,8 +248,30 @@ class Search:
             top = self._climbed(start, self.model.outputs[0].mean)
             if self._is_out(top) or self._values([top])[0] < value.max():
                 top = start
-            self._best = self.prediction(self._simplest(top))
+            self._best = self.prediction(top)
         return self._best
+
+    def simplest(self, certified: Configuration) -> Prediction:
+        """Return the best configuration without the settings that add less than the tolerance: less
+        than can be distinguished from nothing, within the limits of the objective. It may gain less
+        than the ``certified`` one, but is not known to lose more than the larger tolerance.
+
+        Early, when no single setting is known to matter, this would give up much of the gain: many
+        settings then have a small expected effect each.
+        """
+        configuration = self.best().configuration
+        low, high = self._objective.tolerance
+        while fewer := self._fewer(configuration):
+            own, *others = self._values([configuration, *fewer])
+            minimum = np.clip(_TELLS * self._errors(configuration, fewer), low, high)
+            lost = self._values([certified])[0] - np.array(others)
+            bearable = lost <= high + self._errors(certified, fewer)
+            missed = np.where(bearable, own - np.array(others) - minimum, math.inf)
+            best = int(missed.argmin())
+            if missed[best] > 0.0:
+                break
+            configuration = fewer[best]
+        return self.prediction(configuration)
 
     def prediction(self, configuration: Configuration) -> Prediction:
         """Predict one configuration."""
@@ -305,20 +328,6 @@ class Search:
         chance = self._feasibility.chances(design, features)
         values: Floats = np.where(gain > 0.0, gain * chance, gain)
         return values
-
-    def _simplest(self, configuration: Configuration) -> Configuration:
-        """Remove, one after another, the settings that add less than the tolerance: less than can
-        be distinguished from nothing, within the limits of the objective.
-        """
-        while fewer := self._fewer(configuration):
-            own, *others = self._values([configuration, *fewer])
-            error = self._errors(configuration, fewer)
-            missed = own - np.array(others) - np.clip(_TELLS * error, *self._objective.tolerance)
-            best = int(missed.argmin())
-            if missed[best] > 0.0:
-                return configuration
-            configuration = fewer[best]
-        return configuration
 
     def _fewer(self, configuration: Configuration) -> list[Configuration]:
         """Return the variants that each omit one of the settings that can be omitted."""

@@ -46,7 +46,7 @@ class Settings:
     budget_s: float = 3600.0
     noise: float | None = None
     sampler: str | None = None
-    pilot: int = 4
+    pilot: int = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,9 @@ class MeansView:
         leader = max(predictions, key=lambda each: each.gain * each.feasible, default=None)
         return leader if leader is not None and leader.gain > 0.0 else None
 
+    def simplest(self, certified: Configuration) -> Prediction | None:
+        return self.best
+
     def hope(self, gain: float, *, new: bool) -> float:
         none = 1.0
         for trial in self._free:

@@ -16,7 +16,7 @@ from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.score import margin
 from tuner.model import Configuration, Trial
 from tuner.plan.attempts import alpha_of
-from tuner.plan.economy import Move, Position, forecast_of, next_move
+from tuner.plan.economy import Move, Position, candidate, forecast_of, next_move
 from tuner.plan.guide import Noise, Pick
 from tuner.plan.rules import FLOOR_ALPHA, Floors
 from tuner.propose.prediction import Contribution, Prediction
@@ -35,11 +35,17 @@ NOISE = Noise(0.02, (0.02, 0.02))
 
 @dataclass
 class Stub:
-    """A view with fixed answers. ``hopes``: the probability that something gains more."""
+    """A view with fixed answers. ``hopes``: the probability that something gains more;
+    ``simpler``: what it says when it is asked for fewer settings, the best one by default.
+    """
 
     best: Prediction | None
     hopes: float = 0.5
     noise: Noise = NOISE
+    simpler: Prediction | None = None
+
+    def simplest(self, certified: Configuration) -> Prediction | None:
+        return self.simpler or self.best
 
     def hope(self, gain: float, *, new: bool) -> float:
         return self.hopes
@@ -58,7 +64,8 @@ def move(view: Stub, arms_left: float = 200.0, **changed: Any) -> Move:
     position: dict[str, Any] = {"attempt": 1, "total_arms": 250.0, "can_search": True}
     position |= changed
     limits = position.pop("limits", rules())
-    return next_move(view, limits, Position(arms_left=arms_left, **position))
+    here = Position(arms_left=arms_left, **position)
+    return next_move(view, candidate(view, here), limits, here)
 
 
 def test_before_anything_is_measured_it_searches() -> None:
@@ -236,6 +243,17 @@ def test_fewer_settings_are_certified_in_the_second_half_of_the_budget() -> None
     assert move(Stub(replace(few, changes=5), hopes=0.9), 190.0, **position) is Move.SEARCH
     # Late attempts have too small a share of the error to be early.
     assert move(Stub(few, hopes=0.9), 190.0, **position | {"attempt": 6}) is Move.SEARCH
+
+
+def test_settings_are_left_out_of_the_candidate_last() -> None:
+    """Once a gain is certified and half of the budget is used."""
+    every, few = prediction(0.2, changes=9), prediction(0.19, name=2, changes=3)
+    view = Stub(every, simpler=few)
+    at: dict[str, Any] = {"attempt": 2, "total_arms": 400.0, "can_search": True}
+    assert candidate(view, Position(arms_left=390.0, **at)) is every
+    assert candidate(view, Position(arms_left=10.0, **at)) is every
+    assert candidate(view, Position(arms_left=201.0, certified=every, **at)) is every
+    assert candidate(view, Position(arms_left=200.0, certified=every, **at)) is few
 
 
 def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -> None:

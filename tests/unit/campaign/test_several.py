@@ -58,8 +58,8 @@ def test_four_testbeds_measure_three_and_a_half_times_as_much_as_one(begin: Begi
     """Per unit of testbed time, if there is enough to measure."""
     sections: dict[str, Any] = {
         "noise": 0.12,
-        "search": {"arms": 3, "max_trials": 400, "sampler": "random"},
-        "pilot": {"blocks": 40},
+        "search": {"arms": 7, "max_trials": 400, "sampler": "random"},
+        "pilot": {"blocks": 8},
         "budget": {"wall_time": "4m"},
     }
     one = begin(several(faster(-0.1), names=NAMES[:1], **sections))

@@ -85,11 +85,15 @@ class Campaign:
 @pytest.mark.slow
 def test_a_planted_optimum_is_found_without_idle_settings() -> None:
     for seed in (1, 2, 3):
-        best = Campaign(planted, seed=seed).run(10).best()
+        search = Campaign(planted, seed=seed).run(10)
+        best = search.simplest(search.best().configuration)
         assert planted(best.configuration.as_dict()) == (-0.15, -0.15)
         assert set(best.configuration.as_dict()) == {"fileserver.threads"}
         assert abs(best.gain - 0.15) < 4 * best.error + 0.02
         assert best.feasible > 0.9
+        # The best one may have more, and then gains about as much.
+        assert search.best().configuration.as_dict().items() >= best.configuration.as_dict().items()
+        assert search.best().gain - best.gain < AIMS.tolerance[1] + best.error
 
 
 @pytest.mark.slow
@@ -118,7 +122,7 @@ def test_every_third_block_tries_subsets_of_the_best_configuration() -> None:
 @pytest.mark.slow
 def test_the_optimum_is_found_among_all_parameters_too() -> None:
     search = Campaign(planted, tunables()).run(10)
-    best = search.best()
+    best = search.simplest(search.best().configuration)
     assert planted(best.configuration.as_dict()) == (-0.15, -0.15)
     assert len(best.configuration.as_dict()) <= 3
 
