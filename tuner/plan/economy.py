@@ -179,11 +179,12 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
 
 def _large_step(best: Prediction, rules: Rules, at: Position) -> bool:
     """Whether the best candidate is so much better than the certified one that it should not wait
-    for something better still.
+    for something better still. It must be so at one standard error below its expected gain: of many
+    candidates, the one that looks best is usually overestimated.
     """
     if at.certified is None:
         return True
-    more = best.gain - at.certified.gain
+    more = best.gain - best.error - at.certified.gain
     return at.attempt <= _EARLY_ATTEMPTS and more >= _STEPS * margin(rules.race.delta)
 
 
