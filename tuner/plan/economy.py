@@ -126,6 +126,11 @@ class Position:
         smallest = fewest_pairs(alpha_of(self.attempt)) if self.suspect else 0
         return max(MIN_PAIRS, smallest)
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the search has had time to find out which settings matter."""
+        return self.arms_left <= _SETTLED * self.total_arms
+
     def after_search(self, rules: Rules) -> float:
         """Arms left after one more block of the search."""
         return self.arms_left - rules.testbeds * (1 + rules.arms)
@@ -143,9 +148,9 @@ def candidate(view: View, at: Position) -> Prediction | None:
     settings matter shows late. Once a gain is certified and the search has had its time, it has
     only those that the gain needs.
     """
-    if at.certified is None or at.arms_left > _SETTLED * at.total_arms:
-        return view.best
-    return view.simplest(at.certified.configuration)
+    if at.certified is not None and at.is_late:
+        return view.simplest(at.certified.configuration)
+    return view.best
 
 
 def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -> Move:
@@ -197,7 +202,7 @@ def _simpler(best: Prediction, at: Position) -> bool:
         at.certified is not None
         and best.changes < at.certified.changes
         and at.attempt <= _EARLY_ATTEMPTS
-        and at.arms_left <= _SETTLED * at.total_arms
+        and at.is_late
     )
 
 

@@ -261,11 +261,11 @@ class Search:
         """
         configuration = self.best().configuration
         low, high = self._objective.tolerance
+        gain = self._values([certified])[0]
         while fewer := self._fewer(configuration):
             own, *others = self._values([configuration, *fewer])
             minimum = np.clip(_TELLS * self._errors(configuration, fewer), low, high)
-            lost = self._values([certified])[0] - np.array(others)
-            bearable = lost <= high + self._errors(certified, fewer)
+            bearable = gain - np.array(others) <= high + self._errors(certified, fewer)
             missed = np.where(bearable, own - np.array(others) - minimum, math.inf)
             best = int(missed.argmin())
             if missed[best] > 0.0:
