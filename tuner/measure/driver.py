@@ -8,8 +8,8 @@ once.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tuner.hosts.connector import CommandResult, CommandTimeout, check_change, f
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.identifiers import word
 from tuner.measure.workload import Workload
-from tuner.measure.workload_run import Report, StagedRun
+from tuner.measure.workload_run import Report, StagedRun, staged_run
 from tuner.model import ComponentResult
 from workloads.version import content_sha256, sources
 from workloads.zipapp import packed
@@ -61,18 +61,13 @@ class ClientEngine:
         client.put(f"{directory}/workload.json", workload.document)
         return cls(client, directory, target, workload, content_sha256(sources()))
 
-    @contextmanager
-    def run(self, run_id: str, seed: int) -> Iterator[StagedRun]:
+    def run(self, run_id: str, seed: int) -> AbstractContextManager[StagedRun]:
         """See Engine.run. A WorkloadError has operation, path and reason."""
 
         def measure(stage: str, cold_before: int) -> Report:
             return self.run_stage(stage, run_id, seed)
 
-        try:
-            yield StagedRun(self.workload.spec.stages, measure)
-        except BaseException:
-            self.clean(run_id)
-            raise
+        return staged_run(self.workload.spec.stages, measure, lambda: self.clean(run_id))
 
     def clean(self, run_id: str) -> None:
         """Kill a run and remove its files, if there are any; ignore errors, such as a client that

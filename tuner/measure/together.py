@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from tuner.hosts.connector import CommandResult
 from tuner.hosts.conversation import Conversation, SpeakingConnector
 from tuner.measure.driver import GRACE_S, ClientEngine, NotStarted, read_document, report_of
 from tuner.measure.workload import Workload
-from tuner.measure.workload_run import Report, StagedRun
+from tuner.measure.workload_run import Report, StagedRun, staged_run
 from workloads import merge
 
 _READY = "ready "
@@ -53,18 +53,13 @@ class Together:
             )
             return cls(tuple(engines), tuple(clients), workload)
 
-    @contextmanager
-    def run(self, run_id: str, seed: int) -> Iterator[StagedRun]:
+    def run(self, run_id: str, seed: int) -> AbstractContextManager[StagedRun]:
         """See ``Engine.run``; on every client. Errors name the client."""
 
         def measure(stage: str, cold_before: int) -> Report:
             return self._run_stage(stage, run_id, seed, cold_before)
 
-        try:
-            yield StagedRun(self.workload.spec.stages, measure)
-        except BaseException:
-            self._clean(run_id)
-            raise
+        return staged_run(self.workload.spec.stages, measure, lambda: self._clean(run_id))
 
     def end_runs(self, prefix: str) -> None:
         """See ``Engine.end_runs``; on every client."""

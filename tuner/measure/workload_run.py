@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -101,6 +101,20 @@ class StagedRun:
             clients,
             sum(report.written_bytes for report in self._reports),
         )
+
+
+@contextmanager
+def staged_run(
+    stages: Sequence[Stage],
+    measure_stage: Callable[[str, int], Report],
+    clean: Callable[[], None],
+) -> Iterator[StagedRun]:
+    """Yield a ``StagedRun``; call ``clean`` if an exception leaves the context."""
+    try:
+        yield StagedRun(stages, measure_stage)
+    except BaseException:
+        clean()
+        raise
 
 
 def run_once(engine: Engine, run_id: str, seed: int, make_cold: Callable[[], object]) -> Report:
