@@ -135,6 +135,7 @@ def details(parameter: Parameter) -> list[tuple[str, str]]:
         ),
         ("searched", search_status(parameter)),
         ("risk class", str(parameter.risk)),
+        ("without risk", _safe(parameter)),
         ("a change needs", _CHANGES[parameter.change]),
         ("memory", f"`{parameter.memory.text}` bytes" if parameter.memory else ""),
         ("raises", f"`{parameter.supplies}` for the spaces after it" if parameter.supplies else ""),
@@ -143,6 +144,11 @@ def details(parameter: Parameter) -> list[tuple[str, str]]:
         ("source", parameter.source),
     ]
     return [(label, text) for label, text in rows if text]
+
+
+def _safe(parameter: Parameter) -> str:
+    """The values that put nothing but performance at risk, if others do."""
+    return (" to " if parameter.kind.numeric else ", ").join(map(text_of, parameter.safe))
 
 
 _CHANGES = {
@@ -197,6 +203,7 @@ def _parameter(parameter: Parameter) -> dict[str, Json]:
         "searched": parameter.searched,
         "role": str(parameter.role),
         "risk": str(parameter.risk),
+        "safe": list(parameter.safe),
         "change": str(parameter.change),
         "about": parameter.about,
         "source": parameter.source,

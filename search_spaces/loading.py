@@ -171,6 +171,7 @@ def _parameter(name: str, section: Section) -> Parameter:
         at_most=_bound(section.section("at_most")),
         change=_word(section, "change", Change),
         risk=risk,
+        safe=tuple(section.list_of_values("safe")),
         role=role,
         memory=_optional_expression(section, "memory"),
         versions=section.text("versions", ""),
@@ -180,8 +181,19 @@ def _parameter(name: str, section: Section) -> Parameter:
         searched=role is Role.SEARCHED and risk is Risk.PERFORMANCE,
     )
     parameter = _with_range(section, parameter)
+    _check_safe(section, parameter)
     section.refuse_unknown()
     return parameter
+
+
+def _check_safe(section: Section, parameter: Parameter) -> None:
+    """Reject safe values that the parameter cannot have."""
+    safe = parameter.safe
+    for value in safe:
+        if problem := type_problem(parameter, value):
+            section.fail("safe", problem)
+    if parameter.kind.numeric and safe and (len(safe) != 2 or int(safe[0]) > int(safe[1])):
+        section.fail("safe", f"{list(safe)!r} is not [low, high]")
 
 
 def _with_range(section: Section, parameter: Parameter) -> Parameter:

@@ -152,8 +152,9 @@ class Parameter:
     bounds of the sensible range. ``choices``: all valid words; ``candidates``: the sensible ones.
     ``defaults``: the program's own default by preset; None if there is no fixed default.
     ``accompanied_by``: values to set with it, because setting it alone changes another parameter.
-    ``memory``: in bytes. ``supplies``: the fact of other spaces that a set value changes.
-    ``fixed``: the value to which narrowing fixed it.
+    ``safe``: values that put nothing but performance at risk although others do; of a number, the
+    inclusive bounds of such values. ``memory``: in bytes. ``supplies``: the fact of other spaces
+    that a set value changes. ``fixed``: the value to which narrowing fixed it.
     """
 
     name: str
@@ -176,6 +177,7 @@ class Parameter:
     at_most: Bound | None = None
     change: Change = Change.RESTART
     risk: Risk = Risk.PERFORMANCE
+    safe: tuple[Value, ...] = ()
     role: Role = Role.SEARCHED
     memory: Expression | None = None
     versions: str = ""
@@ -184,6 +186,15 @@ class Parameter:
     supplies: str = ""
     searched: bool = False
     fixed: Value | None = None
+
+    def risk_of(self, value: Value) -> Risk:
+        """What this value can harm."""
+        if self.kind.numeric and self.safe and not isinstance(value, str):
+            low, high = map(int, self.safe)
+            is_safe = low <= value <= high
+        else:
+            is_safe = value in self.safe
+        return Risk.PERFORMANCE if is_safe else self.risk
 
     @property
     def flags(self) -> tuple[str, ...]:

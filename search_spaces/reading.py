@@ -172,6 +172,15 @@ class Section:
             self.fail(key, f"{value!r} is not a mapping from names to values")
         return value
 
+    def list_of_values(self, key: str) -> list[Value]:
+        """A list of values; empty if missing."""
+        value = self._get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(each, int | str) for each in value):
+            self.fail(key, f"{value!r} is not a list of values")
+        return value
+
     def section(self, key: str) -> Section | None:
         """The mapping under ``key``, None if missing."""
         value = self._get(key)

@@ -28,8 +28,8 @@ AT_STAKE = {
 }
 
 Flags = Callable[[Configuration], Mapping[str, tuple[str, ...]]]
-#: The risk class of each parameter, by qualified name.
-Risks = Mapping[str, Risk]
+#: What each setting of a configuration can harm, by qualified name.
+Risks = Callable[[Configuration], Mapping[str, Risk]]
 
 
 def recommendation(
@@ -192,12 +192,11 @@ def _doubts(plan: Plan) -> tuple[str, ...]:
 
 def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) -> tuple[str, ...]:
     """One sentence for each changed setting that puts more than performance at risk."""
-    before = baseline.as_dict()
-    changed = [(n, v) for n, v in configuration if n not in before or before[n] != v]
+    before, now = baseline.as_dict(), configuration.as_dict()
     return tuple(
-        f"{name} = {value} puts {risks[name]} at risk: {AT_STAKE[risks[name]]}"
-        for name, value in changed
-        if risks.get(name, Risk.PERFORMANCE) is not Risk.PERFORMANCE
+        f"{name} = {now[name]} puts {risk} at risk: {AT_STAKE[risk]}"
+        for name, risk in risks(configuration).items()
+        if risk is not Risk.PERFORMANCE and before.get(name) != now[name]
     )
 
 

@@ -56,13 +56,12 @@ class Target:
         """Programs and versions, for provenance."""
         return ", ".join(dict.fromkeys(part.identity for part in self.parts.values()))
 
-    @property
-    def risks(self) -> dict[str, Risk]:
-        """The risk class of each parameter, by qualified name."""
+    def risks(self, configuration: Configuration) -> dict[str, Risk]:
+        """What each setting of a configuration can harm, by qualified name."""
         return {
-            f"{part_name}.{parameter.name}": parameter.risk
+            f"{part_name}.{name}": part.space[name].risk_of(value)
             for part_name, part in self.parts.items()
-            for parameter in part.space.parameters
+            for name, value in configuration.part(part_name).items()
         }
 
     def flags(self, configuration: Configuration) -> dict[str, tuple[str, ...]]:

@@ -26,7 +26,7 @@ def fresh_orders(history: History) -> list[set[int]]:
 
 def answered(history: History) -> Recommendation:
     plan = history.plans[-1]
-    return recommendation(plan, history.trials, history.rules, lambda c: {}, {})
+    return recommendation(plan, history.trials, history.rules, lambda c: {}, lambda c: {})
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ def test_the_answer_reports_the_contribution_of_each_setting() -> None:
     assert isinstance(step, Finish)
     contributions = (Contribution("server.p", 0.08, 0.01), Contribution("server.q", 0.005, 0.01))
     plan = replace(history.plans[-1], step=replace(step, contributions=contributions))
-    answer = recommendation(plan, history.trials, history.rules, lambda c: {}, {})
+    answer = recommendation(plan, history.trials, history.rules, lambda c: {}, lambda c: {})
     (note,) = [note for note in answer.notes if note.startswith("effects of the settings by")]
     assert "without server.p 8.3% slower (95% interval 6.2% to 10.5% slower)" in note
     assert (

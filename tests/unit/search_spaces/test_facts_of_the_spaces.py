@@ -103,3 +103,25 @@ def test_published_configurations_are_named_with_their_source() -> None:
     published = {p.name for p in load("openafs-fileserver-1.8").presets}
     assert {"compiled-in", "small", "large", "jumbo"} < published
     assert len(published) >= 9
+
+
+@pytest.mark.parametrize(
+    ("space", "parameter", "value", "risk"),
+    [
+        ("openafs-fileserver-1.8", "threads", 128, Risk.PERFORMANCE),
+        ("openafs-fileserver-1.8", "jumbograms", True, Risk.AVAILABILITY),
+        ("openafs-fileserver-1.8", "jumbograms", False, Risk.PERFORMANCE),
+        ("openafs-fileserver-1.8", "abort_threshold", 0, Risk.SECURITY),
+        ("openafs-fileserver-1.8", "abort_threshold", 6, Risk.PERFORMANCE),
+        ("openafs-fileserver-1.8", "abort_threshold", 50, Risk.SECURITY),
+        ("openafs-fileserver-1.8", "sync_behavior", "never", Risk.DURABILITY),
+        ("openafs-fileserver-1.8", "sync_behavior", "always", Risk.PERFORMANCE),
+        ("openafs-client-runtime", "crypt", "off", Risk.SECURITY),
+        ("openafs-client-runtime", "crypt", "on", Risk.PERFORMANCE),
+        ("openafs-client-runtime", "store_behind", 64, Risk.DURABILITY),
+    ],
+)
+def test_only_some_values_of_a_parameter_are_risky(
+    space: str, parameter: str, value: int | str, risk: Risk
+) -> None:
+    assert load(space)[parameter].risk_of(value) is risk
