@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from search_spaces import Chance, draw
+from search_spaces import Chance, Risk, draw
 from tuner.model import Configuration, Value
 from tuner.propose.encoding import Tunable
 
@@ -61,6 +61,15 @@ class Candidates:
                 self._adapted[key] = {f"{part}.{name}": value for name, value in own.items()}
             values_by_name |= self._adapted[key]
         return Configuration.of(values_by_name)
+
+    def risks(self, configuration: Configuration) -> set[str]:
+        """Return the settings that put more than performance at risk."""
+        return {
+            f"{part}.{name}"
+            for part, tunable in self._tunables.items()
+            for name, value in configuration.part(part).items()
+            if tunable.space[name].risk_of(value) is not Risk.PERFORMANCE
+        }
 
     def _draw(self) -> Configuration:
         values: dict[str, Value] = {}

@@ -10,7 +10,7 @@ nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -240,7 +240,9 @@ class Search:
         return float((-draws.min(axis=0) > gain).mean())
 
     def best(self) -> Prediction:
-        """Return the configuration that looks best, or the baseline if nothing looks better."""
+        """Return the configuration that looks best, or the baseline if nothing looks better. A
+        setting that puts more than performance at risk is in it only if it is expected to pay off.
+        """
         if self._best is None:
             pool = [each for each in self._considered() if not self._is_out(each)]
             value = self._values(pool)
@@ -248,8 +250,22 @@ class Search:
             top = self._climbed(start, self.model.outputs[0].mean)
             if self._is_out(top) or self._values([top])[0] < value.max():
                 top = start
-            self._best = self.prediction(top)
+            self._best = self.prediction(self._without_idle_risks(top))
         return self._best
+
+    def _without_idle_risks(self, configuration: Configuration) -> Configuration:
+        """Return the configuration without settings that put more than performance at risk and are
+        not expected to gain half of the larger tolerance.
+        """
+        risks = self._candidates.risks(configuration)
+        for _ in risks:
+            fewer = self._fewer(configuration, risks)
+            own, *others = self._values([configuration, *fewer])
+            lost = own - np.array(others)
+            if lost.min(initial=math.inf) >= self._objective.tolerance[1] / 2.0:
+                break
+            configuration = fewer[int(lost.argmin())]
+        return configuration
 
     def simplest(self, certified: Configuration) -> Prediction:
         """Return the best configuration without the settings that add less than the tolerance: less
@@ -329,10 +345,16 @@ class Search:
         values: Floats = np.where(gain > 0.0, gain * chance, gain)
         return values
 
-    def _fewer(self, configuration: Configuration) -> list[Configuration]:
-        """Return the variants that each omit one of the settings that can be omitted."""
-        fewer = self._less_each(configuration).values()
-        return [each for each in fewer if each != configuration and not self._is_out(each)]
+    def _fewer(
+        self, configuration: Configuration, names: Collection[str] | None = None
+    ) -> list[Configuration]:
+        """Return the variants that each omit one setting (of ``names``) that can be omitted."""
+        return [
+            each
+            for name, each in self._less_each(configuration).items()
+            if (names is None or name in names)
+            and not (each == configuration or self._is_out(each))
+        ]
 
     def _less_each(self, configuration: Configuration) -> dict[str, Configuration]:
         """Return, by setting, the nearest valid configuration without that setting."""

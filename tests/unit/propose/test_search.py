@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from tests.unit.propose.spaces import CLIENT, SMALL_CLIENT, SMALL_SERVER, small, tunables
+from tests.unit.propose.spaces import CLIENT, SERVER, SMALL_CLIENT, SMALL_SERVER, small, tunables
 from tuner.model import Configuration
 from tuner.propose.encoding import Tunable
 from tuner.propose.objective import Objective
@@ -164,6 +164,25 @@ def test_a_setting_that_hurts_alone_is_tried_with_others_that_may_repair_it() ->
         best = Campaign(coupled, parts, seed=seed).run(24).best()
         assert coupled(best.configuration.as_dict()) == (-0.4, -0.05)
         assert best.feasible > 0.8
+
+
+@pytest.mark.slow
+def test_a_risky_setting_looks_best_only_if_it_is_expected_to_pay_off() -> None:
+    def jumbo(values: Mapping[str, object]) -> tuple[float, float]:
+        change = -0.1 if values.get("fileserver.jumbograms") is True else 0.0
+        return change, change
+
+    only = ("threads", "dir_buffers", "jumbograms", "abort_threshold", "sync_behavior")
+    risks = ("availability", "durability", "security")
+    parts = tunables(SERVER.narrow(only=only, allow_risk=risks), SMALL_CLIENT)
+    for seed in (1, 2, 3):
+        best = Campaign(planted, parts, seed=seed).run(6).best().configuration.as_dict()
+        assert "fileserver.jumbograms" not in best
+        # Some values of the other two are as safe as the default.
+        assert best.get("fileserver.sync_behavior", "always") == "always"
+        assert best.get("fileserver.abort_threshold", 10) > 0  # type: ignore[operator]
+        best = Campaign(jumbo, parts, seed=seed).run(6).best().configuration.as_dict()
+        assert best["fileserver.jumbograms"] is True
 
 
 @pytest.mark.slow
