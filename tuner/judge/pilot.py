@@ -350,7 +350,7 @@ def _refusals(
         refusals.append(
             f"the baseline is not shown to equal its twin within {percent(margin(within))} "
             f"after {blocks(verdict.n)}: two runs of it differ by {percent(noise.sd_difference)} "
-            "(standard deviation); measure longer runs or choose a larger delta"
+            "(standard deviation); allow more pilot blocks or choose a larger delta"
         )
     refusals += [guard.reason for guard in guards if guard.alarm is Alarm.REFUSE]
     if outlook.certify_blocks < MIN_PAIRS:
@@ -371,7 +371,8 @@ def _warnings(
     if outlook.certify_blocks >= MIN_PAIRS and outlook.detectable > rules.delta:
         sentences.append(
             f"an improvement of {percent(margin(rules.delta))} is too small for this noise and "
-            f"budget: {outlook.reason}"
+            f"budget: {outlook.reason}; choose a larger budget, or a smaller workload with shorter "
+            "runs"
         )
     if rules.floor is None:
         if outlook.floor.chance < ENOUGH:
@@ -385,7 +386,7 @@ def _warnings(
     if noisy:
         sentences.append(
             f"the probability that a floor of {percent(margin(rules.floor))} is shown, if nothing "
-            f"changes, is too small for {', '.join(noisy)}; measure longer or choose a larger floor"
+            f"changes, is too small for {', '.join(noisy)}; choose a larger budget or floor"
         )
     return tuple(sentences)
 

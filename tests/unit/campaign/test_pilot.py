@@ -108,7 +108,7 @@ def test_the_results_of_the_pilot_are_stored_as_events(place: Place) -> None:
     with Store.open(place.state) as store:
         events = store.events(store.campaign("last").id)
     warnings = [e.message for e in events if e.kind == "pilot-warning"]
-    assert any("measure longer or choose a larger floor" in warning for warning in warnings)
+    assert any("choose a larger budget or floor" in warning for warning in warnings)
     assert json.dumps([dict(e.data) for e in events if e.kind == "pilot"])
 
 
