@@ -160,6 +160,17 @@ def type_problem(parameter: Parameter, value: object) -> str:
     return "" if good else f"{value!r} is not one of {', '.join(parameter.choices)}"
 
 
+def safe_problem(parameter: Parameter) -> str:
+    """Describe safe values that the parameter cannot have; empty if there are none."""
+    safe = parameter.safe
+    for value in safe:
+        if problem := type_problem(parameter, value):
+            return problem
+    if parameter.kind.numeric and safe and (len(safe) != 2 or int(safe[0]) > int(safe[1])):
+        return f"{list(safe)!r} is not [low, high]"
+    return ""
+
+
 def violations(
     space: Catalogue, values: Mapping[str, Value], facts: Mapping[str, int] | None
 ) -> list[str]:

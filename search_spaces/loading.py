@@ -15,6 +15,7 @@ from search_spaces.effects import (
     COMMAND_LENGTH,
     MEMORY_ESTIMATE,
     NO_PRESET,
+    safe_problem,
     type_problem,
     violations,
 )
@@ -181,19 +182,10 @@ def _parameter(name: str, section: Section) -> Parameter:
         searched=role is Role.SEARCHED and risk is Risk.PERFORMANCE,
     )
     parameter = _with_range(section, parameter)
-    _check_safe(section, parameter)
+    if problem := safe_problem(parameter):
+        section.fail("safe", problem)
     section.refuse_unknown()
     return parameter
-
-
-def _check_safe(section: Section, parameter: Parameter) -> None:
-    """Reject safe values that the parameter cannot have."""
-    safe = parameter.safe
-    for value in safe:
-        if problem := type_problem(parameter, value):
-            section.fail("safe", problem)
-    if parameter.kind.numeric and safe and (len(safe) != 2 or int(safe[0]) > int(safe[1])):
-        section.fail("safe", f"{list(safe)!r} is not [low, high]")
 
 
 def _with_range(section: Section, parameter: Parameter) -> Parameter:
@@ -397,11 +389,8 @@ def _check_names(root: Section, space: Space) -> None:
 
 
 def _preset(section: Section, space: Space) -> Preset:
-    name, options, source = (
-        section.text("name"),
-        section.text("options", ""),
-        section.text("source"),
-    )
+    name, source = section.text("name"), section.text("source")
+    options = section.text("options", "")
     try:
         parsed = space.parse(shlex.split(options))
     except (SpaceError, ValueError) as error:

@@ -349,12 +349,9 @@ class Search:
         self, configuration: Configuration, names: Collection[str] | None = None
     ) -> list[Configuration]:
         """Return the variants that each omit one setting (of ``names``) that can be omitted."""
-        return [
-            each
-            for name, each in self._less_each(configuration).items()
-            if (names is None or name in names)
-            and not (each == configuration or self._is_out(each))
-        ]
+        less = self._less_each(configuration)
+        fewer = [each for name, each in less.items() if names is None or name in names]
+        return [each for each in fewer if each != configuration and not self._is_out(each)]
 
     def _less_each(self, configuration: Configuration) -> dict[str, Configuration]:
         """Return, by setting, the nearest valid configuration without that setting."""
