@@ -20,6 +20,17 @@ from workloads.plan import plan_stage
 UNTIMED = ""
 
 _READING = ("read", "next-read", "random-read")
+_CHANGING = (
+    "mkdir",
+    "create",
+    "rewrite",
+    "append",
+    "truncate",
+    "link",
+    "rename",
+    "unlink",
+    "rmdir",
+)
 _LOOKING = ("stat", "negative-stat", "access", "chmod", "flock", "list", "walk", "fsync")
 #: Share of the bytes that may be missing: clients' counters are not read at the same instant.
 _TOLERANCE = 0.02
@@ -41,10 +52,11 @@ def first_reads(spec: Spec, stage: str, seeds: Sequence[int]) -> dict[str, int]:
     reads that lie before the furthest earlier read of the same file are not counted.
     """
     first: dict[str, int] = {}
-    index, once = spec.stage_index(stage), _once(spec)
+    index = spec.stage_index(stage)
+    relevant = _relevant(spec, index)
     for seed in seeds:
         furthest: dict[str, float] = {}
-        for planned in plan_stage(once, index, seed).phases:
+        for planned in plan_stage(relevant, index, seed).phases:
             component = planned.phase.component or UNTIMED
             for step in (step for share in planned.steps for step in share):
                 if step.operation in _READING:
@@ -59,18 +71,25 @@ def first_reads(spec: Spec, stage: str, seeds: Sequence[int]) -> dict[str, int]:
     return first
 
 
-def _once(spec: Spec) -> Spec:
-    """The same spec without repeated passes, which read nothing for the first time but are most of
-    the work of planning.
+def _relevant(spec: Spec, index: int) -> Spec:
+    """The same spec without what can be left out of planning up to stage ``index``, which is most
+    of the work: passes that read nothing for the first time, and phases after the last reading one.
     """
+    stage = spec.stages[index]
+    reading = [n for n, phase in enumerate(stage.phases) if phase.operation not in _CHANGING]
+    last = max(reading, default=-1)
 
-    def phase(of: Phase) -> Phase:
-        return replace(of, passes=1) if of.operation in (*_LOOKING, "read") else of
+    def phase(of: Phase, *, measured: bool) -> Phase:
+        if of.operation in _LOOKING or (of.operation == "read" and not measured):
+            return replace(of, passes=0)
+        return replace(of, passes=1) if of.operation == "read" else of
 
-    return replace(
-        spec,
-        stages=tuple(replace(each, phases=tuple(map(phase, each.phases))) for each in spec.stages),
-    )
+    stages = [
+        replace(each, phases=tuple(phase(of, measured=False) for of in each.phases))
+        for each in spec.stages[:index]
+    ]
+    phases = tuple(phase(of, measured=True) for of in stage.phases[: last + 1])
+    return replace(spec, stages=(*stages, replace(stage, phases=phases)))
 
 
 def cold_proofs(

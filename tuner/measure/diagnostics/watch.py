@@ -36,9 +36,9 @@ class Watch:
     page_cache: str = ""
     _demands: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
 
-    def read(self) -> Reading:
-        """Read all counters of every host once, concurrently."""
-        return self._together(Probe.read)
+    def read(self, meanwhile: Callable[[], object] = lambda: None) -> Reading:
+        """Read all counters of every host once, concurrently; call ``meanwhile`` while they do."""
+        return self._together(Probe.read, meanwhile)
 
     def glance(self) -> Reading:
         """Read the processor times of every host once, concurrently."""
@@ -57,7 +57,9 @@ class Watch:
             if probe.machine in reading.machines
         }
 
-    def _together(self, read: Callable[[Probe], Reading]) -> Reading:
+    def _together(
+        self, read: Callable[[Probe], Reading], meanwhile: Callable[[], object] = lambda: None
+    ) -> Reading:
         """Read all hosts. The numbers of a machine shared by several hosts are kept once, under the
         first of them; those of a machine that cannot be identified only if it is a server's.
         """
@@ -65,7 +67,9 @@ class Watch:
         if not probes:
             return Reading()
         with ThreadPoolExecutor(len(probes)) as pool:
-            readings = list(pool.map(read, probes))
+            answers = pool.map(read, probes)
+            meanwhile()
+            readings = list(answers)
         samples = {name: one for reading in readings for name, one in reading.samples.items()}
         missing = {key: reason for reading in readings for key, reason in reading.missing.items()}
         machines = {key: name for reading in readings for key, name in reading.machines.items()}
@@ -108,7 +112,7 @@ class ArmWatch:
 
     def begin(self) -> None:
         """Call when the configuration is in effect, before the workload starts."""
-        self._last = self._read()
+        self._last = self._read(meanwhile=self._plan_demands)
 
     def before_cold(self) -> None:
         """Call before the caches are emptied, which may reset the counters of a client."""
@@ -147,8 +151,12 @@ class ArmWatch:
             raise WorkloadError("; ".join(self._refuted))
         return dict(sorted(totals.items()))
 
-    def _read(self) -> Mapping[str, Sample]:
-        reading = self._watch.read()
+    def _plan_demands(self) -> None:
+        for stage in self._cold:
+            self._watch.demand(stage, self._seed)
+
+    def _read(self, meanwhile: Callable[[], object] = lambda: None) -> Mapping[str, Sample]:
+        reading = self._watch.read(meanwhile)
         self._read_just_now = True
         self._words |= {
             f"{where}.machine": prefix for where, prefix in self._watch.machines(reading).items()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tuner.hosts.connector import Connector
 from tuner.measure.diagnostics.probe import COMMON, Probe, Source
-from tuner.services.openafs import relay
+from tuner.services.openafs import ask_cache_manager
 from tuner.services.openafs.rx import rx_counters, rx_gauges
 from tuner.services.openafs.xstat import cache_manager_counters, fileserver_counters
 
@@ -21,18 +21,13 @@ echo "=== rxdebug"; timeout 5 rxdebug "$2" 7000 -rxstats -noconns
 echo "=== xstat"; timeout 5 xstat_fs_test "$2" -collID 2 3 -onceonly
 """
 )
-#: $2: the relay. For a cache manager in the kernel, ss shows no program; it uses the usual port.
+#: $2: the program that asks the cache manager.
 _CLIENT = (
-    COMMON
+    "{"
+    + COMMON
     + """
-port=$(ss -uanpH | while read -r state in out own rest; do
-    case $rest in *",pid=${pid:-none},"*) echo "${own##*:}"; break ;; esac
-done)
-echo "=== rxdebug"; timeout 5 rxdebug 127.0.0.1 "${port:-7001}" -rxstats -noconns
-echo "=== xstat"
-set -- "$2" xstat_cm_test 127.0.0.1 -collID 2 -onceonly
-relay=$1; shift
-if [ "${port:-7001}" = 7001 ]; then timeout 5 "$@"; else python3 -I -S "$relay" "$port" "$@"; fi
+echo "=== process"; echo "$pid"
+} | python3 -I -S "$2"
 """
 )
 _RX = Source("rxdebug", "rx", rx_counters, rx_gauges)
@@ -46,7 +41,7 @@ def server_probe(host: Connector, where: str, program: str, address: str) -> Pro
 
 
 def client_probe(host: Connector, where: str, program: str, directory: str) -> Probe:
-    """Create a probe of a client's host; installs the relay in ``directory`` there."""
-    path = f"{directory}/relay.py"
-    host.put(path, Path(relay.__file__).read_bytes())
+    """Create a probe of a client's host; installs what asks it in ``directory`` there."""
+    path = f"{directory}/ask_cache_manager.py"
+    host.put(path, Path(ask_cache_manager.__file__).read_bytes())
     return Probe(host, where, _CLIENT, (program, path), _CLIENT_SOURCES, "cm", f"{where}.host")
