@@ -148,7 +148,8 @@ def details(parameter: Parameter) -> list[tuple[str, str]]:
 
 def _safe(parameter: Parameter) -> str:
     """The values that put nothing but performance at risk, if others do."""
-    return (" to " if parameter.kind.numeric else ", ").join(map(text_of, parameter.safe))
+    joint = " to " if parameter.kind.numeric else ", "
+    return joint.join(map(text_of, dict.fromkeys(parameter.safe)))
 
 
 _CHANGES = {

@@ -26,6 +26,13 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 ROOT = Path(__file__).resolve().parent.parent
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 2 << 30
+#: What the defects of OpenAFS that docs/decisions/second-tries.md names look like in an exception.
+_DEFECTS = (
+    "Connection timed out|ETIMEDOUT",
+    "afsd.fuse is no longer running|Transport endpoint is not connected|ENOTCONN",
+    "Too many open files in system|ENFILE",
+    "communications failure",
+)
 
 # Machines that run tests are shared: a slow example is not a failure, and the same examples are
 # tried everywhere.
@@ -113,12 +120,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         in_cell = item.get_closest_marker("cell") is not None
         if in_cell and reason is not None:
             item.add_marker(pytest.mark.skip(reason=reason))
-        # OpenAFS and browsers have crashes and time-outs of their own: see
-        # docs/decisions/second-tries.md. Such a test gets a second try, and the reason for it is
+        # A test that met a defect of OpenAFS itself gets a second try, and the reason for it is
         # shown at the end. Tests with a guest do not: that would take minutes.
-        again = in_cell and item.get_closest_marker("vm") is None
-        if again or item.get_closest_marker("browser") is not None:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+        if in_cell and item.get_closest_marker("vm") is None:
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=_DEFECTS))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

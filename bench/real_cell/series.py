@@ -1,4 +1,4 @@
-"""One campaign of a series: run it, and measure its recommendation against the default again."""
+"""The campaigns of a series, and measuring a recommendation against the default again."""
 
 from __future__ import annotations
 
@@ -52,12 +52,14 @@ class Row:
     again_blocks: int = 0
 
 
-def campaign(kind: str, seed: int, document: dict[str, Any], directory: Path) -> Row:
-    """Run a campaign with this seed, then measure its recommendation again."""
+def campaign(
+    kind: str, seed: int, document: dict[str, Any], directory: Path
+) -> tuple[Row, Campaign]:
+    """Run a campaign with this seed; return its row and the campaign as stored."""
     finished = _run({**document, "seed": seed}, directory, f"{kind}-{seed}")
     answer = finished.recommendation
     if answer is None:
-        return Row(kind, seed, str(finished.state), finished.reason)
+        return Row(kind, seed, str(finished.state), finished.reason), finished
     use = finished.time_use
     row = Row(
         kind,
@@ -73,9 +75,15 @@ def campaign(kind: str, seed: int, document: dict[str, Any], directory: Path) ->
         wall_s=use.wall_s,
         own_share=use.overhead_share,
     )
-    if answer.answer is not Answer.RECOMMENDED:
+    return row, finished
+
+
+def measured_again(row: Row, finished: Campaign, document: dict[str, Any], directory: Path) -> Row:
+    """Measure the recommendation of a campaign again, if it has one."""
+    answer = finished.recommendation
+    if answer is None or answer.answer is not Answer.RECOMMENDED:
         return row
-    scores = _again(answer, document, directory, f"{kind}-{seed}-again")
+    scores = _again(answer, document, directory, f"{row.kind}-{row.seed}-again")
     mean, n = fmean(scores), len(scores)
     reach = stats.t.ppf((1.0 + _LEVEL) / 2.0, n - 1) * stdev(scores) / math.sqrt(n)
     return replace(

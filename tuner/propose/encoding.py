@@ -125,6 +125,10 @@ class Encoding:
         #: All pairs of axes, by index.
         self.pairs = list(combinations(range(len(self.axes)), 2))
         self._positions = {axis.name: number for number, axis in enumerate(self.axes)}
+        self._before = before
+        self._origin = np.concatenate(
+            [np.empty(0), *(axis.features(before.get(axis.name)) for axis in self.axes)]
+        )
         positions = self._positions
         coupled = {
             tuple(sorted((positions[one], positions[other])))
@@ -137,11 +141,15 @@ class Encoding:
 
     def features(self, configurations: Sequence[Configuration]) -> Floats:
         """Return the features of configurations; shape (configurations, width)."""
-        features = np.zeros((len(configurations), self.width))
+        features = np.repeat(self._origin[None, :], len(configurations), axis=0)
+        before = self._before
         for row, configuration in enumerate(configurations):
             values = configuration.as_dict()
-            for axis, group in zip(self.axes, self.groups, strict=True):
-                features[row, group] = axis.features(values.get(axis.name))
+            for name in values.keys() | before.keys():
+                value = values.get(name)
+                # Most settings are as in the baseline.
+                if value != before.get(name) and (number := self._positions.get(name)) is not None:
+                    features[row, self.groups[number]] = self.axes[number].features(value)
         return features
 
     def axis(self, name: str) -> tuple[Axis, slice]:

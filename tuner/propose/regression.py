@@ -157,6 +157,7 @@ def _inverse(matrix: Floats) -> Floats:
     if not failed:
         lower, failed = dpotri(factor, lower=1)
         if not failed:
-            inverse: Floats = np.tril(lower) + np.tril(lower, -1).T
+            inverse: Floats = lower + lower.T
+            inverse[np.diag_indices_from(inverse)] = lower.diagonal()
             return inverse
     return np.asarray(np.linalg.pinv(matrix, hermitian=True), dtype=np.float64)
