@@ -125,7 +125,7 @@ class Encoding:
         #: All pairs of axes, by index.
         self.pairs = list(combinations(range(len(self.axes)), 2))
         self._positions = {axis.name: number for number, axis in enumerate(self.axes)}
-        self._before = before
+        #: The features of the baseline.
         self._origin = np.concatenate(
             [np.empty(0), *(axis.features(before.get(axis.name)) for axis in self.axes)]
         )
@@ -142,7 +142,7 @@ class Encoding:
     def features(self, configurations: Sequence[Configuration]) -> Floats:
         """Return the features of configurations; shape (configurations, width)."""
         features = np.repeat(self._origin[None, :], len(configurations), axis=0)
-        before = self._before
+        before = self.baseline.as_dict()
         for row, configuration in enumerate(configurations):
             values = configuration.as_dict()
             for name in values.keys() | before.keys():

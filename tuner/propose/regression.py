@@ -157,6 +157,7 @@ def _inverse(matrix: Floats) -> Floats:
     if not failed:
         lower, failed = dpotri(factor, lower=1)
         if not failed:
+            # Above its diagonal, `lower` is zero.
             inverse: Floats = lower + lower.T
             inverse[np.diag_indices_from(inverse)] = lower.diagonal()
             return inverse

@@ -80,9 +80,8 @@ def _relevant(spec: Spec, index: int) -> Spec:
     last = max(reading, default=-1)
 
     def phase(of: Phase, *, measured: bool) -> Phase:
-        if of.operation in _LOOKING or (of.operation == "read" and not measured):
-            return replace(of, passes=0)
-        return replace(of, passes=1) if of.operation == "read" else of
+        passes = {"read": int(measured), **dict.fromkeys(_LOOKING, 0)}
+        return replace(of, passes=passes.get(of.operation, of.passes))
 
     stages = [
         replace(each, phases=tuple(phase(of, measured=False) for of in each.phases))
