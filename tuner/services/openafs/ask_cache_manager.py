@@ -15,12 +15,14 @@ from __future__ import annotations
 import _socket
 import os
 import select
+import time
 
 _USUAL_PORT = 7001
 _HOST = "127.0.0.1"
-_POLL_S = 0.002
+_TIMEOUT_S = 5.0
+_SIGKILL = 9
 _LARGEST = 65536
-_XSTAT = ("timeout", "5", "xstat_cm_test", _HOST, "-collID", "2", "-onceonly")
+_XSTAT = ("xstat_cm_test", _HOST, "-collID", "2", "-onceonly")
 
 
 def main() -> None:
@@ -30,18 +32,9 @@ def main() -> None:
         text += data
     port = udp_port(text.splitlines()[-1].decode()) or _USUAL_PORT
     os.write(1, text + b"=== rxdebug\n")
-    rxdebug = ("timeout", "5", "rxdebug", _HOST, str(port), "-rxstats", "-noconns")
-    os.waitpid(start(rxdebug), 0)
+    run(("rxdebug", _HOST, str(port), "-rxstats", "-noconns"))
     os.write(1, b"=== xstat\n")
-    if port == _USUAL_PORT:
-        os.waitpid(start(_XSTAT), 0)
-    else:
-        relay(port)
-
-
-def start(command: tuple[str, ...]) -> int:
-    """Start a command; returns its process ID."""
-    return os.posix_spawnp(command[0], command, os.environ)
+    run(_XSTAT, None if port == _USUAL_PORT else Relay(port))
 
 
 def udp_port(process: str) -> int | None:
@@ -63,24 +56,54 @@ def _link(path: str) -> str:
         return ""  # closed meanwhile
 
 
-def relay(port: int) -> None:
-    """Run ``xstat_cm_test``, with the usual port forwarded to ``port``."""
-    front = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
-    front.bind((_HOST, _USUAL_PORT))
-    back = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
-    back.connect((_HOST, port))
-    caller = None
-    child = start(_XSTAT)
-    while not os.waitpid(child, os.WNOHANG)[0]:
-        for ready in select.select([front, back], [], [], _POLL_S)[0]:
-            try:
-                if ready is front:
-                    data, caller = front.recvfrom(_LARGEST)
-                    back.send(data)
-                elif caller is not None:
-                    front.sendto(back.recv(_LARGEST), caller)
-            except ConnectionError:
-                continue  # nobody is listening there: the command will report that
+class Relay:
+    """Forwards datagrams between a tool that uses the usual port and the cache manager's port."""
+
+    def __init__(self, port: int) -> None:
+        """``port``: the cache manager's. Raises OSError if the usual one is in use."""
+        self._front = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+        self._front.bind((_HOST, _USUAL_PORT))
+        self._back = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+        self._back.connect((_HOST, port))
+        self._caller: tuple[str, int] | None = None
+
+    def descriptors(self) -> list[int]:
+        """Which to wait for."""
+        return [self._front.fileno(), self._back.fileno()]
+
+    def forward(self, descriptor: int) -> None:
+        """Forward the datagram that has arrived."""
+        try:
+            if descriptor == self._front.fileno():
+                data, self._caller = self._front.recvfrom(_LARGEST)
+                self._back.send(data)
+            elif self._caller is not None:
+                self._front.sendto(self._back.recv(_LARGEST), self._caller)
+        except ConnectionError:
+            pass  # nobody is listening there: the tool will report that
+
+
+def run(command: tuple[str, ...], relay: Relay | None = None) -> None:
+    """Run a command to its end, or kill it after the timeout; ``relay`` works meanwhile."""
+    # Only the command has the other end of this pipe: it closes when the command ends.
+    end, inherited = os.pipe()
+    os.set_inheritable(inherited, True)
+    child = os.posix_spawnp(command[0], command, os.environ)
+    os.close(inherited)
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        watched = [end, *(relay.descriptors() if relay else [])]
+        ready = select.select(watched, [], [], max(deadline - time.monotonic(), 0))[0]
+        if end in ready:
+            break
+        if not ready or time.monotonic() > deadline:
+            os.kill(child, _SIGKILL)
+            break
+        if relay is not None:
+            for descriptor in ready:
+                relay.forward(descriptor)
+    os.waitpid(child, 0)
+    os.close(end)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
-"""The program that asks a cache manager for its counters: which port it asks."""
+"""The program that asks a cache manager for its counters: which port it asks, and how long."""
 
 from __future__ import annotations
 
 import os
 import socket
+import time
 
-from tuner.services.openafs.ask_cache_manager import udp_port
+import pytest
+
+from tuner.services.openafs import ask_cache_manager
+from tuner.services.openafs.ask_cache_manager import run, udp_port
 
 
 def test_the_port_is_that_of_the_process() -> None:
@@ -18,3 +22,17 @@ def test_without_a_process_or_a_socket_there_is_no_port() -> None:
     """The cache manager is in the kernel, and uses the usual port."""
     assert udp_port("") is None
     assert udp_port("0") is None
+
+
+def test_a_tool_that_hangs_is_killed_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ask_cache_manager, "_TIMEOUT_S", 0.2)
+    begin = time.monotonic()
+    run(("sleep", "600"))
+    assert time.monotonic() - begin < 300
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_tool_that_ends_is_not_waited_for_any_longer(capfd: pytest.CaptureFixture[str]) -> None:
+    run(("echo", "counters"))
+    assert capfd.readouterr().out == "counters\n"
