@@ -14,7 +14,7 @@ import tuner
 from api import (
     applying,
     campaigns,
-    catalog,
+    catalogue,
     health,
     pages,
     problems,
@@ -88,7 +88,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    for part in (health, campaigns, running, steering, applying, verifying, catalog, pages):
+    for part in (health, campaigns, running, steering, applying, verifying, catalogue, pages):
         app.include_router(part.router)
     app.include_router(applying.every)
     app.mount(

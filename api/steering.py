@@ -30,7 +30,7 @@ from tuner.spec.campaign import CampaignSpec
 from tuner.spec.testbed_section import TestbedSection
 from tuner.states import OVER, EventKind
 from tuner.store import NewEvent
-from tuner.store.posted import PostedRequest
+from tuner.store.posted_requests import PostedRequest
 
 router = APIRouter(
     prefix="/v1/campaigns",

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from search_spaces import forms
-from search_spaces.catalogue import Catalogue
 from search_spaces.expressions import Value
 from search_spaces.model import Form, Kind, Option, Parameter, Parsed, SpaceError, Takes, nearest
+from search_spaces.space_file import Catalogue
 
 _SWITCH = re.compile(r"-(?!\d)")
 _NUMBER = re.compile(r"\s*[+-]?[0-9]{1,18}\s*")

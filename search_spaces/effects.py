@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import ceil, floor
 
-from search_spaces.catalogue import Catalogue
 from search_spaces.commandline import line_length
 from search_spaces.expressions import Expression, Value
 from search_spaces.model import Constraint, Expected, Kind, Outside, Parameter, SpaceError
+from search_spaces.space_file import Catalogue
 
 #: Names available only in whole-configuration constraints: bytes, and characters of the options.
 MEMORY_ESTIMATE = "memory_estimate"

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from search_spaces.catalogue import Catalogue
 from search_spaces.expressions import Value
 from search_spaces.model import Parameter, SpaceError, nearest
+from search_spaces.space_file import Catalogue
 
 _SEPARATOR = ";"
 

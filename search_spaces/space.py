@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from search_spaces import commandline, effects, narrowing
-from search_spaces.catalogue import Catalogue
 from search_spaces.expressions import Value
 from search_spaces.model import (
     Expected,
     Parsed,
     Risk,
 )
+from search_spaces.space_file import Catalogue
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ from tuner.store.database import Database
 
 #: The actions of a campaign by name, in the order in which it first does them. Those of a store are
 #: named like its method; heartbeats are left out, as their timing is arbitrary.
-DEEDS: Mapping[str, tuple[Any, str]] = {
+ACTIONS: Mapping[str, tuple[Any, str]] = {
     "create_campaign": (Store, "create_campaign"),
     "take_testbeds": (Store, "take_testbeds"),
     "void_running_blocks": (Store, "void_running_blocks"),
@@ -81,15 +81,15 @@ class Point:
     write: all statements were sent to the database, but its transaction has not ended.
     """
 
-    deed: str
+    action: str
     side: str
 
 
 def _points() -> Iterator[Point]:
-    for deed, (owner, method) in DEEDS.items():
+    for action, (owner, method) in ACTIONS.items():
         writes = owner is Store and method != "close"
         for side in ("before", "within", "after") if writes else ("before", "after"):
-            yield Point(deed, side)
+            yield Point(action, side)
 
 
 POINTS = tuple(_points())
@@ -122,7 +122,7 @@ class Forks:
         It is killed when it reaches ``point`` for the ``passes``-th time, or after ``after_s``
         seconds.
         """
-        at = None if point is None else [point.deed, point.side, passes]
+        at = None if point is None else [point.action, point.side, passes]
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([arguments, at, after_s]) + "\n")
@@ -162,7 +162,7 @@ def forks(root: Path, directory: Path, campaign_file: Path) -> Iterator[Forks]:
         process.stdin.close()
 
 
-def _arm(deed: str, side: str, passes: int) -> None:
+def _arm(action: str, side: str, passes: int) -> None:
     """Make this process kill itself when it reaches a point for the ``passes``-th time."""
     counted = itertools.count(1)
     under_way = False
@@ -196,7 +196,7 @@ def _arm(deed: str, side: str, passes: int) -> None:
 
         return persistently(database, engine, marked)
 
-    owner, attribute = {**DEEDS, **ON_HOSTS}[deed]
+    owner, attribute = {**ACTIONS, **ON_HOSTS}[action]
     setattr(owner, attribute, around(getattr(owner, attribute)))
     Database._persistently = transaction  # type: ignore[method-assign, assignment]
 

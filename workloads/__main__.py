@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from workloads import gate, rundir
-from workloads.catalog import load
+from workloads.catalogue import load
 from workloads.compose import resolve
 from workloads.crew import STOP_SIGNALS
 from workloads.engine import RunOptions, run_stage

@@ -9,7 +9,7 @@ file; those of other seeds stay, so that a series may be run in pieces.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 from pathlib import Path
 
@@ -38,4 +38,9 @@ def main(kind: str, first: int, last: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    parser = argparse.ArgumentParser("python -m bench.real_cell", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("first", type=int, metavar="FIRST_SEED")
+    parser.add_argument("last", type=int, metavar="LAST_SEED")
+    main(**vars(parser.parse_args()))

@@ -133,8 +133,8 @@ def serve(
         ssl_keyfile=tls_key,
         timeout_graceful_shutdown=_PATIENCE_S,
         # Limits the number and duration of connections that have not presented a token yet.
-        http="api.front:Front",
-        loop="api.front:loop",
+        http="api.connections:Front",
+        loop="api.connections:loop",
         forwarded_allow_ips=",".join(proxies or _THIS_MACHINE),
     )
 

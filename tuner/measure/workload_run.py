@@ -17,8 +17,8 @@ class Report:
 
     ``cpu_s``: processor time of the engine itself. ``clients``: the components of each client by
     host, when several ran the workload; ``components`` combines them. ``written_bytes``: lower
-    bound on the bytes written by the timed operations. ``counted``: diagnostics supplied with the
-    report itself, by an engine that has no probes.
+    bound on the bytes written by the timed operations. ``diagnostics``: those that an engine
+    without probes supplies with the report itself.
     """
 
     components: Mapping[str, ComponentResult]
@@ -26,7 +26,7 @@ class Report:
     engine_sha256: str
     clients: Mapping[str, Mapping[str, ComponentResult]] = field(default_factory=dict)
     written_bytes: int = 0
-    counted: Mapping[str, float | str] = field(default_factory=dict)
+    diagnostics: Mapping[str, float | str] = field(default_factory=dict)
 
 
 class Run(Protocol):

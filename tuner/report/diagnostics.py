@@ -12,7 +12,7 @@ from statistics import median
 
 from tuner.measure.covariates import covariates
 from tuner.model import Block
-from tuner.services.counted import BetterWhen, Counted, Unit
+from tuner.services.diagnostic import BetterWhen, Diagnostic, Unit
 from tuner.services.kinds import kinds
 from tuner.states import BlockState
 
@@ -35,12 +35,12 @@ def diagnostics_rows(blocks: Sequence[Block], trials: Sequence[int]) -> tuple[Ro
     names = sorted({name for runs in arms.values() for arm in runs for name in arm})
     rows = [
         Row(one.name, tuple(_sum_text(runs, one.ending, one.unit) for runs in arms.values()))
-        for one in counted()
+        for one in known_diagnostics()
     ]
     for name, what in _COVARIATES:
         columns = [[covariates(arm).get(name) for arm in runs] for runs in arms.values()]
         rows.append(Row(what, tuple(_median_text(values, _processors) for values in columns)))
-    for one in counted_by_host(names):
+    for one in diagnostics_by_host(names):
         texts = tuple(_sum_text(runs, one.ending, one.unit) for runs in arms.values())
         rows.append(Row(one.name, texts))
     rows += [
@@ -55,12 +55,12 @@ def diagnostics_rows(blocks: Sequence[Block], trials: Sequence[int]) -> tuple[Ro
     return tuple(row for row in rows if any(row.texts))
 
 
-def counted() -> tuple[Counted, ...]:
+def known_diagnostics() -> tuple[Diagnostic, ...]:
     """Return the counters of the kinds of services, then those of every machine."""
-    return (*(one for kind in kinds() for one in kind.counted), *_MACHINE)
+    return (*(one for kind in kinds() for one in kind.diagnostics), *_MACHINE)
 
 
-def counted_by_host(names: Collection[str]) -> tuple[Counted, ...]:
+def diagnostics_by_host(names: Collection[str]) -> tuple[Diagnostic, ...]:
     """Return the counters of each host's program that occur in ``names``, labelled by host."""
     programs = {name.removesuffix(".peak_memory_bytes") for name in names}
     return tuple(
@@ -135,14 +135,14 @@ _PAGE_CACHE = "server.page_cache"
 
 #: Counters of every machine.
 _MACHINE = (
-    Counted(
+    Diagnostic(
         "udp.rcvbuf_errors",
         "datagrams dropped, receive buffer full",
         Unit.COUNT,
         BetterWhen.FEWER,
         "The program did not empty its buffer fast enough, and the packets are sent again.",
     ),
-    Counted(
+    Diagnostic(
         "host.steal_s",
         "processor time stolen",
         Unit.SECONDS,
@@ -157,21 +157,21 @@ _COVARIATES: tuple[tuple[str, str], ...] = (
 )
 #: Counters that get one row per host's program; their names end with these words.
 _BY_HOST = (
-    Counted(
+    Diagnostic(
         "cpu_s",
         "processor time",
         Unit.SECONDS,
         BetterWhen.FEWER,
         "Processor time of the service's own program; what it does not use is free for others.",
     ),
-    Counted(
+    Diagnostic(
         "context_switches",
         "context switches",
         Unit.COUNT,
         BetterWhen.EITHER,
         "How often the processors switched between threads of the program.",
     ),
-    Counted(
+    Diagnostic(
         "peak_memory_bytes",
         "peak memory",
         Unit.BYTES,

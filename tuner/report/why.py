@@ -15,9 +15,15 @@ from rich.console import RenderableType
 
 from tuner.model import BASELINE, Answer, Block, Recommendation
 from tuner.report.answer import section
-from tuner.report.diagnostics import Diagnostics, counted, counted_by_host, total, unit_text
+from tuner.report.diagnostics import (
+    Diagnostics,
+    diagnostics_by_host,
+    known_diagnostics,
+    total,
+    unit_text,
+)
 from tuner.report.drawing import paragraph
-from tuner.services.counted import BetterWhen, Counted, Unit
+from tuner.services.diagnostic import BetterWhen, Diagnostic, Unit
 from tuner.states import BlockState
 from tuner.text import counted as number_of
 
@@ -43,7 +49,7 @@ def reasons(blocks: Sequence[Block], trial: int) -> list[str]:
     if len(pairs) < ENOUGH:
         return [f"{_TOO_FEW}: {len(pairs)} of at least {ENOUGH}."]
     names = {name for both in pairs for arm in both for name in arm}
-    sentences = (_reason(one, pairs) for one in (*counted(), *counted_by_host(names)))
+    sentences = (_reason(one, pairs) for one in (*known_diagnostics(), *diagnostics_by_host(names)))
     return [sentence for sentence in sentences if sentence]
 
 
@@ -67,7 +73,7 @@ def _both(block: Block, trial: int) -> tuple[Diagnostics, Diagnostics] | None:
     return arms[BASELINE], arms[trial]
 
 
-def _reason(one: Counted, pairs: Sequence[tuple[Diagnostics, Diagnostics]]) -> str:
+def _reason(one: Diagnostic, pairs: Sequence[tuple[Diagnostics, Diagnostics]]) -> str:
     totals = [
         (before, after)
         for base, own in pairs

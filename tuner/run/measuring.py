@@ -323,7 +323,7 @@ class BlockRunner:
         """
         try:
             counters = watch.end(report.written_bytes)
-            return {"engine_cpu_s": report.cpu_s, **report.counted, **counters}
+            return {"engine_cpu_s": report.cpu_s, **report.diagnostics, **counters}
         finally:
             for about in sorted(watch.remarks.keys() - self._remarked):
                 self._tell("diagnostics", watch.remarks[about], {"about": about})

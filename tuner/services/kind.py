@@ -18,7 +18,7 @@ from tuner.errors import SpecError
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
 from tuner.model import Value
-from tuner.services.counted import Counted
+from tuner.services.diagnostic import Diagnostic
 from tuner.services.facts import HostFacts
 from tuner.services.lasting import LastingTestbed
 from tuner.services.start import Start
@@ -269,16 +269,16 @@ class Kind:
     parts of all other kinds. ``any_part``: whether the files of its testbeds name further parts,
     which a campaign then lists in start-up order; ``TestbedType.mistakes`` reports those that
     a testbed does not have. ``required``: the parts for which a campaign must give a search space.
-    ``types``: of testbeds. ``counted``: the diagnostics of its programs that deserve a row in
-    reports. ``starts``: the ways to set up a first campaign, the most common first. ``programs``:
-    by the name that search spaces use.
+    ``types``: of testbeds. ``diagnostics``: those of its programs that deserve a row in reports.
+    ``starts``: the ways to set up a first campaign, the most common first. ``programs``: by the
+    name that search spaces use.
     """
 
     name: str
     parts: tuple[str, ...] | None
     required: frozenset[str]
     types: tuple[TestbedType[Any], ...]
-    counted: tuple[Counted, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
     starts: tuple[Start, ...] = ()
     programs: Mapping[str, Program] = field(default_factory=dict)
     any_part: bool = False

@@ -16,13 +16,15 @@ from tuner.services.simulated.noise import Run
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One run. ``seconds``: of each component, empty if it failed; ``counted``: diagnostics, under
-    the names used by real hosts, for ``tuner.measure.covariates``. ``restart_s`` and
-    ``workload_s``: durations. ``failed``: ``start`` or ``workload``, "" if it succeeded.
+    """One run.
+
+    ``seconds``: of each component, empty if it failed; ``diagnostics``: under the names used by
+    real hosts, for ``tuner.measure.covariates``; ``restart_s`` and ``workload_s``: durations;
+    ``failed``: ``start`` or ``workload``, "" if it succeeded.
     """
 
     seconds: Mapping[str, float]
-    counted: Mapping[str, float | str]
+    diagnostics: Mapping[str, float | str]
     restart_s: float
     workload_s: float
     failed: str = ""
@@ -70,10 +72,10 @@ class Sampler:
         else:
             times = self.world.times(run, configuration, self.components)
             failed = self.world.failure(configuration, "workload") is not None
-            counted = {} if failed else {**times.counted, "engine_cpu_s": times.cpu_s}
+            diagnostics = {} if failed else {**times.diagnostics, "engine_cpu_s": times.cpu_s}
             seconds = {} if failed else times.seconds
             how = "workload" if failed else ""
-            sampled = Sampled(seconds, counted, restart_s, times.total_s, how)
+            sampled = Sampled(seconds, diagnostics, restart_s, times.total_s, how)
         self.cost_s += sampled.cost_s
         return sampled
 

@@ -12,9 +12,9 @@ from tuner.errors import ConflictError
 from tuner.identifiers import new_campaign_id
 from tuner.model import Campaign, Configuration, Event, Prior, Recommendation
 from tuner.states import CampaignState, TrialState
-from tuner.store import posted, queries, tables
+from tuner.store import posted_requests, queries, tables
 from tuner.store.leases import LeaseStore
-from tuner.store.posted import PostedRequest
+from tuner.store.posted_requests import PostedRequest
 from tuner.store.rows import NewEvent, values
 from tuner.time_use import TimeUse
 
@@ -57,11 +57,13 @@ class CampaignStore(LeaseStore):
                 updated=at,
             )
             row = values(table, campaign) | values(table, campaign.time_use)
-            if request is not None and (earlier := posted.campaign_of(connection, request, at)):
+            if request is not None and (
+                earlier := posted_requests.campaign_of(connection, request, at)
+            ):
                 return queries.campaigns(connection, table.c.id == earlier)[0]
             connection.execute(insert(table).values(row))
             if request is not None:
-                posted.keep(connection, request, campaign.id, at)
+                posted_requests.keep(connection, request, campaign.id, at)
             for number, prior in enumerate(priors):
                 prior_row = values(tables.prior, prior, campaign=campaign.id, number=number)
                 connection.execute(insert(tables.prior).values(prior_row))

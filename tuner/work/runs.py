@@ -58,7 +58,7 @@ def run_of(
     ``leashed``: it pauses the campaign when its standard input is closed, which also happens when
     the process that started it dies. ``options``: additional options of ``fstune resume``.
     """
-    entry = "tuner.cli.leash" if leashed else "tuner.cli"
+    entry = "tuner.cli.child" if leashed else "tuner.cli"
     arguments = ["resume", campaign, *options]
     arguments += ["--override-pilot"] if override_pilot else []
     return _run(entry, arguments, campaign, state_directory, database)

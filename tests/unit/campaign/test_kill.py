@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.killing import DEEDS, POINTS, Forks, Point, forks
+from tests.killing import ACTIONS, POINTS, Forks, Point, forks
 from tests.postgresql import Server
 from tests.unit.campaign.outcomes import (
     SPEC,
@@ -46,7 +46,7 @@ def points(database: str) -> tuple[Point, ...]:
     """
     if database == "sqlite":
         return POINTS
-    return tuple(point for point in POINTS if DEEDS[point.deed][0] is Store)
+    return tuple(point for point in POINTS if ACTIONS[point.action][0] is Store)
 
 
 @pytest.fixture
@@ -122,10 +122,10 @@ def shuffled(points: Sequence[Point], draw: random.Random) -> list[Point | None]
     """Return all kills in random order, sorted within each group; None means a random moment."""
     kills: list[Point | None] = [*points, *[None] * MOMENTS]
     draw.shuffle(kills)
-    deeds = list(DEEDS)
+    actions = list(ACTIONS)
 
     def when(point: Point | None) -> float:
-        return draw.random() * len(deeds) if point is None else deeds.index(point.deed)
+        return draw.random() * len(actions) if point is None else actions.index(point.action)
 
     for start in range(0, len(kills), TOGETHER):
         kills[start : start + TOGETHER] = sorted(kills[start : start + TOGETHER], key=when)
@@ -152,7 +152,7 @@ def test_killed_anywhere_it_ends_as_if_undisturbed(
     hit: Counter[Point | None] = Counter()
     victim, campaigns = begin(), 1
     for point in shuffled(points, draw):
-        passes = draw.randint(1, 4) if point is not None and point.deed in OFTEN else 1
+        passes = draw.randint(1, 4) if point is not None and point.action in OFTEN else 1
         after_s = 0.3 * takes_s * draw.random() if point is None else None
         while victim.over or not victim.live(point, passes, after_s):
             # It had passed that point already; a new campaign reaches every point.

@@ -83,8 +83,8 @@ def test_killed_and_resumed_it_makes_the_same_decisions(
     commands, expected = forked
     arguments = ["run", str(campaign_file)]
     killed = 0
-    for deed, side, passes in KILLS:
-        point = Point(deed, side)
+    for action, side, passes in KILLS:
+        point = Point(action, side)
         if commands.fstune(*arguments, *store_place.options, point=point, passes=passes):
             break  # it was past that point
         arguments, killed = ["resume"], killed + 1

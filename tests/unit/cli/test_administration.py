@@ -19,7 +19,7 @@ import yaml
 from tests.unit.campaign.campaigns import faster, spec
 from tests.unit.cli.conftest import COMMAND, Fstune, process_of
 from tests.unit.store.test_leases import THERE, block_on
-from tests.unit.work.looking import kinds
+from tests.unit.work.stored_runs import kinds
 from tuner.model import Block
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import NewEvent, Store, problems

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from search_spaces import Space, SpaceError, Value, draw, load, names
 
-from .deciders import Chance
+from .answers import Chance
 
 SERVER = load("openafs-fileserver-1.8")
 CLIENT = load("openafs-cache-manager-fuse-1.8")

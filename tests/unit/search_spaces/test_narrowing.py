@@ -8,7 +8,7 @@ import pytest
 
 from search_spaces import SpaceError, draw, load
 
-from .deciders import Chance
+from .answers import Chance
 
 SERVER = load("openafs-fileserver-1.8")
 CLIENT = load("openafs-cache-manager-fuse-1.8")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from search_spaces import Chance as ByChance
 from search_spaces import Kind, Space, SpaceError, Value, answers, draw, load, names
 
-from .deciders import Chance, FixedAnswers
+from .answers import Chance, FixedAnswers
 
 SERVER = load("openafs-fileserver-1.8")
 RISKS = ("durability", "security", "availability")

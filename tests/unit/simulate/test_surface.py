@@ -145,7 +145,9 @@ def test_a_sampled_block_is_reproducible_and_noise_can_be_replaced(make_surface:
     expected = [run.seconds for run in one.block(2, arms)]
     assert [run.seconds for run in again.block(2, arms)] == expected
     assert [run.seconds for run in surface.sampler(4).block(2, arms)] != expected
-    assert {"host.busy_s", "host.steal_s", "engine_cpu_s"} <= one.block(2, arms)[0].counted.keys()
+    assert {"host.busy_s", "host.steal_s", "engine_cpu_s"} <= one.block(2, arms)[
+        0
+    ].diagnostics.keys()
     quiet = make_surface(noise=0.1).sampler(3, noise=0.0).block(1, arms)
     assert {s for run in quiet for s in run.seconds.values()} == {1.0}
 

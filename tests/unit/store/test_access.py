@@ -11,7 +11,7 @@ from tuner.errors import ConflictError, NotFoundError
 from tuner.store import NewEvent, Store
 from tuner.store.access import Access
 from tuner.store.pages import Pages
-from tuner.store.posted import PostedRequest
+from tuner.store.posted_requests import PostedRequest
 from tuner.tokens import Scope
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from tests.postgresql import Server
 from tests.unit.store import records
 from tests.unit.store.conftest import Place
-from tests.unit.work.looking import kinds
+from tests.unit.work.stored_runs import kinds
 from tuner.errors import ConflictError, SpecError, StoreError
 from tuner.model import Holder, Wish
 from tuner.queue_records import QueuedRun

@@ -18,7 +18,7 @@ from tests.ending import kill, kill_runs
 from tests.postgresql import Server
 from tests.unit.campaign.campaigns import faster, spec
 from tests.unit.cli.conftest import COMMAND
-from tests.unit.work.looking import decisions, kinds, runs_of
+from tests.unit.work.stored_runs import decisions, kinds, runs_of
 from tuner.model import Lease, Wish
 from tuner.run.steering import steer
 from tuner.spec.campaign import CampaignSpec

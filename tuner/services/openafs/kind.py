@@ -40,7 +40,7 @@ from tuner.services.openafs.cell import (
     limits_of_new,
     nodes_as_hosts,
 )
-from tuner.services.openafs.counted import COUNTED
+from tuner.services.openafs.diagnostics import DIAGNOSTICS
 from tuner.services.openafs.file import SshSection, TestbedFile, read_testbed
 from tuner.services.openafs.spaces import SYSCTL, check_network, check_runtime
 from tuner.services.openafs.start import CellStart, HostsStart
@@ -380,7 +380,7 @@ OPENAFS = Kind(
     (HOST_NETWORK, FILESERVER, CACHE_MANAGER, CLIENT_RUNTIME),
     frozenset({CACHE_MANAGER}),
     (CellType(), HostsType()),
-    COUNTED,
+    DIAGNOSTICS,
     (CellStart(), HostsStart()),
     _PROGRAMS,
 )

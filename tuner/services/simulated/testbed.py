@@ -241,7 +241,7 @@ class _Draw:
             name: ComponentResult(elapsed_s, operations=1, bytes=0)
             for name, elapsed_s in times.seconds.items()
         }
-        return Report(components, times.cpu_s, "simulated", counted=times.counted)
+        return Report(components, times.cpu_s, "simulated", diagnostics=times.diagnostics)
 
 
 def _settings(parts: Mapping[str, _SimulatedPart]) -> Configuration:

@@ -41,12 +41,12 @@ class Costs:
 class Times:
     """The results of one run.
 
-    ``seconds``: by component; ``counted``: the diagnostics, by the names of real hosts (server and
-    client on one machine), empty if the world has no load; ``cpu_s``: of the engine.
+    ``seconds``: by component; ``diagnostics``: by the names that real hosts use (server and client
+    on one machine), empty if the world has no load; ``cpu_s``: of the engine.
     """
 
     seconds: Mapping[str, float]
-    counted: Mapping[str, float | str]
+    diagnostics: Mapping[str, float | str]
     cpu_s: float
 
     @property
@@ -134,7 +134,7 @@ class World:
             share * work_s for share in (_SERVER_SHARE, _CLIENT_SHARE, _ENGINE_SHARE, _IRQ_SHARE)
         )
         ours_s = server_s + client_s + engine_s + 2.0 * interrupts_s
-        counted: dict[str, float | str] = {
+        diagnostics: dict[str, float | str] = {
             "client1.cpu_s": client_s,
             "client1.machine": "host",
             "host.busy_s": ours_s + (noise_draw.others or 0.0) * total_s,
@@ -145,7 +145,7 @@ class World:
             "host.steal_s": (noise_draw.stolen or 0.0) * total_s,
             "server.cpu_s": server_s,
         }
-        return Times(seconds, counted, engine_s)
+        return Times(seconds, diagnostics, engine_s)
 
 
 def _ratio(log: float) -> float:

@@ -72,7 +72,7 @@ def test_load_slows_a_run_by_its_cores_and_is_counted() -> None:
         for t in range(6)
     ]
     total = np.array([run.total_s for run in runs])
-    readings = [covariates({**run.counted, "engine_cpu_s": run.cpu_s}) for run in runs]
+    readings = [covariates({**run.diagnostics, "engine_cpu_s": run.cpu_s}) for run in runs]
     stolen = np.array([one["stolen_server"] for one in readings])
     others = np.array([one["others_server"] for one in readings])
     assert (others.mean(), others.std()) == pytest.approx((0.4, 0.3), rel=0.2)
@@ -99,13 +99,13 @@ def test_the_programs_own_processor_time_follows_the_configuration() -> None:
         world.times(run, Configuration.of(values), COMPONENTS)
         for values in ({}, {"fileserver.threads": 9})
     )
-    times = [run.counted["server.cpu_s"] for run in (slow, fast)]
+    times = [run.diagnostics["server.cpu_s"] for run in (slow, fast)]
     assert times == pytest.approx([2 * 0.3, 2 * 0.3 / 2])
 
 
 def test_a_world_without_load_counts_nothing() -> None:
     times = World().times(Run(1, "1", "0", 0), Configuration(), COMPONENTS)
-    assert (times.counted, times.cpu_s) == ({}, 0.0)
+    assert (times.diagnostics, times.cpu_s) == ({}, 0.0)
 
 
 def test_the_same_run_is_drawn_again_and_another_seed_draws_another() -> None:

@@ -6,8 +6,7 @@ from typing import cast
 
 import pytest
 
-from api import front
-from api.front import Connections, Front, is_proxy
+from api.connections import Connections, Front, connections, is_proxy
 
 
 class Connection:
@@ -64,13 +63,13 @@ def test_a_service_that_may_not_raise_its_limit_takes_fewer(
     def refuse(*arguments: object) -> None:
         raise PermissionError("not allowed")
 
-    monkeypatch.setattr("api.front.resource.getrlimit", lambda which: (1024, 4096))
-    monkeypatch.setattr("api.front.resource.setrlimit", refuse)
-    front.connections.cache_clear()
+    monkeypatch.setattr("api.connections.resource.getrlimit", lambda which: (1024, 4096))
+    monkeypatch.setattr("api.connections.resource.setrlimit", refuse)
+    connections.cache_clear()
     try:
-        assert front.connections()._most == 1024 - 300
+        assert connections()._most == 1024 - 300
     finally:
-        front.connections.cache_clear()
+        connections.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ class BetterWhen(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class Diagnostic:
     """One diagnostic.
 
     ``ending``: suffix of the counter names that are summed over the hosts; ``name``: a plural noun

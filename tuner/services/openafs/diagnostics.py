@@ -2,45 +2,45 @@
 
 from __future__ import annotations
 
-from tuner.services.counted import BetterWhen, Counted, Unit
+from tuner.services.diagnostic import BetterWhen, Diagnostic, Unit
 
-COUNTED = (
-    Counted(
+DIAGNOSTICS = (
+    Diagnostic(
         "cm.fetched_bytes",
         "fetched from the server",
         Unit.BYTES,
         BetterWhen.FEWER,
         "What clients do not fetch comes from their caches.",
     ),
-    Counted(
+    Diagnostic(
         "cm.stored_bytes",
         "stored on the server",
         Unit.BYTES,
         BetterWhen.EITHER,
         "Clients may write the same data several times or once.",
     ),
-    Counted(
+    Diagnostic(
         "cm.dcache_misses",
         "misses of the data caches",
         Unit.COUNT,
         BetterWhen.FEWER,
         "At a miss a client asks the server for data; larger chunks or caches have fewer misses.",
     ),
-    Counted(
+    Diagnostic(
         "cm.vcache_misses",
         "misses of the status caches",
         Unit.COUNT,
         BetterWhen.FEWER,
         "At each miss a client asks the server for the status of a file.",
     ),
-    Counted(
+    Diagnostic(
         "rx.calls_waited",
         "calls that waited for a thread",
         Unit.COUNT,
         BetterWhen.FEWER,
         "A call waits when every thread of the fileserver is busy.",
     ),
-    Counted(
+    Diagnostic(
         "rx.resends",
         "packets sent again",
         Unit.COUNT,
