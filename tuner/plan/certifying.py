@@ -81,21 +81,24 @@ def best_certified(
 
     A later attempt is made for a candidate that promises more, or as much with fewer settings. Its
     finalist becomes the answer only if that promise held: its estimated gain is not below the lower
-    bound of the earlier one's gain, and the ``prediction`` for its trial, from all measurements,
-    still favours it. All certificates hold simultaneously, so choosing among them costs no error.
+    bound of the gain of any earlier answer, and the ``prediction`` for its trial, from all
+    measurements, still favours it over each of them. If only the last answer counted, every step to
+    fewer settings could lose delta. All certificates hold simultaneously, so choosing among them
+    costs no error.
     """
     answer, least = None, math.inf
+    earlier: list[Prediction] = []
     for number, each in enumerate(attempts, start=1):
         best = each.best
         if best is None or not _certified(certificate := each.certificates[best]):
             continue
-        if answer is None or (
-            certificate.verdict.estimate <= least
-            and answer.finalist is not None
-            and _replaces(prediction(best), prediction(answer.finalist), delta)
+        expected = prediction(best)
+        if certificate.verdict.estimate <= least and all(
+            _replaces(expected, other, delta) for other in earlier
         ):
             answer = Finish(best, certificate, attempt=number)
-            least = certificate.verdict.interval.upper
+            earlier.append(expected)
+            least = min(least, certificate.verdict.interval.upper)
     return answer
 
 

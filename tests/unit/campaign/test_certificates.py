@@ -152,6 +152,12 @@ def test_a_later_certificate_is_the_answer_when_all_measurements_still_say_so(
     assert answer(attempts, {1: (0.2, 2), 2: (gain, changes)}) == finalist
 
 
+def test_steps_to_fewer_settings_do_not_add_up_to_a_loss_of_more_than_delta() -> None:
+    attempts = [attempt(0.2, trial) for trial in (1, 2, 3)]
+    assert answer(attempts, {1: (0.2, 3), 2: (0.185, 2), 3: (0.17, 1)}) == 2
+    assert answer(attempts, {1: (0.2, 3), 2: (0.185, 2), 3: (0.183, 1)}) == 3
+
+
 @pytest.mark.parametrize("changes", [1, 2, 3])
 def test_certificates_that_gain_about_the_same_do_not_take_turns(changes: int) -> None:
     """Every block changes the estimates a little, in either direction."""
