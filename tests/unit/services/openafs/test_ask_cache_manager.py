@@ -24,13 +24,15 @@ def test_without_a_process_or_a_socket_there_is_no_port() -> None:
     assert udp_port("0") is None
 
 
-def test_a_tool_that_hangs_is_killed_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask_cache_manager, "_TIMEOUT_S", 0.2)
+def test_a_tool_that_hangs_is_killed_after_the_timeout(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ask_cache_manager, "_TIMEOUT_S", 2.0)
     begin = time.monotonic()
-    run(("sleep", "600"))
+    run(("sh", "-c", "echo $$; exec sleep 600"))
     assert time.monotonic() - begin < 300
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(capfd.readouterr().out), 0)
 
 
 def test_a_tool_that_ends_is_not_waited_for_any_longer(capfd: pytest.CaptureFixture[str]) -> None:
