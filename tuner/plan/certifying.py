@@ -74,10 +74,10 @@ class Certification:
         return not _certified(certificate), certificate.verdict.interval.upper
 
 
-def best_certified(
+def answers_so_far(
     attempts: Sequence[Certification], prediction: Callable[[int], Prediction], delta: float
-) -> Finish | None:
-    """Return the answer so far, given the attempts in order; None if nothing is certified.
+) -> tuple[Finish, ...]:
+    """Return the answers so far, given the attempts in order; the last of them is the answer.
 
     A later attempt is made for a candidate that promises more, or as much with fewer settings. Its
     finalist becomes the answer only if that promise held: its estimated gain is not below the lower
@@ -86,8 +86,9 @@ def best_certified(
     fewer settings could lose delta. All certificates hold simultaneously, so choosing among them
     costs no error.
     """
-    answer, least = None, math.inf
+    answers: list[Finish] = []
     earlier: list[Prediction] = []
+    least = math.inf
     for number, each in enumerate(attempts, start=1):
         best = each.best
         if best is None or not _certified(certificate := each.certificates[best]):
@@ -96,10 +97,10 @@ def best_certified(
         if certificate.verdict.estimate <= least and all(
             _replaces(expected, other, delta) for other in earlier
         ):
-            answer = Finish(best, certificate, attempt=number)
+            answers.append(Finish(best, certificate, attempt=number))
             earlier.append(expected)
             least = min(least, certificate.verdict.interval.upper)
-    return answer
+    return tuple(answers)
 
 
 def _replaces(later: Prediction, earlier: Prediction, delta: float) -> bool:

@@ -13,6 +13,7 @@ further fresh blocks, which narrow its intervals.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -102,8 +103,9 @@ def _floors(
 class Position:
     """The state of a campaign that the next move depends on.
 
-    ``attempt``: the number of the next attempt at a certificate. ``certified``: the prediction for
-    the best certified configuration; ``wide``: further fresh blocks would tell more about it.
+    ``attempt``: the number of the next attempt at a certificate. ``answers``: the predictions for
+    the answers so far, of which the last counts; ``wide``: further fresh blocks would tell more
+    about it.
     ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``can_search``: a further
     block of the search has something to measure; ``may_add``: including new configurations.
     ``searched``: a block of the search has been measured. ``suspect``: the guards require a
@@ -116,9 +118,14 @@ class Position:
     can_search: bool
     may_add: bool = True
     searched: bool = True
-    certified: Prediction | None = None
+    answers: tuple[Prediction, ...] = ()
     wide: bool = False
     suspect: bool = False
+
+    @property
+    def certified(self) -> Prediction | None:
+        """The prediction for the answer so far."""
+        return self.answers[-1] if self.answers else None
 
     @property
     def fewest(self) -> int:
@@ -148,8 +155,8 @@ def candidate(view: View, at: Position) -> Prediction | None:
     settings matter shows late. Once a gain is certified and the search has had its time, it has
     only those that the gain needs.
     """
-    if at.certified is not None and at.is_late:
-        return view.simplest(at.certified.configuration)
+    if at.answers and at.is_late:
+        return view.simplest(max(at.answers, key=lambda each: each.gain).configuration)
     return view.best
 
 
@@ -162,7 +169,7 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
     per_block = _fresh_block(rules)
     # Infinite before the first measurement.
     blocks = int(min(at.arms_left / per_block, rules.certify_blocks))
-    if blocks < MIN_PAIRS or best is None or not _worth(best, at.certified, rules):
+    if blocks < MIN_PAIRS or best is None or not _worth(best, at.answers, rules):
         return _without_finalist(view, rules, at)
     forecast = forecast_of(best, view.noise, rules, at.attempt, blocks, at.fewest)
     early = _large_step(best, rules, at) or _simpler(best, at)
@@ -242,17 +249,20 @@ def _certifiable(
     return forecast_of(prediction, noise, rules, at.attempt, most, at.fewest).power >= _WORTH
 
 
-def _worth(best: Prediction, certified: Prediction | None, rules: Rules) -> bool:
-    """Whether certifying the best candidate would be news: it is the first gain, a larger gain, or
-    about the same gain with fewer settings.
+def _worth(best: Prediction, answers: Sequence[Prediction], rules: Rules) -> bool:
+    """Whether certifying the best candidate would be news: it is the first gain, and compared with
+    every answer so far a larger gain, or about the same gain with fewer settings.
     """
-    least = margin(rules.race.delta)
-    if certified is None:
-        return best.gain >= least
-    if best.configuration == certified.configuration:
+    if best.gain < margin(rules.race.delta):
         return False
-    more = best.gain - certified.gain
-    step = least_step(best, certified, rules.race.delta)
+    return all(_is_news(best, answer, rules) for answer in answers)
+
+
+def _is_news(best: Prediction, answer: Prediction, rules: Rules) -> bool:
+    if best.configuration == answer.configuration:
+        return False
+    more = best.gain - answer.gain
+    step = least_step(best, answer, rules.race.delta)
     # Whether it loses too much is known only once it has fresh blocks, too.
-    simpler = step < 0.0 and best.gain >= least and more >= step - best.error
+    simpler = step < 0.0 and more >= step - best.error
     return simpler or more >= max(abs(step), best.error)

@@ -19,7 +19,7 @@ from tuner.plan.batches import AnyBlock, again, batch, dealt, usable
 from tuner.plan.budget import Cost
 from tuner.plan.certifying import (
     Certification,
-    best_certified,
+    answers_so_far,
     can_narrow,
     guards,
     guards_due,
@@ -224,8 +224,8 @@ class _State:
             here = replace(here, adjustment=adjustment)
         if newest.best is not None:
             here = replace(here, certificate=newest.certificates[newest.best])
-        answer = best_certified(stands, self._prediction, self.rules.race.delta)
-        return replace(here, answer=answer)
+        answers = answers_so_far(stands, self._prediction, self.rules.race.delta)
+        return replace(here, answers=answers)
 
     def _open(self, attempt: Attempt, stands: Certification) -> tuple[int, ...]:
         """The finalists of the newest attempt that are worth another block."""
@@ -271,16 +271,16 @@ class _State:
     ) -> Plan:
         """Search on, begin an attempt, or finish."""
         rules, view = self.rules, self._view()
-        certified, wide = None, False
-        if here.answer is not None and here.answer.finalist is not None:
-            certified = view.prediction(self.trials[here.answer.finalist])
-            wide = can_narrow(here.answer, all_attempts, rules)
-
+        wide = here.answer is not None and can_narrow(here.answer, all_attempts, rules)
         picks = view.picks(rules.arms * self.testbeds, self._most_new())
         cost = Cost.of(self.table)
         position = Position(
             attempt=len(all_attempts) + 1,
-            certified=certified,
+            answers=tuple(
+                self._prediction(each.finalist)
+                for each in here.answers
+                if each.finalist is not None
+            ),
             wide=wide,
             arms_left=cost.arms_left(rules),
             total_arms=cost.total_arms(rules),

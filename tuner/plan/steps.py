@@ -122,7 +122,8 @@ class Plan:
     """The next step and the state of the campaign.
 
     ``endings``: of every trial that the judge has ended. ``decisions``: those of the newest search
-    block. ``certificate``: of the leading finalist. ``answer``: the best certified one so far.
+    block. ``certificate``: of the leading finalist. ``answers``: the certified ones so far, of
+    which the last counts.
     ``pilot``: its assessment, once it has enough blocks. ``guards``: of the search so far.
     ``best``: the best candidate, if it was computed. ``adjustment``: of the fresh differences of
     the newest attempt.
@@ -136,8 +137,13 @@ class Plan:
     endings: Mapping[int, Ending]
     decisions: tuple[Decision, ...]
     certificate: Certificate | None = None
-    answer: Finish | None = None
+    answers: tuple[Finish, ...] = ()
     best: Prediction | None = None
     adjustment: Adjustment | None = None
     pilot: Pilot | None = None
     guards: tuple[Guard, ...] = ()
+
+    @property
+    def answer(self) -> Finish | None:
+        """The answer so far: the best certified one."""
+        return self.answers[-1] if self.answers else None

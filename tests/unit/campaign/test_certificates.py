@@ -14,7 +14,7 @@ from tests.unit.campaign.histories import History, planner, rules
 from tests.unit.campaign.test_plan import certified, fresh_orders
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify_several
 from tuner.model import BASELINE, Block, BlockKind, Configuration, Measurement
-from tuner.plan.certifying import Certification, best_certified
+from tuner.plan.certifying import Certification, answers_so_far
 from tuner.plan.steps import Explore, Finish, Step
 from tuner.propose.prediction import Prediction
 
@@ -111,8 +111,8 @@ def answer(attempts: list[Certification], expected: dict[int, tuple[float, int]]
         gain, changes = expected[trial]
         return Prediction(Configuration.of({}), gain, 0.01, 1.0, (), changes)
 
-    finish = best_certified(attempts, prediction, 0.02)
-    return None if finish is None else finish.finalist
+    answers = answers_so_far(attempts, prediction, 0.02)
+    return answers[-1].finalist if answers else None
 
 
 def test_a_later_certificate_is_the_answer_unless_an_earlier_one_gains_more_for_certain() -> None:

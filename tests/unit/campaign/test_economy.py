@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,15 +36,18 @@ NOISE = Noise(0.02, (0.02, 0.02))
 @dataclass
 class Stub:
     """A view with fixed answers. ``hopes``: the probability that something gains more;
-    ``simpler``: what it says when it is asked for fewer settings, the best one by default.
+    ``simpler``: what it says when it is asked for fewer settings, the best one by default;
+    ``compared``: with which configurations.
     """
 
     best: Prediction | None
     hopes: float = 0.5
     noise: Noise = NOISE
     simpler: Prediction | None = None
+    compared: list[Configuration] = field(default_factory=list)
 
     def simplest(self, certified: Configuration) -> Prediction | None:
+        self.compared.append(certified)
         return self.simpler or self.best
 
     def hope(self, gain: float, *, new: bool) -> float:
@@ -125,24 +128,24 @@ def test_a_gain_not_worth_acting_on_is_not_certified() -> None:
 
 def test_after_a_certificate_only_something_better_is_certified() -> None:
     have = prediction(0.1)
-    assert move(Stub(have, hopes=0.0), certified=have) is Move.SEARCH
-    assert move(Stub(have), certified=have, can_search=False) is Move.FINISH
+    assert move(Stub(have, hopes=0.0), answers=(have,)) is Move.SEARCH
+    assert move(Stub(have), answers=(have,), can_search=False) is Move.FINISH
     # With as many settings, half of delta is better; with more settings, delta.
     half = margin(rules().race.delta) / 2.0
     for changes, least in ((1, half), (2, 2.0 * half)):
         little = Stub(prediction(0.1 + 0.9 * least, name=2, changes=changes))
         more = Stub(prediction(0.1 + 1.1 * least, name=2, changes=changes))
-        assert move(little, certified=have, can_search=False, attempt=2) is Move.FINISH
-        assert move(more, certified=have, can_search=False, attempt=2) is Move.CERTIFY
+        assert move(little, answers=(have,), can_search=False, attempt=2) is Move.FINISH
+        assert move(more, answers=(have,), can_search=False, attempt=2) is Move.CERTIFY
     better = Stub(prediction(0.3, name=2), hopes=0.0)
-    assert move(better, certified=have, attempt=2) is Move.CERTIFY
+    assert move(better, answers=(have,), attempt=2) is Move.CERTIFY
     # No budget is reserved if there is nothing to reserve it for.
-    assert move(Stub(have), arms_left=4.0, certified=have) is Move.SEARCH
+    assert move(Stub(have), arms_left=4.0, answers=(have,)) is Move.SEARCH
 
 
 def test_a_large_step_beyond_a_certificate_is_certified_at_once() -> None:
     have = prediction(0.1)
-    position: dict[str, Any] = {"certified": have, "attempt": 2}
+    position: dict[str, Any] = {"answers": (have,), "attempt": 2}
     large = 2.0 * margin(rules().race.delta)
     assert move(Stub(prediction(0.1 + 1.1 * large, name=2), hopes=0.9), **position) is Move.CERTIFY
     assert move(Stub(prediction(0.1 + 0.9 * large, name=2), hopes=0.9), **position) is Move.SEARCH
@@ -154,18 +157,18 @@ def test_a_large_step_beyond_a_certificate_is_certified_at_once() -> None:
 def test_after_a_certificate_fewer_settings_that_gain_as_much_are_certified() -> None:
     have = prediction(0.1, changes=3)
     simpler = Stub(prediction(0.095, name=2, changes=2), hopes=0.0)
-    assert move(simpler, certified=have, attempt=2) is Move.CERTIFY
+    assert move(simpler, answers=(have,), attempt=2) is Move.CERTIFY
     as_many = Stub(prediction(0.095, name=2, changes=3), hopes=0.0)
-    assert move(as_many, certified=have, attempt=2) is Move.SEARCH
+    assert move(as_many, answers=(have,), attempt=2) is Move.SEARCH
     too_little = Stub(prediction(0.05, name=2, changes=2), hopes=0.0)
-    assert move(too_little, certified=have, attempt=2) is Move.SEARCH
+    assert move(too_little, answers=(have,), attempt=2) is Move.SEARCH
 
 
 def test_the_certified_configuration_is_measured_further_when_nothing_better_can_be_certified() -> (
     None
 ):
     have = prediction(0.1)
-    position: dict[str, Any] = {"certified": have, "wide": True, "attempt": 2}
+    position: dict[str, Any] = {"answers": (have,), "wide": True, "attempt": 2}
     assert move(Stub(have, hopes=0.9), **position) is Move.SEARCH
     assert move(Stub(have, hopes=0.0), **position) is Move.NARROW
     # After another block of the search, too little would be left to certify what it may find.
@@ -237,12 +240,23 @@ def test_the_forecast_matches_the_share_of_certificates(gain: float) -> None:
 def test_fewer_settings_are_certified_in_the_second_half_of_the_budget() -> None:
     """Not only at the end, when a single look would decide which settings these are."""
     many, few = prediction(0.2, changes=5), prediction(0.2, name=2, changes=3)
-    position: dict[str, Any] = {"certified": many, "attempt": 2, "total_arms": 400.0}
+    position: dict[str, Any] = {"answers": (many,), "attempt": 2, "total_arms": 400.0}
     assert move(Stub(few, hopes=0.9), 250.0, **position) is Move.SEARCH
     assert move(Stub(few, hopes=0.9), 190.0, **position) is Move.CERTIFY
     assert move(Stub(replace(few, changes=5), hopes=0.9), 190.0, **position) is Move.SEARCH
     # Late attempts have too small a share of the error to be early.
     assert move(Stub(few, hopes=0.9), 190.0, **position | {"attempt": 6}) is Move.SEARCH
+
+
+def test_fewer_settings_are_not_certified_if_they_lose_too_much_against_an_earlier_answer() -> None:
+    """It could not become the answer, although it loses little against the last one."""
+    first, last = prediction(0.2, changes=5), prediction(0.185, name=2, changes=3)
+    few = prediction(0.165, error=0.001, name=3, changes=1)
+    view = Stub(few, hopes=0.0)
+    position: dict[str, Any] = {"attempt": 3, "total_arms": 400.0}
+    assert move(view, 190.0, answers=(last,), **position) is Move.CERTIFY
+    assert move(view, 190.0, answers=(first, last), **position) is Move.SEARCH
+    assert view.compared[-1] == first.configuration
 
 
 def test_settings_are_left_out_of_the_candidate_last() -> None:
@@ -252,8 +266,8 @@ def test_settings_are_left_out_of_the_candidate_last() -> None:
     at: dict[str, Any] = {"attempt": 2, "total_arms": 400.0, "can_search": True}
     assert candidate(view, Position(arms_left=390.0, **at)) is every
     assert candidate(view, Position(arms_left=10.0, **at)) is every
-    assert candidate(view, Position(arms_left=201.0, certified=every, **at)) is every
-    assert candidate(view, Position(arms_left=200.0, certified=every, **at)) is few
+    assert candidate(view, Position(arms_left=201.0, answers=(every,), **at)) is every
+    assert candidate(view, Position(arms_left=200.0, answers=(every,), **at)) is few
 
 
 def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -> None:
@@ -276,7 +290,7 @@ def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -
     position: dict[str, Any] = {
         "attempt": 3,
         "total_arms": 120.0,
-        "certified": prediction(0.17, name=2),
+        "answers": (prediction(0.17, name=2),),
     }
     position |= {"limits": limits}
     lefts = range(100, 0, -1)
