@@ -97,6 +97,24 @@ def test_a_planted_optimum_is_found_without_idle_settings() -> None:
 
 
 @pytest.mark.slow
+def test_small_effects_are_not_left_out_until_nothing_is_worth_a_certificate() -> None:
+    """Neither of two settings can be told from nothing, but together they are worth having."""
+
+    def two(values: Mapping[str, object]) -> tuple[float, float]:
+        threads, daemons = (values.get(n) for n in ("fileserver.threads", "cache_manager.daemons"))
+        many = isinstance(threads, int) and threads >= 60
+        some = isinstance(daemons, int) and daemons >= 7
+        return -0.014 * (many + some), -0.014 * (many + some)
+
+    for seed in (1, 2, 3):
+        search = Campaign(two, seed=seed).run(8)
+        best = search.best()
+        simple = search.simplest(best.configuration)
+        assert best.gain > AIMS.tolerance[1]
+        assert simple.gain >= AIMS.tolerance[1]
+
+
+@pytest.mark.slow
 def test_every_third_block_tries_subsets_of_the_best_configuration() -> None:
     """While it is unsettled which of its settings pay off, two arms or more omit some of them."""
 
