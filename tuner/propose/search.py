@@ -268,27 +268,27 @@ class Search:
         return configuration
 
     def simplest(self, certified: Configuration) -> Prediction:
-        """Return the best configuration without the settings that add less than can be told from
-        nothing, within the objective's tolerance. It is expected to gain the larger tolerance, and
-        not known to lose more than that against the ``certified`` configuration or the best one.
+        """Return the best configuration without the settings that add less than the tolerance: less
+        than can be distinguished from nothing, within the limits of the objective. It may gain less
+        than the ``certified`` one, but is not known to lose more than the larger tolerance, and is
+        expected to gain at least that much: less would not be worth a certificate.
 
         Early, when no single setting is known to matter, this would give up much of the gain: many
         settings then have a small expected effect each.
         """
-        best = configuration = self.best().configuration
+        configuration = self.best().configuration
         low, high = self._objective.tolerance
-        gains = dict(zip((certified, best), self._values([certified, best]), strict=True))
+        gain = self._values([certified])[0]
         while fewer := self._fewer(configuration):
             own, *others = self._values([configuration, *fewer])
             minimum = np.clip(_TELLS * self._errors(configuration, fewer), low, high)
-            bearable = np.array(others) >= high
-            for reference, gain in gains.items():
-                bearable &= gain - np.array(others) <= high + self._errors(reference, fewer)
+            bearable = gain - np.array(others) <= high + self._errors(certified, fewer)
+            bearable &= np.array(others) >= high
             missed = np.where(bearable, own - np.array(others) - minimum, math.inf)
-            least = int(missed.argmin())
-            if missed[least] > 0.0:
+            best = int(missed.argmin())
+            if missed[best] > 0.0:
                 break
-            configuration = fewer[least]
+            configuration = fewer[best]
         return self.prediction(configuration)
 
     def prediction(self, configuration: Configuration) -> Prediction:
