@@ -105,9 +105,8 @@ class Position:
 
     ``attempt``: the number of the next attempt at a certificate. ``answers``: the predictions for
     the answers so far, of which the last counts; ``wide``: further fresh blocks would tell more
-    about it.
-    ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``can_search``: a further
-    block of the search has something to measure; ``may_add``: including new configurations.
+    about it. ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``can_search``: a
+    further block of the search has something to measure; ``may_add``: including new configurations.
     ``searched``: a block of the search has been measured. ``suspect``: the guards require a
     certificate to pass the sign-flip test too.
     """

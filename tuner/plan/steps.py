@@ -122,11 +122,10 @@ class Plan:
     """The next step and the state of the campaign.
 
     ``endings``: of every trial that the judge has ended. ``decisions``: those of the newest search
-    block. ``certificate``: of the leading finalist. ``answers``: the certified ones so far, of
-    which the last counts.
-    ``pilot``: its assessment, once it has enough blocks. ``guards``: of the search so far.
-    ``best``: the best candidate, if it was computed. ``adjustment``: of the fresh differences of
-    the newest attempt.
+    block. ``certificate``: of the leading finalist. ``answers``: the answers so far, of which the
+    last counts. ``pilot``: its assessment, once it has enough blocks. ``guards``: of the search so
+    far. ``best``: the best candidate, if it was computed. ``adjustment``: of the fresh differences
+    of the newest attempt.
     """
 
     step: Step
@@ -145,5 +144,5 @@ class Plan:
 
     @property
     def answer(self) -> Finish | None:
-        """The answer so far: the best certified one."""
+        """The answer so far; None if nothing is certified."""
         return self.answers[-1] if self.answers else None
