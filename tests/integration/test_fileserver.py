@@ -12,6 +12,7 @@ import pytest
 
 from deploy.cell import Cell
 from deploy.cell.client import VOLUME_PATH
+from deploy.cell.node import SHARED
 from tests.integration.conftest import (
     PLACE,
     attach_fileserver,
@@ -21,7 +22,7 @@ from tests.integration.targets import Values, commands_now, effective, file_log
 from tests.waiting import wait_for
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import CommandResult
-from tuner.hosts.node import NodeConnector
+from tuner.hosts.node import NodeConnector, SerialNode
 from tuner.services.openafs.fileserver import Fileserver
 
 pytestmark = pytest.mark.cell
@@ -160,7 +161,33 @@ def test_a_server_that_crashed_and_restarted_is_detected(
     assert fileserver.incarnation() != before
 
 
-@pytest.mark.parametrize("words", ["bos status", "bos stop", "bos delete", "bos create", "sh "])
+def test_stopping_a_server_that_hangs_does_not_outlive_fstune_for_long(
+    unchanged: None, cell: Cell, fileserver: Fileserver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resumed campaign waits for the stop that a killed one began."""
+    monkeypatch.setattr("tuner.services.openafs.fileserver._PROMPT_S", 2.0)
+    node = SerialNode(cell.server, SHARED)
+    fileserver.apply({"threads": 30})
+    hanging = process_in(cell.server, "dafileserver")
+    assert hanging is not None
+    os.kill(hanging.pid, signal.SIGSTOP)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            replace(fileserver, host=node).apply({"threads": 31})
+            os._exit(0)
+        wait_for(lambda: process_in(cell.server, "bos") is not None, "the stop")
+        os.kill(pid, signal.SIGKILL)
+        assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+        assert node.change(["true"], timeout_s=60.0).status == 0
+        assert process_in(cell.server, "dafileserver") == hanging
+    finally:
+        os.kill(hanging.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    "words", ["bos status", "timeout 10 bos stop", "bos delete", "bos create", "sh "]
+)
 def test_a_bosserver_that_crashes_costs_nothing(
     cell: Cell, fileserver: Fileserver, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:

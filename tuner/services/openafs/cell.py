@@ -34,8 +34,8 @@ INITIAL_SETTINGS = {"cache_manager.blocks": INITIAL_BLOCKS}
 
 #: Volumes of the cell itself, which do not prevent campaigns.
 _OTHER_VOLUMES = ("root.afs", "root.cell")
-#: Twice the longest change: a remount waits up to 70 s for a volume that is being salvaged.
-_CHANGE_S = 200.0
+#: Twice the longest change: a restore stops a server that hangs and waits until another answers.
+_CHANGE_S = 660.0
 #: The nodes of a cell restore themselves after this time without contact with fstune.
 _PUT_BACK_AFTER = "60s"
 #: Where the nodes keep what is needed to restore them.

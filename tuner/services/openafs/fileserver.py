@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from search_spaces import Space, SpaceError
 from tuner.errors import ConfigurationError, TestbedError, TransportError
@@ -39,6 +39,8 @@ _BUFFERS = "buffers"
 _START_TIMEOUT_S = 30.0
 #: How long a plain stop may take before the stop script is run, and the longest that one takes.
 _PROMPT_S, _END_TIMEOUT_S = 10.0, 200.0
+#: Exit status of timeout when the time is up.
+_TIME_IS_UP = 124
 _POLL_S = 0.03
 _ASK_TIMEOUT_S = 5.0
 _ANSWER_TIMEOUT_S = 20.0
@@ -95,16 +97,7 @@ class Fileserver:
         values, rest = parsed.values, parsed.rest
         last_commands = () if record is None else journal.read_note(_LAST_COMMANDS)
         return cls(
-            host,
-            place,
-            space,
-            original,
-            identity,
-            values,
-            facts,
-            rest,
-            now,
-            last_commands=last_commands,
+            host, place, space, original, identity, values, facts, rest, now, False, last_commands
         )
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
@@ -303,10 +296,14 @@ class Fileserver:
             time.sleep(_POLL_S)
 
     def _stop(self) -> None:
-        try:
-            self._bos("stop", "-wait", timeout_s=_PROMPT_S)
-        except CommandTimeout:
+        # bosserver waits half an hour for a hanging fileserver. The time limit is on the host: the
+        # command, and with it the lock, would outlive a killed fstune.
+        stop = self._bos_command("stop", "-wait")
+        result = self.host.change(["timeout", f"{_PROMPT_S:g}", *stop])
+        if result.status == _TIME_IS_UP:
             self._end_hanging()
+        elif result.status != 0:
+            raise CommandFailed(self.host.host, replace(result, argv=tuple(stop)))
 
     def _end_hanging(self) -> None:
         """Stop the instance, killing its fileserver if necessary.
@@ -320,9 +317,11 @@ class Fileserver:
             message = f"{self.host.host}: the fileserver cannot be stopped: {result.tail}"
             raise TestbedError(message, failure_data(result, self.host.host))
 
-    def _bos(self, verb: str, *arguments: str, timeout_s: float = 60.0) -> None:
-        command = ["bos", verb, self.place.address, self.place.instance, *arguments, "-localauth"]
-        check_change(self.host, command, timeout_s=timeout_s)
+    def _bos(self, verb: str, *arguments: str) -> None:
+        check_change(self.host, self._bos_command(verb, *arguments))
+
+    def _bos_command(self, verb: str, *arguments: str) -> list[str]:
+        return ["bos", verb, self.place.address, self.place.instance, *arguments, "-localauth"]
 
     def _log_size(self) -> int:
         result = self.host.ask(["stat", "--format=%s", self.place.log])
