@@ -285,9 +285,15 @@ class Hold:
         """Take over an abandoned lease. Its journals are restored first, unless the lease was this
         campaign's own: the journals then still hold the original state.
         """
-        mark = check(self.connector, ["cat", f"{self.directory}/lease/owner"]).strip()
+        lease = f"{self.directory}/lease"
+        read = self.connector.ask(["cat", f"{lease}/owner"])
+        mark = read.stdout.strip()
         present = mark.split()[:2]
-        if present != str(self.owner).split():
+        if read.status != 0:
+            if self.connector.ask(["test", "-e", lease]).status == 0:
+                raise CommandFailed(self.host, read)
+            self._await_watch()  # it has just ended the lease
+        elif present != str(self.owner).split():
             age_s = self._silence_s()
             if age_s is not None and age_s < self.after_s:
                 raise ConflictError(
@@ -296,7 +302,6 @@ class Hold:
                 )
             restore_all(self.connector, self.directory, mark)
         else:
-            lease = f"{self.directory}/lease"
             check_change(self.connector, ["rm", "--recursive", "--force", lease])
         if not self._make_lease():
             raise ConflictError(f"{self.host} was taken by another campaign at the same moment")

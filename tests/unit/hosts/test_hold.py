@@ -8,17 +8,18 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.waiting import wait_for
 from tuner.errors import ConflictError, TestbedError
 from tuner.hosts import hold as holding
-from tuner.hosts.connector import CommandFailed
+from tuner.hosts.connector import CommandFailed, CommandResult
 from tuner.hosts.hold import Hold, Owner
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
@@ -209,6 +210,33 @@ def test_a_lease_with_an_unreadable_or_old_heartbeat_is_no_obstacle(
     hold = place.take(THEIRS)
     assert place.proof == ["part"]
     hold.beat()
+
+
+def test_a_lease_that_its_watch_ends_at_the_same_moment_is_no_obstacle(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.take()
+    place.kill_watch()
+    place.journal()
+    lease, ask = place.directory / "lease", LocalConnector.ask
+
+    def ending(connector: LocalConnector, argv: Sequence[str], **options: Any) -> CommandResult:
+        if list(argv) == ["cat", str(lease / "owner")]:
+            lease.rename(place.directory / "lease.expired")
+        return ask(connector, argv, **options)
+
+    monkeypatch.setattr(LocalConnector, "ask", ending)
+    hold = place.take(THEIRS)
+    assert place.proof == ["part"]
+    hold.beat()
+
+
+def test_a_lease_without_an_owner_is_named(place: Place) -> None:
+    place.take()
+    owner = place.directory / "lease" / "owner"
+    owner.unlink()
+    with pytest.raises(TestbedError, match=r"cat .*lease/ow.*No such file"):
+        place.take(THEIRS)
 
 
 @pytest.mark.parametrize("heartbeat", ["", "rubbish\n"])
