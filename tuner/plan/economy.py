@@ -3,8 +3,8 @@
 A certificate is worth its blocks when it is likely to succeed: when both the gain and the floors
 are likely to be shown, according to what the search knows of the candidate. It is attempted early
 if that costs little of the remaining budget or if nothing better is in prospect, and at the latest
-when the remaining budget would otherwise become too small. The same holds for a candidate that is a
-large step better than what has been certified: users get it at once, and the search continues.
+when the remaining budget would otherwise become too small. The same holds for a candidate that is
+delta better than what has been certified: users get it at once, and the search continues.
 
 Once nothing better is in prospect or could still be certified, the certified configuration gets
 further fresh blocks, which narrow its intervals.
@@ -35,9 +35,8 @@ _LIKELY = 0.85
 _WORTH = 0.3
 #: Share of the remaining budget that an early attempt may cost.
 _CHEAP = 0.15
-#: Gain that a further early attempt must promise beyond the certified one, in units of delta.
-_STEPS = 2.0
-#: Maximum number of early attempts: each has a smaller share of the error than the one before.
+#: Maximum number of early attempts: each has a smaller share of the error than the one before. The
+#: last of them is kept for a simpler configuration.
 _EARLY_ATTEMPTS = 4
 #: Remaining share of the budget from which a simpler configuration than the certified one is tried.
 _SETTLED = 0.5
@@ -189,14 +188,14 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
 
 
 def _large_step(best: Prediction, rules: Rules, at: Position) -> bool:
-    """Whether the best candidate is so much better than the certified one that it should not wait
-    for something better still. It must be so at one standard error below its expected gain: of many
-    candidates, the one that looks best is usually overestimated.
+    """Whether the best candidate gains delta more than the certified one, so that it should not
+    wait for something better still. It must be so at one standard error below its expected gain: of
+    many candidates, the one that looks best is usually overestimated.
     """
     if at.certified is None:
         return True
     more = best.gain - best.error - at.certified.gain
-    return at.attempt <= _EARLY_ATTEMPTS and more >= _STEPS * margin(rules.race.delta)
+    return at.attempt < _EARLY_ATTEMPTS and more >= margin(rules.race.delta)
 
 
 def _simpler(best: Prediction, at: Position) -> bool:

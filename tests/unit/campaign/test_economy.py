@@ -146,12 +146,17 @@ def test_after_a_certificate_only_something_better_is_certified() -> None:
 def test_a_large_step_beyond_a_certificate_is_certified_at_once() -> None:
     have = prediction(0.1)
     position: dict[str, Any] = {"answers": (have,), "attempt": 2}
-    large = 2.0 * margin(rules().race.delta)
-    assert move(Stub(prediction(0.1 + 1.1 * large, name=2), hopes=0.9), **position) is Move.CERTIFY
-    assert move(Stub(prediction(0.1 + 0.9 * large, name=2), hopes=0.9), **position) is Move.SEARCH
-    # Early attempts do not spend the share of the error reserved for later ones.
-    late = position | {"attempt": 5}
-    assert move(Stub(prediction(0.1 + 1.1 * large, name=2), hopes=0.9), **late) is Move.SEARCH
+    large, error = margin(rules().race.delta), 0.003
+    enough, too_little = (
+        Stub(prediction(0.1 + share * large + error, error, name=2), hopes=0.9)
+        for share in (1.1, 0.9)
+    )
+    assert move(enough, **position) is Move.CERTIFY
+    assert move(too_little, **position) is Move.SEARCH
+    # Early attempts do not spend the share of the error reserved for later ones, and the last of
+    # them is for fewer settings.
+    assert move(enough, **position | {"attempt": 3}) is Move.CERTIFY
+    assert move(enough, **position | {"attempt": 4}) is Move.SEARCH
 
 
 def test_after_a_certificate_fewer_settings_that_gain_as_much_are_certified() -> None:
@@ -290,7 +295,7 @@ def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -
     position: dict[str, Any] = {
         "attempt": 3,
         "total_arms": 120.0,
-        "answers": (prediction(0.17, name=2),),
+        "answers": (prediction(0.185, name=2),),
     }
     position |= {"limits": limits}
     lefts = range(100, 0, -1)
