@@ -35,9 +35,9 @@ _LIKELY = 0.85
 _WORTH = 0.3
 #: Share of the remaining budget that an early attempt may cost.
 _CHEAP = 0.15
-#: Maximum number of early attempts: each has a smaller share of the error than the one before. The
-#: last of them is kept for a simpler configuration.
-_EARLY_ATTEMPTS = 4
+#: The last attempts that may be made early, for a larger gain and for fewer settings: each has a
+#: smaller share of the error than the one before.
+_LAST_FOR_GAIN, _LAST_FOR_FEWER = 3, 6
 #: Remaining share of the budget from which a simpler configuration than the certified one is tried.
 _SETTLED = 0.5
 #: Probability at or below which nothing better is in prospect.
@@ -195,7 +195,7 @@ def _large_step(best: Prediction, rules: Rules, at: Position) -> bool:
     if at.certified is None:
         return True
     more = best.gain - best.error - at.certified.gain
-    return at.attempt < _EARLY_ATTEMPTS and more >= margin(rules.race.delta)
+    return at.attempt <= _LAST_FOR_GAIN and more >= margin(rules.race.delta)
 
 
 def _simpler(best: Prediction, at: Position) -> bool:
@@ -206,7 +206,7 @@ def _simpler(best: Prediction, at: Position) -> bool:
     return (
         at.certified is not None
         and best.changes < at.certified.changes
-        and at.attempt <= _EARLY_ATTEMPTS
+        and at.attempt <= _LAST_FOR_FEWER
         and at.is_late
     )
 

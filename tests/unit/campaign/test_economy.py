@@ -153,8 +153,7 @@ def test_a_large_step_beyond_a_certificate_is_certified_at_once() -> None:
     )
     assert move(enough, **position) is Move.CERTIFY
     assert move(too_little, **position) is Move.SEARCH
-    # Early attempts do not spend the share of the error reserved for later ones, and the last of
-    # them is for fewer settings.
+    # Early attempts do not spend the share of the error reserved for later ones.
     assert move(enough, **position | {"attempt": 3}) is Move.CERTIFY
     assert move(enough, **position | {"attempt": 4}) is Move.SEARCH
 
@@ -250,7 +249,8 @@ def test_fewer_settings_are_certified_in_the_second_half_of_the_budget() -> None
     assert move(Stub(few, hopes=0.9), 190.0, **position) is Move.CERTIFY
     assert move(Stub(replace(few, changes=5), hopes=0.9), 190.0, **position) is Move.SEARCH
     # Late attempts have too small a share of the error to be early.
-    assert move(Stub(few, hopes=0.9), 190.0, **position | {"attempt": 6}) is Move.SEARCH
+    assert move(Stub(few, hopes=0.9), 190.0, **position | {"attempt": 6}) is Move.CERTIFY
+    assert move(Stub(few, hopes=0.9), 190.0, **position | {"attempt": 7}) is Move.SEARCH
 
 
 def test_fewer_settings_are_not_certified_if_they_lose_too_much_against_an_earlier_answer() -> None:
