@@ -24,7 +24,8 @@ _RESTORE = "restore.sh"
 _LASTING = "applied"
 #: File of checksums in the format of sha256sum; the scripts use this name too.
 _SUMS = "sums"
-_RESTORE_TIMEOUT_S = 330.0
+#: The longest that a restore of one part may take.
+RESTORE_TIMEOUT_S = 330.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ class Journal:
         if self.host.ask(["test", "-d", self.directory]).status != 0:
             return None
         command = ["sh", f"{self.directory}/{_RESTORE}"]
-        result = self.host.change(command, timeout_s=_RESTORE_TIMEOUT_S)
+        result = self.host.change(command, timeout_s=RESTORE_TIMEOUT_S)
         # A script without output is an empty file that did nothing.
         if result.status != 0 or not result.stdout:
             raise CommandFailed(self.host.host, result)

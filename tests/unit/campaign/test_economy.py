@@ -248,8 +248,8 @@ def test_fewer_settings_are_certified_in_the_second_half_of_the_budget() -> None
     assert move(Stub(few, hopes=0.9), 250.0, **position) is Move.SEARCH
     assert move(Stub(few, hopes=0.9), 190.0, **position) is Move.CERTIFY
     assert move(Stub(replace(few, changes=5), hopes=0.9), 190.0, **position) is Move.SEARCH
-    # Late attempts have too small a share of the error to be early.
     assert move(Stub(few, hopes=0.9), 190.0, **position | {"attempt": 6}) is Move.CERTIFY
+    # Late attempts have too small a share of the error to be early.
     assert move(Stub(few, hopes=0.9), 190.0, **position | {"attempt": 7}) is Move.SEARCH
 
 

@@ -23,6 +23,7 @@ from tuner.errors import TestbedError
 from tuner.hosts.connector import check_change
 from tuner.hosts.node import SerialNode
 from tuner.measure.workload import Workload
+from tuner.services.journal import RESTORE_TIMEOUT_S
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.file import TestbedFile
@@ -35,7 +36,7 @@ INITIAL_SETTINGS = {"cache_manager.blocks": INITIAL_BLOCKS}
 #: Volumes of the cell itself, which do not prevent campaigns.
 _OTHER_VOLUMES = ("root.afs", "root.cell")
 #: Twice the longest change: a restore stops a server that hangs and waits until another answers.
-_CHANGE_S = 660.0
+_CHANGE_S = 2.0 * RESTORE_TIMEOUT_S
 #: The nodes of a cell restore themselves after this time without contact with fstune.
 _PUT_BACK_AFTER = "60s"
 #: Where the nodes keep what is needed to restore them.
