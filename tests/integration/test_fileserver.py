@@ -106,7 +106,7 @@ def test_a_server_that_dies_after_its_start_is_the_configuration_s_fault(
     unchanged: None, cell: Cell, fileserver: Fileserver
 ) -> None:
     fileserver.apply({"threads": 20})
-    fileserver._bos("stop", "-wait")
+    fileserver._stop()
     with pytest.raises(ConfigurationError, match=r"does not stay up: .*disabled"):
         fileserver.read_back({"threads": 20})
     fileserver.running = ()

@@ -36,7 +36,7 @@ def test_a_run_that_was_cut_off_is_undone_by_the_next(unchanged: None, cell: Cel
     for path in (journal, *journal.iterdir()):
         assert path.stat().st_mode & 0o077 == 0
     # The state after a run that ended between "bos delete" and "bos create".
-    first._bos("stop", "-wait")
+    first._stop()
     first._bos("delete")
     second = attach_fileserver(cell)
     assert (second.original, dict(second.initial)) == (first.original, initial)
@@ -79,7 +79,7 @@ def test_somebody_elses_change_of_the_instance_is_not_overwritten(
     server = attach_fileserver(cell)
     server.apply({"threads": 20})
     theirs = (f"{server.original[0]} -p 33", *server.original[1:])
-    server._bos("stop", "-wait")
+    server._stop()
     server._bos("delete")
     server._bos("create", "dafs", *theirs)
     with pytest.raises(TestbedError, match=r"somebody else has changed .* -p 33; nothing was"):
