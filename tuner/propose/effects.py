@@ -13,8 +13,9 @@ is the configuration's remaining effect; z is load by others during the arm, as 
 configuration does not explain it. The common part is fitted to the score, the special parts
 to the residuals of the components, in turns (backfitting). Block effects are removed by centring,
 so that drift costs nothing. The variances are estimated from the data by restricted maximum
-likelihood (``regression``), so that parameters without an effect shrink towards zero; one noise
-variance is estimated from the residuals. A measurement of one configuration thus informs about all
+likelihood (``regression``), so that parameters without an effect shrink towards zero, the
+more so the less likely they are to have one (``inclusion``); one noise variance is estimated from
+the residuals. A measurement of one configuration thus informs about all
 configurations that share a setting with it.
 """
 
@@ -45,6 +46,8 @@ _BEYOND = 0.01**2
 _LOAD = 0.25
 #: Prior variance of a parameter's influence on a covariate, relative to the covariate's own.
 _INFLUENCE = 0.05**2
+#: Prior probability that a parameter or a pair has no effect on the score or on a component.
+_ABSENT = 0.7
 #: Variance of a configuration's own effect relative to the noise of one run, used for weighting
 #: runs.
 _OWN_SHARE = 0.1
@@ -111,10 +114,13 @@ class EffectsModel:
         evidence: Evidence,
         noise: Sequence[float],
         weights: Sequence[float] = (),
+        absent: float = _ABSENT,
     ) -> None:
         """``features``: of the configurations by index, (configurations, width). The first output
         is the score; the others, if any, are the components, with ``weights`` in the score.
-        ``noise``: prior guess of the variance of one run, one per output.
+        ``noise``: prior guess of the variance of one run, one per output. ``absent``: prior
+        probability that a parameter or a pair has no effect; with 0, all are estimated as if they
+        had one.
         """
         self.encoding = encoding
         arms = evidence.configuration
@@ -148,18 +154,22 @@ class EffectsModel:
         # One thread inverts matrices this small many times faster than several that wait for each
         # other.
         with threadpool_limits(1, user_api="blas"):
-            fits = _fit(Regression(main, groups, free), values, first, noise, weights)
+            doubtful = [*range(len(encoding.axes))]
+            regression = Regression(main, groups, free, doubtful, absent)
+            fits = _fit(regression, values, first, noise, weights)
             residuals = values - main @ np.stack(_means(fits, weights), axis=1)
             parts = self._suspects(padded, arms, centre, residuals)
             if parts:
                 self.pairs = tuple(pair for pair, _ in parts)
                 blocks = [block for _, block in parts]
                 ends = np.cumsum([main.shape[1], *(block.shape[1] for block in blocks)])
+                doubtful += range(len(groups), len(groups) + len(parts))
                 groups += [slice(int(a), int(b)) for a, b in pairwise(ends)]
                 coupled = set(encoding.coupled)
                 first += [_EFFECT if pair in coupled else _BEYOND for pair in self.pairs]
-                whole = Regression(np.hstack([main, *blocks]), groups, free)
-                fits = _fit(whole, values, first, noise, weights, fits)
+                design = np.hstack([main, *blocks])
+                regression = Regression(design, groups, free, doubtful, absent)
+                fits = _fit(regression, values, first, noise, weights, fits)
             self.outputs = _posteriors(fits, weights, len(encoding.axes))
 
     def design(self, features: Floats, arms: Sequence[int] | Ints = ()) -> Floats:
@@ -257,7 +267,7 @@ def _fit(
     special = np.zeros(regression.design.shape[1])
     for _ in range(_TURNS if weights else 1):
         rounds = _ROUNDS[bool(fits)]
-        start = [fit.variances for fit in fits] if fits else [None] * values.shape[1]
+        start = [fit.slabs for fit in fits] if fits else [None] * values.shape[1]
         score = values[:, 0] - regression.design @ special
         common = regression.fit(score, guess, noise[0], rounds, start[0])
         rest = values - (regression.design @ common.mean)[:, None]

@@ -8,9 +8,14 @@ The variances are estimated from the data by restricted maximum likelihood: MacK
     v_g = (|w_g|^2 + prior) / (gamma_g + 1),    gamma_g = k - tr(C_g) / v_g,
 
 with C the posterior covariance of the weights and k the size of the group. So groups without an
-effect shrink towards zero. With few rows, everything is computed from the matrix of the rows,
-M = s I + sum v_g X_g X_g', otherwise from that of the weights, X'X / s + diag(1 / v): the results
-are the same, the smaller one is faster.
+effect shrink towards zero. That is not enough where most groups have none: the prior variance of a
+group that may have no effect is then v_g times the probability that it has one (``inclusion``),
+which is found in a few passes, since it depends on those of the others. So two groups of which only
+their sum is known to have an effect share it.
+
+With few rows, everything is computed from the matrix of the rows, M = s I + sum v_g X_g X_g',
+otherwise from that of the weights, X'X / s + diag(1 / v): the results are the same, the smaller one
+is faster.
 """
 
 from __future__ import annotations
@@ -20,15 +25,21 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from tuner.propose.encoding import Floats
+from tuner.propose.inclusion import inclusion
 
 #: Factor on the prior variance at the start of the iteration. Starting from above lets the model
 #: recognise a large effect after a few blocks instead of treating it as noise.
 _START = 9.0
 #: Minimum variance of a group, relative to its prior guess.
 _LEAST = 0.25
+#: Passes that determine which groups have an effect.
+_PASSES = 3
+#: Minimum probability that a group has an effect: later measurements may still show one.
+_LEAST_CHANCE = 0.01
 #: Weight of the prior guess of the noise, as a number of rows.
 _NOISE_TRUST = 4.0
 #: Rows per weight below which the matrix of the rows is the faster one.
@@ -47,12 +58,14 @@ class Variances:
 
 @dataclass(frozen=True)
 class Fit:
-    """The posterior of the weights of one output. ``mean``: (weights,); ``inverse``: of the matrix
-    that the regression uses.
+    """The posterior of the weights of one output. ``mean``: (weights,); ``slabs``: the variances if
+    every group has an effect, and ``variances``: these times the probability of that; ``inverse``:
+    of the matrix that the regression uses.
     """
 
     regression: Regression
     mean: Floats
+    slabs: Variances
     variances: Variances
     inverse: Floats
 
@@ -65,20 +78,34 @@ class Fit:
 class Regression:
     """Regressions of several outputs on the same design."""
 
-    def __init__(self, design: Floats, groups: Sequence[slice], free: float) -> None:
+    def __init__(
+        self,
+        design: Floats,
+        groups: Sequence[slice],
+        free: float,
+        doubtful: Sequence[int] = (),
+        absent: float = 0.0,
+    ) -> None:
         """``design``: (rows, weights); ``groups``: slices of the weights; ``free``: number of
-        independent rows.
+        independent rows; ``doubtful``: the groups that may have no effect, none of them empty;
+        ``absent``: the prior probability of that.
         """
         self.design = design
-        self._free = free
-        self._of = np.zeros(design.shape[1], np.int64)
+        #: The group of each weight; (weights,).
+        self.group = np.zeros(design.shape[1], np.int64)
         for number, group in enumerate(groups):
-            self._of[group] = number
-        self._sizes = np.bincount(self._of, minlength=len(groups)).astype(np.float64)
+            self.group[group] = number
+        self._free = free
+        self._sizes = np.bincount(self.group, minlength=len(groups)).astype(np.float64)
+        self._doubtful = np.array(doubtful if absent > 0.0 else (), np.int64)
+        self._absent = absent
+        self._weights, self._within = _padded([groups[number] for number in self._doubtful])
         self._by_rows = design.shape[0] < _FEW_ROWS * design.shape[1]
         if self._by_rows:
             parts = [design[:, group] for group in groups]
             self._grams = np.stack([part @ part.T for part in parts])
+            columns = np.moveaxis(design[:, self._weights], 0, 1)
+            self._columns = columns * self._within[:, None, :]
         else:
             self._gram = design.T @ design
 
@@ -101,20 +128,47 @@ class Regression:
             left = max(self._free - float(information.sum()), 0.0)
             sigma = max((rest + trust) / (left + _NOISE_TRUST), _LEAST_NOISE)
             variances = Variances(groups, sigma)
-        inverse = self._inverse(variances)
-        return Fit(self, self._mean(values, variances, inverse), variances, inverse)
+        included = self._included(values, variances)
+        inverse = self._inverse(included)
+        return Fit(self, self._mean(values, included, inverse), variances, included, inverse)
 
     def covariance(self, variances: Variances, inverse: Floats) -> Floats:
         """Return the posterior covariance of the weights; see ``Fit``."""
         if not self._by_rows:
             return inverse
-        each = variances.groups[self._of]
+        each = variances.groups[self.group]
         scaled = self.design * each
         return np.diag(each) - scaled.T @ inverse @ scaled
 
+    def _included(self, values: Floats, slabs: Variances) -> Variances:
+        """Return the variances times the probabilities that the groups have an effect."""
+        if not self._doubtful.size:
+            return slabs
+        own, chance, variances = slabs.groups[self._doubtful], np.ones(len(slabs.groups)), slabs
+        for _ in range(_PASSES):
+            inverse = self._inverse(variances)
+            means = self._mean(values, variances, inverse)[self._weights] * self._within
+            here = variances.groups[self._doubtful]
+            covariances = self._covariances(here, inverse)
+            probabilities = inclusion(means, covariances, here, own, self._absent)
+            chance[self._doubtful] = np.maximum(probabilities, _LEAST_CHANCE)
+            variances = Variances(slabs.groups * chance, slabs.noise)
+        return variances
+
+    def _covariances(self, variances: Floats, inverse: Floats) -> Floats:
+        """Return the posterior covariance within each doubtful group; (groups, width, width)."""
+        prior = variances[:, None, None] * np.eye(self._weights.shape[1])
+        if self._by_rows:
+            reduction = np.moveaxis(self._columns, 1, 2) @ (inverse @ self._columns)
+            return prior - variances[:, None, None] ** 2 * reduction
+        inside = self._within[:, :, None] & self._within[:, None, :]
+        return np.where(
+            inside, inverse[self._weights[:, :, None], self._weights[:, None, :]], prior
+        )
+
     def _mean(self, values: Floats, variances: Variances, inverse: Floats) -> Floats:
         if self._by_rows:
-            return variances.groups[self._of] * (self.design.T @ (inverse @ values))
+            return variances.groups[self.group] * (self.design.T @ (inverse @ values))
         return inverse @ (self.design.T @ values) / variances.noise
 
     def _moments_by_rows(
@@ -133,8 +187,8 @@ class Regression:
         """See ``_moments_by_rows``."""
         moment, mean = self.design.T @ values, self._mean(values, variances, inverse)
         count = len(self._sizes)
-        spread = np.bincount(self._of, np.diag(inverse), count) / variances.groups
-        strength: Floats = np.bincount(self._of, mean**2, count).astype(np.float64)
+        spread = np.bincount(self.group, np.diag(inverse), count) / variances.groups
+        strength: Floats = np.bincount(self.group, mean**2, count).astype(np.float64)
         rest = float(values @ values - 2.0 * mean @ moment + mean @ self._gram @ mean)
         return np.maximum(self._sizes - spread, 0.0), strength, rest
 
@@ -145,8 +199,22 @@ class Regression:
             matrix[np.diag_indices_from(matrix)] += variances.noise
         else:
             matrix = self._gram / variances.noise
-            matrix[np.diag_indices_from(matrix)] += 1.0 / variances.groups[self._of]
+            matrix[np.diag_indices_from(matrix)] += 1.0 / variances.groups[self.group]
         return _inverse(matrix)
+
+
+def _padded(groups: Sequence[slice]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the weights of each group as a row of one array, and which of its elements are weights
+    of the group; both (groups, largest size).
+    """
+    width = max((group.stop - group.start for group in groups), default=0)
+    weights = np.zeros((len(groups), width), np.int64)
+    within = np.zeros((len(groups), width), np.bool_)
+    for row, group in enumerate(groups):
+        size = group.stop - group.start
+        weights[row, :size] = np.arange(group.start, group.stop)
+        within[row, :size] = True
+    return weights, within
 
 
 def _inverse(matrix: Floats) -> Floats:

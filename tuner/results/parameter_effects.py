@@ -125,7 +125,9 @@ def _fit_of(
         np.array([score for _, _, score in arms])[:, None],
     )
     noise = _NOISE * math.fsum(weight**2 for weight in weights)
-    model = EffectsModel(encoding, encoding.features(configurations), evidence, [noise])
+    features = encoding.features(configurations)
+    # The report says what the measurements alone allow, whatever was probable before.
+    model = EffectsModel(encoding, features, evidence, [noise], absent=0.0)
     counts = Counter(of for of, _, _ in arms)
     return _Fit(encoding, model, {c: counts[number] for c, number in row.items()})
 

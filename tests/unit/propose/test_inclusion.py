@@ -1,0 +1,110 @@
+"""The probability that an effect exists: against exact evidence, and what it leaves to promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from tests.unit.propose.spaces import tunables
+from tuner.model import Configuration
+from tuner.propose import regression
+from tuner.propose.candidates import Candidates
+from tuner.propose.effects import EffectsModel, Evidence
+from tuner.propose.encoding import Encoding, Floats
+from tuner.propose.inclusion import inclusion
+from tuner.propose.regression import Regression
+
+SLAB, NOISE = 0.05**2, 0.1**2
+
+
+def posterior(design: Floats, values: Floats, variance: float) -> tuple[Floats, Floats]:
+    """Posterior mean and covariance of the weights, all with this prior variance."""
+    information = design.T @ design / NOISE + np.eye(design.shape[1]) / variance
+    covariance = np.asarray(np.linalg.inv(information), np.float64)
+    return covariance @ design.T @ values / NOISE, covariance
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.02, 0.1])
+@pytest.mark.parametrize("variance", [SLAB, SLAB / 10.0])
+def test_it_is_the_ratio_of_the_exact_evidence(effect: float, variance: float) -> None:
+    rng = np.random.default_rng(1)
+    design = rng.standard_normal((20, 3))
+    values = design @ np.full(3, effect) + 0.1 * rng.standard_normal(20)
+    mean, covariance = posterior(design, values, variance)
+    own, slab = np.array([variance]), np.array([SLAB])
+    probability = inclusion(mean[None], covariance[None], own, slab, 0.7)
+    without = NOISE * np.eye(20)
+    with_, none = (
+        multivariate_normal.pdf(values, cov=cov)
+        for cov in (without + SLAB * design @ design.T, without)
+    )
+    exact = 0.3 * with_ / (0.3 * with_ + 0.7 * none)
+    assert probability == pytest.approx([exact], rel=1e-6)
+
+
+def test_without_measurements_it_is_that_of_the_prior() -> None:
+    prior, slabs = SLAB * np.stack([np.eye(3)] * 2), np.full(2, SLAB)
+    probability = inclusion(np.zeros((2, 3)), prior, slabs, slabs, 0.7)
+    assert probability == pytest.approx([0.3, 0.3])
+
+
+@pytest.mark.parametrize("rows", [5, 60])
+def test_both_forms_of_a_regression_agree_for_groups_of_unequal_size(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(rows)
+    design = rng.standard_normal((rows, 12))
+    values = design[:, 4:10] @ np.full(6, 0.1) + 0.03 * rng.standard_normal(rows)
+    groups = [slice(0, 4), slice(4, 10), slice(10, 12)]
+    fits = []
+    for few in (0.0, 1e9):
+        monkeypatch.setattr(regression, "_FEW_ROWS", few)
+        whole = Regression(design, groups, rows, doubtful=[1, 2], absent=0.7)
+        fits.append(whole.fit(values, np.full(3, 0.02**2), 0.03**2, 20, None))
+    by_weights, by_rows = fits
+    assert by_rows.variances.groups == pytest.approx(by_weights.variances.groups, rel=1e-6)
+    assert by_rows.mean == pytest.approx(by_weights.mean, rel=1e-6, abs=1e-12)
+    assert by_rows.covariance == pytest.approx(by_weights.covariance, rel=1e-6, abs=1e-12)
+    always, effect, nothing = by_rows.variances.groups / by_rows.slabs.groups
+    assert always == 1.0
+    if rows == 60:
+        assert nothing < 0.9 < 0.99 < effect
+
+
+def test_groups_that_only_together_have_an_effect_share_it() -> None:
+    """Neither is needed if the other exists, but one of them is."""
+    rng = np.random.default_rng(3)
+    column = rng.standard_normal((50, 1))
+    values = column[:, 0] * 0.1 + 0.1 * rng.standard_normal(50)
+    groups = [slice(0, 1), slice(1, 2)]
+    twice = Regression(np.hstack([column, column]), groups, 50.0, doubtful=[0, 1], absent=0.7)
+    fit = twice.fit(values, np.full(2, 0.05**2), NOISE, 10, None)
+    assert fit.mean[0] == pytest.approx(fit.mean[1])
+    assert fit.mean.sum() == pytest.approx(0.1, abs=0.03)
+
+
+def _promise(seed: int, absent: float) -> float:
+    """Return the gain expected of the best of many configurations although nothing has an effect,
+    after 8 blocks of the baseline and 5 others.
+    """
+    parts, rng = tunables(), np.random.default_rng(seed)
+    all_ = list(dict.fromkeys(Candidates(parts, f"{seed}").random(400)))
+    encoding, some = Encoding(parts, Configuration()), all_[:40]
+    arms = [(n, n // 5) for n in range(40)] + [(-1, block) for block in range(8)]
+    evidence = Evidence(
+        np.array([n for n, _ in arms]),
+        np.array([block for _, block in arms]),
+        0.05 * rng.standard_normal((len(arms), 1)),
+    )
+    features = encoding.features(some)
+    model = EffectsModel(encoding, features, evidence, [0.05**2], absent=absent)
+    mean, _ = model.outputs[0].predict(model.design(encoding.features(all_)))
+    return float(-mean.min())
+
+
+def test_nothing_to_find_promises_little() -> None:
+    believing, doubting = (
+        np.mean([_promise(seed, absent) for seed in range(8)]) for absent in (0.0, 0.7)
+    )
+    assert doubting < 0.8 * believing
