@@ -46,8 +46,9 @@ _BEYOND = 0.01**2
 _LOAD = 0.25
 #: Prior variance of a parameter's influence on a covariate, relative to the covariate's own.
 _INFLUENCE = 0.05**2
-#: Prior probability that a parameter or a pair has no effect on the score or on a component.
-_ABSENT = 0.7
+#: Prior probability that a parameter, or a pair that is coupled by the space, has no effect on the
+#: score or on a component, and the same for any other pair.
+_ABSENT, _NO_INTERACTION = 0.7, 0.95
 #: Variance of a configuration's own effect relative to the noise of one run, used for weighting
 #: runs.
 _OWN_SHARE = 0.1
@@ -114,13 +115,13 @@ class EffectsModel:
         evidence: Evidence,
         noise: Sequence[float],
         weights: Sequence[float] = (),
-        absent: float = _ABSENT,
+        *,
+        sparse: bool = True,
     ) -> None:
         """``features``: of the configurations by index, (configurations, width). The first output
         is the score; the others, if any, are the components, with ``weights`` in the score.
-        ``noise``: prior guess of the variance of one run, one per output. ``absent``: prior
-        probability that a parameter or a pair has no effect; with 0, all are estimated as if they
-        had one.
+        ``noise``: prior guess of the variance of one run, one per output. ``sparse``: most
+        parameters and pairs have no effect; otherwise all are estimated as if they had one.
         """
         self.encoding = encoding
         arms = evidence.configuration
@@ -154,8 +155,8 @@ class EffectsModel:
         # One thread inverts matrices this small many times faster than several that wait for each
         # other.
         with threadpool_limits(1, user_api="blas"):
-            doubtful = [*range(len(encoding.axes))]
-            regression = Regression(main, groups, free, doubtful, absent)
+            absent = [_ABSENT] * len(encoding.axes) + [0.0] * (len(groups) - len(encoding.axes))
+            regression = Regression(main, groups, free, absent if sparse else ())
             fits = _fit(regression, values, first, noise, weights)
             residuals = values - main @ np.stack(_means(fits, weights), axis=1)
             parts = self._suspects(padded, arms, centre, residuals)
@@ -163,12 +164,12 @@ class EffectsModel:
                 self.pairs = tuple(pair for pair, _ in parts)
                 blocks = [block for _, block in parts]
                 ends = np.cumsum([main.shape[1], *(block.shape[1] for block in blocks)])
-                doubtful += range(len(groups), len(groups) + len(parts))
                 groups += [slice(int(a), int(b)) for a, b in pairwise(ends)]
                 coupled = set(encoding.coupled)
                 first += [_EFFECT if pair in coupled else _BEYOND for pair in self.pairs]
                 design = np.hstack([main, *blocks])
-                regression = Regression(design, groups, free, doubtful, absent)
+                absent += [_ABSENT if p in coupled else _NO_INTERACTION for p in self.pairs]
+                regression = Regression(design, groups, free, absent if sparse else ())
                 fits = _fit(regression, values, first, noise, weights, fits)
             self.outputs = _posteriors(fits, weights, len(encoding.axes))
 

@@ -15,8 +15,6 @@ estimate. With r = 1, this is the Savage-Dickey ratio at zero (Dickey 1971).
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from scipy.special import expit
 
@@ -24,14 +22,14 @@ from tuner.propose.encoding import Floats
 
 
 def inclusion(
-    means: Floats, covariances: Floats, variances: Floats, slabs: Floats, absent: float
+    means: Floats, covariances: Floats, variances: Floats, slabs: Floats, absent: Floats
 ) -> Floats:
     """Return the probability that each group has an effect; (groups,).
 
     ``means``: (groups, width), and ``covariances``: (groups, width, width), the posterior under
     prior ``variances``, (groups,); a group with fewer weights has zeros and its prior variance in
     their place. ``slabs``: (groups,), the variance of the weights if there is an effect;
-    ``absent``: prior probability that there is none, above 0 and below 1.
+    ``absent``: (groups,), prior probability that there is none, above 0 and below 1.
     """
     ratio = (slabs / variances)[:, None, None]
     relative = covariances / variances[:, None, None]
@@ -39,6 +37,6 @@ def inclusion(
     solved = np.linalg.solve(relative, np.linalg.solve(mixed, means[:, :, None]))[:, :, 0]
     squares = slabs / variances**2 * np.einsum("gi,gi->g", means, solved)
     determinants = np.linalg.slogdet(relative)[1] - np.linalg.slogdet(mixed)[1]
-    odds = math.log((1.0 - absent) / absent) + (determinants + squares) / 2.0
+    odds = np.log((1.0 - absent) / absent) + (determinants + squares) / 2.0
     probabilities: Floats = expit(odds)
     return probabilities

@@ -83,12 +83,11 @@ class Regression:
         design: Floats,
         groups: Sequence[slice],
         free: float,
-        doubtful: Sequence[int] = (),
-        absent: float = 0.0,
+        absent: Sequence[float] = (),
     ) -> None:
         """``design``: (rows, weights); ``groups``: slices of the weights; ``free``: number of
-        independent rows; ``doubtful``: the groups that may have no effect, none of them empty;
-        ``absent``: the prior probability of that.
+        independent rows; ``absent``: of each group, the prior probability that it has no effect,
+        below 1 and for an empty group 0; () for none.
         """
         self.design = design
         #: The group of each weight; (weights,).
@@ -97,9 +96,9 @@ class Regression:
             self.group[group] = number
         self._free = free
         self._sizes = np.bincount(self.group, minlength=len(groups)).astype(np.float64)
-        self._doubtful = np.array(doubtful if absent > 0.0 else (), np.int64)
-        self._absent = absent
-        self._weights, self._within = _padded([groups[number] for number in self._doubtful])
+        self._doubtful = np.flatnonzero(np.asarray(absent, np.float64) > 0.0)
+        self._absent = np.asarray(absent, np.float64)[self._doubtful]
+        self._weights, self._within = _padded([groups[n] for n in self._doubtful.tolist()])
         self._by_rows = design.shape[0] < _FEW_ROWS * design.shape[1]
         if self._by_rows:
             parts = [design[:, group] for group in groups]

@@ -127,7 +127,7 @@ def _fit_of(
     noise = _NOISE * math.fsum(weight**2 for weight in weights)
     features = encoding.features(configurations)
     # The report says what the measurements alone allow, whatever was probable before.
-    model = EffectsModel(encoding, features, evidence, [noise], absent=0.0)
+    model = EffectsModel(encoding, features, evidence, [noise], sparse=False)
     counts = Counter(of for of, _, _ in arms)
     return _Fit(encoding, model, {c: counts[number] for c, number in row.items()})
 

@@ -33,7 +33,7 @@ def test_it_is_the_ratio_of_the_exact_evidence(effect: float, variance: float) -
     values = design @ np.full(3, effect) + 0.1 * rng.standard_normal(20)
     mean, covariance = posterior(design, values, variance)
     own, slab = np.array([variance]), np.array([SLAB])
-    probability = inclusion(mean[None], covariance[None], own, slab, 0.7)
+    probability = inclusion(mean[None], covariance[None], own, slab, np.array([0.7]))
     without = NOISE * np.eye(20)
     with_, none = (
         multivariate_normal.pdf(values, cov=cov)
@@ -45,7 +45,7 @@ def test_it_is_the_ratio_of_the_exact_evidence(effect: float, variance: float) -
 
 def test_without_measurements_it_is_that_of_the_prior() -> None:
     prior, slabs = SLAB * np.stack([np.eye(3)] * 2), np.full(2, SLAB)
-    probability = inclusion(np.zeros((2, 3)), prior, slabs, slabs, 0.7)
+    probability = inclusion(np.zeros((2, 3)), prior, slabs, slabs, np.full(2, 0.7))
     assert probability == pytest.approx([0.3, 0.3])
 
 
@@ -60,7 +60,7 @@ def test_both_forms_of_a_regression_agree_for_groups_of_unequal_size(
     fits = []
     for few in (0.0, 1e9):
         monkeypatch.setattr(regression, "_FEW_ROWS", few)
-        whole = Regression(design, groups, rows, doubtful=[1, 2], absent=0.7)
+        whole = Regression(design, groups, rows, [0.0, 0.7, 0.7])
         fits.append(whole.fit(values, np.full(3, 0.02**2), 0.03**2, 20, None))
     by_weights, by_rows = fits
     assert by_rows.variances.groups == pytest.approx(by_weights.variances.groups, rel=1e-6)
@@ -78,13 +78,13 @@ def test_groups_that_only_together_have_an_effect_share_it() -> None:
     column = rng.standard_normal((50, 1))
     values = column[:, 0] * 0.1 + 0.1 * rng.standard_normal(50)
     groups = [slice(0, 1), slice(1, 2)]
-    twice = Regression(np.hstack([column, column]), groups, 50.0, doubtful=[0, 1], absent=0.7)
+    twice = Regression(np.hstack([column, column]), groups, 50.0, [0.7, 0.7])
     fit = twice.fit(values, np.full(2, 0.05**2), NOISE, 10, None)
     assert fit.mean[0] == pytest.approx(fit.mean[1])
     assert fit.mean.sum() == pytest.approx(0.1, abs=0.03)
 
 
-def _promise(seed: int, absent: float) -> float:
+def _promise(seed: int, sparse: bool) -> float:
     """Return the gain expected of the best of many configurations although nothing has an effect,
     after 8 blocks of the baseline and 5 others.
     """
@@ -98,13 +98,13 @@ def _promise(seed: int, absent: float) -> float:
         0.05 * rng.standard_normal((len(arms), 1)),
     )
     features = encoding.features(some)
-    model = EffectsModel(encoding, features, evidence, [0.05**2], absent=absent)
+    model = EffectsModel(encoding, features, evidence, [0.05**2], sparse=sparse)
     mean, _ = model.outputs[0].predict(model.design(encoding.features(all_)))
     return float(-mean.min())
 
 
 def test_nothing_to_find_promises_little() -> None:
     believing, doubting = (
-        np.mean([_promise(seed, absent) for seed in range(8)]) for absent in (0.0, 0.7)
+        np.mean([_promise(seed, sparse) for seed in range(8)]) for sparse in (False, True)
     )
     assert doubting < 0.8 * believing
