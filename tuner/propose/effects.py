@@ -52,8 +52,8 @@ _ABSENT, _NO_INTERACTION = 0.7, 0.95
 #: Variance of a configuration's own effect relative to the noise of one run, used for weighting
 #: runs.
 _OWN_SHARE = 0.1
-#: Rounds of the fixed point: with parameters alone, then, continuing from there, with interactions.
-_ROUNDS = (5, 8)
+#: Rounds of the fixed point: from the guesses, and from an earlier fit.
+_ROUNDS = (5, 4)
 #: Rounds of fitting the common part, then the special parts of the components.
 _TURNS = 2
 #: Maximum number of pairs of parameters whose interaction is fitted.
@@ -268,7 +268,7 @@ def _fit(
     special = np.zeros(regression.design.shape[1])
     for _ in range(_TURNS if weights else 1):
         rounds = _ROUNDS[bool(fits)]
-        start = [fit.slabs for fit in fits] if fits else [None] * values.shape[1]
+        start: Sequence[Fit | None] = fits or [None] * values.shape[1]
         score = values[:, 0] - regression.design @ special
         common = regression.fit(score, guess, noise[0], rounds, start[0])
         rest = values - (regression.design @ common.mean)[:, None]

@@ -36,8 +36,8 @@ from tuner.propose.inclusion import inclusion
 _START = 9.0
 #: Minimum variance of a group, relative to its prior guess.
 _LEAST = 0.25
-#: Passes that determine which groups have an effect.
-_PASSES = 3
+#: Passes that determine which groups have an effect: without, and with an earlier fit.
+_PASSES = (3, 1)
 #: Minimum probability that a group has an effect: later measurements may still show one.
 _LEAST_CHANCE = 0.01
 #: Weight of the prior guess of the noise, as a number of rows.
@@ -109,15 +109,15 @@ class Regression:
             self._gram = design.T @ design
 
     def fit(
-        self, values: Floats, prior: Floats, noise: float, rounds: int, start: Variances | None
+        self, values: Floats, prior: Floats, noise: float, rounds: int, start: Fit | None
     ) -> Fit:
         """Fit one output, ``values`` (rows,). ``prior``: guess of each group's variance; ``noise``:
-        guess of the variance of the noise; ``start``: variances from a fit with the first groups
-        alone, None to start from the guesses.
+        guess of the variance of the noise; ``start``: an earlier fit, perhaps with the first groups
+        alone, to continue from; None to start from the guesses.
         """
         groups, sigma = _START * prior, noise
         if start is not None:
-            groups[: len(start.groups)], sigma = start.groups, start.noise
+            groups[: len(start.slabs.groups)], sigma = start.slabs.groups, start.slabs.noise
         variances = Variances(groups, sigma)
         trust = _NOISE_TRUST * noise
         moments = self._moments_by_rows if self._by_rows else self._moments_by_weights
@@ -127,7 +127,7 @@ class Regression:
             left = max(self._free - float(information.sum()), 0.0)
             sigma = max((rest + trust) / (left + _NOISE_TRUST), _LEAST_NOISE)
             variances = Variances(groups, sigma)
-        included = self._included(values, variances)
+        included = self._included(values, variances, start)
         inverse = self._inverse(included)
         return Fit(self, self._mean(values, included, inverse), variances, included, inverse)
 
@@ -139,12 +139,15 @@ class Regression:
         scaled = self.design * each
         return np.diag(each) - scaled.T @ inverse @ scaled
 
-    def _included(self, values: Floats, slabs: Variances) -> Variances:
+    def _included(self, values: Floats, slabs: Variances, start: Fit | None) -> Variances:
         """Return the variances times the probabilities that the groups have an effect."""
         if not self._doubtful.size:
             return slabs
-        own, chance, variances = slabs.groups[self._doubtful], np.ones(len(slabs.groups)), slabs
-        for _ in range(_PASSES):
+        own, chance = slabs.groups[self._doubtful], np.ones(len(slabs.groups))
+        if start is not None:
+            chance[: len(start.slabs.groups)] = start.variances.groups / start.slabs.groups
+        variances = Variances(slabs.groups * chance, slabs.noise)
+        for _ in range(_PASSES[start is not None]):
             inverse = self._inverse(variances)
             means = self._mean(values, variances, inverse)[self._weights] * self._within
             here = variances.groups[self._doubtful]
@@ -195,10 +198,10 @@ class Regression:
         """Invert the matrix of the rows or of the weights."""
         if self._by_rows:
             matrix = np.tensordot(variances.groups, self._grams, 1)
-            matrix[np.diag_indices_from(matrix)] += variances.noise
+            _diagonal(matrix)[:] += variances.noise
         else:
             matrix = self._gram / variances.noise
-            matrix[np.diag_indices_from(matrix)] += 1.0 / variances.groups[self.group]
+            _diagonal(matrix)[:] += 1.0 / variances.groups[self.group]
         return _inverse(matrix)
 
 
@@ -216,6 +219,12 @@ def _padded(groups: Sequence[slice]) -> tuple[NDArray[np.int64], NDArray[np.bool
     return weights, within
 
 
+def _diagonal(matrix: Floats) -> Floats:
+    """Return a view of the diagonal through which it can be changed."""
+    view: Floats = np.einsum("ii->i", matrix)
+    return view
+
+
 def _inverse(matrix: Floats) -> Floats:
     """Invert a positive definite matrix."""
     if not matrix.size:
@@ -226,6 +235,6 @@ def _inverse(matrix: Floats) -> Floats:
         if not failed:
             # Above its diagonal, `lower` is zero.
             inverse: Floats = lower + lower.T
-            inverse[np.diag_indices_from(inverse)] = lower.diagonal()
+            _diagonal(inverse)[:] = lower.diagonal()
             return inverse
     return np.asarray(np.linalg.pinv(matrix, hermitian=True), dtype=np.float64)

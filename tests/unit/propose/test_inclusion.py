@@ -72,6 +72,21 @@ def test_both_forms_of_a_regression_agree_for_groups_of_unequal_size(
         assert nothing < 0.9 < 0.99 < effect
 
 
+def test_a_fit_goes_on_where_an_earlier_one_with_the_first_groups_ended() -> None:
+    rng = np.random.default_rng(4)
+    design = rng.standard_normal((60, 12))
+    values = design[:, :4] @ np.full(4, 0.1) + 0.03 * rng.standard_normal(60)
+    groups, prior = [slice(0, 4), slice(4, 10), slice(10, 12)], np.full(3, 0.02**2)
+    first = Regression(design[:, :10], groups[:2], 60.0, [0.7, 0.7])
+    whole = Regression(design, groups, 60.0, [0.7, 0.7, 0.7])
+    short = first.fit(values, prior[:2], 0.03**2, 30, None)
+    for _ in range(2):
+        short = whole.fit(values, prior, 0.03**2, 1, short)
+    long = whole.fit(values, prior, 0.03**2, 100, None)
+    assert short.variances.groups == pytest.approx(long.variances.groups, rel=0.05)
+    assert short.mean == pytest.approx(long.mean, abs=1e-4)
+
+
 def test_groups_that_only_together_have_an_effect_share_it() -> None:
     """Neither is needed if the other exists, but one of them is."""
     rng = np.random.default_rng(3)

@@ -71,7 +71,7 @@ def test_a_fit_continues_from_the_variances_of_a_smaller_one() -> None:
     design, values, _ = data(60)
     smaller = Regression(design[:, :10], GROUPS[:2], 60.0).fit(values, PRIOR[:2], 1.0, 30, None)
     whole = Regression(design, GROUPS, 60.0)
-    short = whole.fit(values, PRIOR, NOISE**2, 3, smaller.variances)
+    short = whole.fit(values, PRIOR, NOISE**2, 3, smaller)
     long = whole.fit(values, PRIOR, NOISE**2, 200, None)
     assert short.variances.groups[:2] == pytest.approx(long.variances.groups[:2], rel=0.1)
 
