@@ -27,7 +27,7 @@ _FORMS = {
     Form.LIBCMD: "options on the command line; unambiguous prefixes of their names are accepted",
     Form.EXACT: "options on the command line, written in full",
     Form.SETTINGS: "`name=value`",
-    Form.COMMANDS: "one command for each",
+    Form.COMMANDS: "one command for each parameter",
 }
 
 
@@ -130,7 +130,7 @@ def details(parameter: Parameter) -> list[tuple[str, str]]:
         ("special", "; ".join(f"{v}: {means}" for v, means in parameter.special.items())),
         ("only if", f"`{condition.expression.text}`: {condition.why}" if condition else ""),
         (
-            "set along",
+            "set together with",
             ", ".join(f"{n} = {text_of(v)}" for n, v in parameter.accompanied_by.items()),
         ),
         ("searched", search_status(parameter)),

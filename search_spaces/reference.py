@@ -31,7 +31,7 @@ understand; with `extends: NAME` it contains only what differs. `fstune space ch
 testbeds), `simulation` (campaigns on simulated testbeds), `reading` (`fstune space` shows it,
 samples it and parses with it). A campaign refuses a space that is not for it.
 
-| Space | Component | Parameters | Searched | For | What it is |
+| Space | Part | Parameters | Searched | For | What it is |
 |---|---|---|---|---|---|
 """
 

@@ -111,7 +111,7 @@ def certified(paths: Paths, horizon: int) -> Flags:
 
 
 def confirmed(paths: Paths, horizon: int) -> Flags:
-    """Whether the sign-flip bet shows that gain too, for each of the same looks."""
+    """Whether the sign-flip test shows that gain too, for each of the same looks."""
     robust = _looked_at(paths.flips_faster, horizon) >= 1.0 / ALPHA_CERTIFY
     return certified(paths, horizon) & robust
 

@@ -68,8 +68,8 @@ def run(
     """Run a campaign to its end: pilot, search, certify, recommend, put the testbed back.
 
     Ctrl-C pauses it after the current run of the workload, a second Ctrl-C at once; 'fstune resume'
-    continues it. Nothing measured is lost, whatever stops it. On a server it continues even if
-    nobody watches.
+    continues it. Completed blocks are never lost; the block in progress is measured again. On a
+    server it continues even if nobody watches.
     """
     if not queue and (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote

@@ -292,7 +292,16 @@ def _identifier(question: Question) -> str:
 def _parameters() -> list[inspect.Parameter]:
     """Return the parameters of the command: the common ones, and an option per question."""
     parameters: list[tuple[str, Any, Any]] = [
-        ("file", Annotated[Path, typer.Argument(help="The file to write.")], Path("campaign.yaml")),
+        (
+            "file",
+            Annotated[
+                Path,
+                typer.Argument(
+                    help="The campaign file to write; the testbed file is written next to it."
+                ),
+            ],
+            Path("campaign.yaml"),
+        ),
         (
             "name",
             Annotated[str | None, typer.Option("--name", help="Name of the campaign.")],

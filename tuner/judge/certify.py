@@ -10,7 +10,7 @@ alpha with each test at the full alpha, without splitting it. This holds when lo
 block.
 
 Skewed or dependent differences invalidate the t-type test. If the guards of `assumptions` warn of
-them, certify with `robust`: the sign-flip bet must then show the gain too.
+them, certify with `robust`: the sign-flip test must then show the gain too.
 
 What to expect (alpha .025, floor 5%): the floors, not the gain, decide the number of blocks. For a
 component that the finalist does not change, 80% power takes 9 blocks at sd(D_c) = 3%, 17 at 5%,
@@ -86,7 +86,7 @@ class Certificate:
     largest_compatible_improvement, least_improvement: one-sided bounds of level 1 - alpha on the
     improvement exp(-D) - 1, as fractions (.05 = 5% faster): "at most" and "at least". They are
     infinite and -1 as long as the data give no bound. verdict.interval is two-sided, of level
-    1 - 2 alpha, for display. robust_e_value: of the sign-flip bet on a gain; its threshold is
+    1 - 2 alpha, for display. robust_e_value: of the sign-flip test on a gain; its threshold is
     1/alpha. alpha: the one-sided level of the certificate, a share if there are several finalists.
     """
 
@@ -115,7 +115,7 @@ def certify(
     """Judge a finalist against the baseline from fresh blocks; may be called after every block.
 
     certified: E(-D) reaches the threshold for alpha, and so does E(ln(1 + floor) - D_c) for every
-    component. With `robust` the sign-flip bet on -D must reach 1/alpha too, which takes at least 7
+    component. With `robust` the sign-flip test on -D must reach 1/alpha too, which takes at least 7
     blocks at .025. not_certified: the finalist is shown to be slower, or a component to be worse
     than the floor, or max_n blocks have been used. undecided: more blocks are needed.
 
@@ -188,7 +188,7 @@ def certify_several(
     Holm's step-down over their certificates: with k finalists still open, each is judged at alpha /
     k; certified ones are removed, and the rest are judged again with the smaller k. Each
     certificate carries the level at which it was reached; the others carry the last level tried.
-    robust: the finalists whose gain the sign-flip bet must show too. Other arguments, errors and
+    robust: the finalists whose gain the sign-flip test must show too. Other arguments, errors and
     validity after every block as for `certify`; the finalists may share baseline measurements.
     Source: Holm (1979), valid under any dependence.
     """

@@ -1,6 +1,6 @@
 """The robust e-value: a bet on the signs of paired differences that does not assume normality.
 
-Owns the sign-flip bet. It is exact whenever the order within each pair was decided by a fair coin,
+Owns the sign-flip test. It is exact whenever the order within each pair was decided by a fair coin,
 that is, for any null under which each difference is symmetric about 0, whatever the distribution or
 the serial dependence of the magnitudes. It costs power, and n pairs can never give more than 2^n:
 equal differences reach 18, 33, 62 and 119 after 5, 6, 7 and 8 pairs.

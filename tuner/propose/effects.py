@@ -9,7 +9,7 @@ where each f = common + special_c: a parameter's effect on all components, and i
 on this one. Most settings affect only some components, where the effect shows much sooner than in
 the score, which averages it with the noise of all the others. Both parts are linear in the features
 of ``encoding``, with normal weights of mean 0 and one variance per parameter and per pair; ``own``
-is the configuration's remaining effect; z is load by others during the arm, as far as the
+is the configuration's remaining effect; z is other load during the arm, as far as the
 configuration does not explain it. The common part is fitted to the score, the special parts
 to the residuals of the components, in turns (backfitting). Block effects are removed by centring,
 so that drift costs nothing. The variances are estimated from the data by restricted maximum
@@ -67,7 +67,7 @@ _SUSPECT = 2.5
 class Evidence:
     """The arms measured so far. ``configuration``: (arms,), the index of each arm's configuration,
     -1 for the baseline; ``block``: (arms,); ``values``: (arms, outputs), log times;
-    ``covariates``: (arms, covariates), load by others during each arm, scaled to effects of about
+    ``covariates``: (arms, covariates), other load during each arm, scaled to effects of about
     1, or None if it is not known.
     """
 
@@ -182,7 +182,7 @@ class EffectsModel:
             if number in self._index:
                 own[row, self._index[int(number)]] = 1.0
         interactions = [self.encoding.interaction(features, pair) for pair in self.pairs]
-        # The effects of a configuration are those without load by others.
+        # The effects of a configuration are those without other load.
         load = np.zeros((len(features), self._covariates))
         return np.hstack([features, own, load, *interactions])
 

@@ -1,4 +1,4 @@
-"""The sign-flip bet: exactness over all signs, its bound, its values."""
+"""The sign-flip test: exactness over all signs, its bound, its values."""
 
 from __future__ import annotations
 

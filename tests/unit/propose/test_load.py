@@ -24,7 +24,7 @@ def _is_fast(configuration: Configuration) -> bool:
 
 
 def estimate(seed: int, *, with_load: bool, saved: float = 0.0) -> float:
-    """Fit simulated blocks in which load by others is most of the noise, and return the estimated
+    """Fit simulated blocks in which other load is most of the noise, and return the estimated
     effect of many threads. ``with_load``: the model gets the load; ``saved``: the load that many
     threads themselves take away, in addition to their own gain.
     """

@@ -34,7 +34,7 @@ class Spikes:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Processor load by others during a run.
+    """Other load during a run, in processors.
 
     ``mean`` and ``sd``: mean and standard deviation in cores; ``correlation``: between consecutive
     runs; ``effect``: on log time, per core.
