@@ -76,7 +76,9 @@ def _compare(kind: str, scored: Sequence[Mapping[int, float]], a: int, b: int) -
 
 def _difference(scored: Sequence[Mapping[int, float]], a: int, b: int) -> str:
     pairs = [scores[b] - scores[a] for scores in scored if a in scores and b in scores]
-    if a == b or not pairs:
+    if a == b:
+        return "Both are the same trial."
+    if not pairs:
         return f"No block has measured both {called(a)} and {called(b)}."
     e = estimate(pairs, None)
     bounds = signed_interval(e.lower, e.upper)

@@ -59,7 +59,7 @@ class Connections:
         own = not new.by_proxy and self._of[new.address] >= self._most_of_an_address
         if whole or own:
             longest = next(
-                (one for one in self._waiting if whole or one.address == new.address), None
+                (one for one in self._waiting if not own or one.address == new.address), None
             )
             if longest is None:
                 return False

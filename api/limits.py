@@ -6,7 +6,7 @@ These are plain ASGI middleware, so that streams pass through unbuffered.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.problems import problem
+from tuner.settings import is_loopback
 
 #: Only our own scripts and styles; no frames, nothing inline, nothing from other origins.
 POLICY = (
@@ -160,7 +161,7 @@ class LimitsLayer:
         client = scope.get("client")
         wait_s = self.buckets.take(client[0] if client else "")
         if wait_s:
-            after = {"Retry-After": str(max(1, round(wait_s)))}
+            after = {"Retry-After": str(max(1, math.ceil(wait_s)))}
             refusal = problem(429, "too-many", "too many requests; try again later", after)
             await refusal(scope, receive, send)
             return
@@ -205,11 +206,3 @@ def host_name(host: str) -> str:
     """The name in a Host header, without the port."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     return name.strip("[]").lower()
-
-
-def is_loopback(name: str) -> bool:
-    """Whether a host name or address is the loopback of this machine."""
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"

@@ -13,7 +13,7 @@ from pathlib import Path
 from tuner.applications import Application
 from tuner.errors import NO_IMPROVEMENT, ConflictError, TunerError
 from tuner.model import Campaign
-from tuner.run.holding import is_gone
+from tuner.run.steering import in_use
 from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
@@ -42,7 +42,7 @@ class Starter:
         with self._beginning:
             if campaign.id in self._begun_campaigns or campaign.state is not CampaignState.CREATED:
                 return
-            if self._is_running(campaign.id):
+            if in_use(self._store, campaign.id):
                 return
             try:
                 self.start(campaign.id)
@@ -50,11 +50,6 @@ class Starter:
                 if self._queue is None:
                     raise  # otherwise it is already on the queue
             self._begun_campaigns.add(campaign.id)
-
-    def _is_running(self, campaign: str) -> bool:
-        """Whether a live process runs the campaign."""
-        leases = (lease for lease in self._store.leases() if lease.campaign == campaign)
-        return any(one.beat_age_s <= one.limit_s and not is_gone(one.holder) for one in leases)
 
     def start(self, campaign: str, *, override_pilot: bool = False) -> None:
         """Start or resume a stored campaign from its current state."""
@@ -145,7 +140,7 @@ class Starter:
             record = self._store.campaign(campaign)
             now = datetime.now(UTC)
             event = NewEvent(now, "start-failed", f"the run did not start: {run.last_line()}")
-            if record.state is CampaignState.CREATED and not self._is_running(campaign):
+            if record.state is CampaignState.CREATED and not in_use(self._store, campaign):
                 state = CampaignState.FAILED
                 self._store.move_campaign(campaign, state, event.message, event)
             elif record.state not in OVER and _never_ran(self._store, campaign):

@@ -22,9 +22,8 @@ from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
 from tuner.plan.rules import rules_of
 from tuner.run.branching import priors
-from tuner.run.holding import is_gone
 from tuner.run.resuming import refuse_verification
-from tuner.run.steering import steer
+from tuner.run.steering import in_use, steer
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.testbed_section import TestbedSection
@@ -161,14 +160,18 @@ def resume(
     if campaign.state in OVER:
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}")
     refuse_verification(serving.store, campaign.id)
-    leases = [lease for lease in serving.store.leases() if lease.campaign == campaign.id]
-    if any(lease.beat_age_s <= lease.limit_s and not is_gone(lease.holder) for lease in leases):
+    if in_use(serving.store, campaign.id):
         raise ConflictError(f"campaign {campaign.id} is already running")
     message = f"asked to resume by {who.name}"
     serving.store.add_event(
         campaign.id, NewEvent(datetime.now(UTC), EventKind.RESUME_REQUESTED, message)
     )
-    serving.starter.start(campaign.id, override_pilot=override_pilot)
+    try:
+        serving.starter.start(campaign.id, override_pilot=override_pilot)
+    except Exception as problem:  # whatever the cause, the request is over
+        event = NewEvent(datetime.now(UTC), "start-failed", str(problem))
+        serving.store.add_event(campaign.id, event)
+        raise
     return CampaignDocument.of(serving.store.campaign(campaign.id), serving.store)
 
 

@@ -136,20 +136,21 @@ def of(
     effects = _PENDING if effects is None else effects
     delta = margin(rules.race.delta) if rules is not None else None
     marks = () if delta is None else (-delta, delta)
-    latest = _latest_estimates(snapshot)
+    strongest = _strongest_estimates(snapshot)
     trials = _by_relevance(snapshot)[:_TRIALS_SHOWN]
-    axis = svg.Axis.around([latest[t.number][0] for t in trials if t.number in latest], *marks)
+    estimates_shown = [strongest[t.number][0] for t in trials if t.number in strongest]
+    axis = svg.Axis.around(estimates_shown, *marks)
     components_axis = svg.Axis.around(snapshot.components.values())
     progress, progress_text = _progress(snapshot)
     document = effects_document(effects)
     best, sure = (
-        _best(snapshot, latest)
+        _best(snapshot, strongest)
         if comparison is None
-        else _best_of_comparison(snapshot, latest, comparison)
+        else _best_of_comparison(snapshot, strongest, comparison)
     )
-    estimates = {n: e for n, (e, _) in latest.items()}
+    estimates = {n: e for n, (e, _) in strongest.items()}
     parallel, parallel_text = parallel_coordinates(
-        effects, snapshot.trials, latest, snapshot.leader
+        effects, snapshot.trials, strongest, snapshot.leader
     )
     disturbed = disturbances(snapshot.events, snapshot.drift)
     counted_of = (BASELINE,) if snapshot.leader == BASELINE else (BASELINE, snapshot.leader)
@@ -172,7 +173,7 @@ def of(
         answer=_answer(campaign.recommendation),
         expired=expired,
         axis=svg.heading(axis),
-        trials=tuple(_trial(t, snapshot, latest, axis, marks) for t in trials),
+        trials=tuple(_trial(t, snapshot, strongest, axis, marks) for t in trials),
         mattering=_MATTERING,
         trials_left_out=len(snapshot.trials) - len(trials),
         numbers=tuple(trial.number for trial in snapshot.trials),
@@ -205,12 +206,12 @@ def of(
     )
 
 
-def _latest_estimates(snapshot: Snapshot) -> dict[int, tuple[Estimate, int]]:
+def _strongest_estimates(snapshot: Snapshot) -> dict[int, tuple[Estimate, int]]:
     """The strongest estimate of each trial: from fresh blocks, otherwise from search or pilot."""
-    latest: dict[int, tuple[Estimate, int]] = {}
+    strongest: dict[int, tuple[Estimate, int]] = {}
     for kind in (BlockKind.PILOT, BlockKind.SEARCH, BlockKind.CERTIFY):
-        latest |= snapshot.estimates.get(kind, {})
-    return latest
+        strongest |= snapshot.estimates.get(kind, {})
+    return strongest
 
 
 def _by_relevance(snapshot: Snapshot) -> list[Trial]:
@@ -224,11 +225,11 @@ def _by_relevance(snapshot: Snapshot) -> list[Trial]:
 def _trial(
     trial: Trial,
     snapshot: Snapshot,
-    latest: dict[int, tuple[Estimate, int]],
+    strongest: dict[int, tuple[Estimate, int]],
     axis: svg.Axis,
     marks: Sequence[float],
 ) -> TrialRow:
-    e, count = latest.get(trial.number, (None, 0))
+    e, count = strongest.get(trial.number, (None, 0))
     baseline = snapshot.trials[BASELINE].configuration
     state = state_now(trial.state, snapshot.campaign.state)
     if trial.number == BASELINE:
@@ -278,9 +279,9 @@ def _progress(snapshot: Snapshot) -> tuple[int, str]:
     return percent, f"{percent}% of the budget used, {measured}"
 
 
-def _best(snapshot: Snapshot, latest: dict[int, tuple[Estimate, int]]) -> tuple[str, str]:
+def _best(snapshot: Snapshot, strongest: dict[int, tuple[Estimate, int]]) -> tuple[str, str]:
     """The best trial so far and the certainty of that, as text; empty before any estimate."""
-    answer, leader = snapshot.campaign.recommendation, latest.get(snapshot.leader)
+    answer, leader = snapshot.campaign.recommendation, strongest.get(snapshot.leader)
     if answer is not None and answer.answer is Answer.RECOMMENDED and answer.ratio is not None:
         bounds = interval(answer.lower or 0.0, answer.upper or float("inf"))
         return (
@@ -291,7 +292,7 @@ def _best(snapshot: Snapshot, latest: dict[int, tuple[Estimate, int]]) -> tuple[
     if answer is not None:
         return "No improvement shown: keep the baseline", ""
     if snapshot.leader == BASELINE or leader is None:
-        return ("Nothing looks better than the baseline so far", "") if latest else ("", "")
+        return ("Nothing looks better than the baseline so far", "") if strongest else ("", "")
     e, count = leader
     bounds = interval(e.lower, e.upper)
     return (
@@ -302,12 +303,12 @@ def _best(snapshot: Snapshot, latest: dict[int, tuple[Estimate, int]]) -> tuple[
 
 
 def _best_of_comparison(
-    snapshot: Snapshot, latest: dict[int, tuple[Estimate, int]], comparison: NamedComparison
+    snapshot: Snapshot, strongest: dict[int, tuple[Estimate, int]], comparison: NamedComparison
 ) -> tuple[str, str]:
     """The best of the compared configurations, consistent with their table."""
     answer = snapshot.campaign.recommendation
     if answer is not None and answer.answer is Answer.RECOMMENDED:
-        return _best(snapshot, latest)
+        return _best(snapshot, strongest)
     faster_rows = [
         (row.name, row.whole.estimate)
         for row in comparison.rows

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from anyio.to_thread import run_sync
 
 from api.problems import RequestError
-from tuner.errors import TunerError
+from tuner.errors import NotFoundError, StoreError, TunerError
 from tuner.model import Event
 from tuner.records.status import Absence
 from tuner.run.presence import absence
@@ -41,10 +41,10 @@ class Presence:
 class _Feed:
     """The newest events of one campaign, shared by its watchers."""
 
-    def __init__(self, after: int) -> None:
+    def __init__(self) -> None:
         self.watchers = 0
         self.recent: deque[Event] = deque(maxlen=_REMEMBERED)
-        self.newest = after
+        self.newest = 0
         self.over = False
         self.absence: Absence | None = None
         self.checked_s = -_PRESENCE_S
@@ -89,13 +89,20 @@ class Feeds:
             while await self._may_watch(may):
                 changed, newest, over = feed.changed, feed.newest, feed.over
                 while after < newest:
-                    for event in await self._between(feed, campaign, after):
+                    try:
+                        events = await self._between(feed, campaign, after)
+                    except NotFoundError:  # it was deleted
+                        yield None
+                        return
+                    except StoreError:
+                        break  # the database is temporarily unavailable: continue later
+                    for event in events:
                         after = event.number
                         yield event
                 if feed.absence != last_absence:
                     last_absence = feed.absence
                     yield Presence(last_absence)
-                if over:
+                if over and after >= newest:
                     yield None
                     return
                 with suppress(TimeoutError):
@@ -118,7 +125,7 @@ class Feeds:
         self._watchers += 1
         feed = self._feeds.get(campaign)
         if feed is None:
-            feed = self._feeds[campaign] = _Feed(0)
+            feed = self._feeds[campaign] = _Feed()
             feed.task = asyncio.create_task(self._follow(campaign, feed))
         feed.watchers += 1
         try:
@@ -143,6 +150,8 @@ class Feeds:
                 elif not more and (absent or time.monotonic() - feed.checked_s >= _PRESENCE_S):
                     feed.checked_s = time.monotonic()
                     absent = await run_sync(absence, self._store, campaign)
+            except NotFoundError:  # it was deleted
+                new, over, more = [], True, False
             except TunerError:
                 # The database is temporarily unavailable: keep the watchers and continue later.
                 new, over, more = [], False, False

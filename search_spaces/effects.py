@@ -72,13 +72,12 @@ def _in_effect(
 ) -> tuple[Value | None, str]:
     """The value in effect for a requested number, and the reason if it was clamped."""
     hard = parameter.hard
-    low, high = hard.low, hard.high
-    if (low is not None and value < low) or (high is not None and value > high):
-        bounds = f"{'' if low is None else low}..{'' if high is None else high}"
+    if value not in hard:
+        bounds = hard.text
         if hard.outside is Outside.IGNORES:
             return default(space, parameter, env), f"ignored, outside {bounds}"
         if hard.outside is Outside.CLAMPS:
-            edge = low if low is not None and value < low else high
+            edge = hard.low if hard.low is not None and value < hard.low else hard.high
             assert edge is not None
             moved, why = _in_effect(space, parameter, edge, env)
             return moved, why or f"clamped to {bounds}"

@@ -210,7 +210,7 @@ def _with_range(section: Section, parameter: Parameter) -> Parameter:
         section.fail("range", f"[{low}, {high}] are not powers of two")
     if hard.low is not None and hard.high is not None and hard.low > hard.high:
         section.fail("hard", f"low {hard.low} is above high {hard.high}")
-    if (hard.low is not None and low < hard.low) or (hard.high is not None and high > hard.high):
+    if low not in hard or high not in hard:
         section.fail("range", f"[{low}, {high}] goes beyond the hard limits")
     return replace(parameter, low=low, high=high)
 

@@ -112,6 +112,14 @@ class HardLimits:
     high: int | None = None
     outside: Outside = Outside.ACCEPTS
 
+    def __contains__(self, value: float) -> bool:
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    @property
+    def text(self) -> str:
+        """The limits as ``low..high``; a limit that does not exist is left out."""
+        return f"{'' if self.low is None else self.low}..{'' if self.high is None else self.high}"
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:

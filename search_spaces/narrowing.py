@@ -102,11 +102,9 @@ def _with_range(space: Catalogue, parameter: Parameter, bounds: Sequence[Value])
         raise SpaceError(f"{where}: low {low} is above high {high}")
     hard = parameter.hard
     for value in (low, high):
-        if (hard.low is not None and value < hard.low) or (
-            hard.high is not None and value > hard.high
-        ):
-            raise SpaceError(f"{where}: {value} is outside {hard.low}..{hard.high}")
-        if parameter.kind is Kind.POWER_OF_TWO and value & (value - 1):
+        if value not in hard:
+            raise SpaceError(f"{where}: {value} is outside {hard.text}")
+        if parameter.kind is Kind.POWER_OF_TWO and (value < 1 or value & (value - 1)):
             raise SpaceError(f"{where}: {value} is not a power of two")
     if parameter.kind is Kind.LOG_INT and low < 1:
         raise SpaceError(f"{where}: {low} has no logarithm")
@@ -120,9 +118,9 @@ def _check_fixed(space: Catalogue, parameter: Parameter, value: Value) -> None:
     hard = parameter.hard
     if not parameter.kind.numeric or isinstance(value, str) or hard.outside is Outside.ACCEPTS:
         return
-    if (hard.low is not None and value < hard.low) or (hard.high is not None and value > hard.high):
-        limits = f"{'' if hard.low is None else hard.low}..{'' if hard.high is None else hard.high}"
-        raise SpaceError(f"{where}: {value} is outside {limits}, which the program {hard.outside}")
+    if value not in hard:
+        limits = f"{hard.text}, which the program {hard.outside}"
+        raise SpaceError(f"{where}: {value} is outside {limits}")
 
 
 def _pin_conditions(

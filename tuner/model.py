@@ -5,7 +5,7 @@ Terms are those of docs/glossary.md. Times are UTC-aware, durations in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -278,6 +278,10 @@ class Lease:
     taken: datetime
     beat_age_s: float
     limit_s: float
+
+    def is_live(self, has_ended: Callable[[Holder], bool]) -> bool:
+        """Whether its process may still use the testbed. ``has_ended``: whether a process has."""
+        return self.beat_age_s <= self.limit_s and not has_ended(self.holder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def put_in_place(prepared: Path, files: Mapping[str, bool], directory: Path) -> 
     written.
     """
     stops = {signal.SIGINT, signal.SIGTERM}
-    masked = signal.pthread_sigmask(signal.SIG_BLOCK, stops)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     try:
         for name, may_replace in files.items():
             if not may_replace and os.path.lexists(directory / name):
@@ -86,7 +86,7 @@ def put_in_place(prepared: Path, files: Mapping[str, bool], directory: Path) -> 
     except OSError as problem:
         raise StoreError(f"{directory}: cannot be written: {problem.strerror}") from problem
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _put(part: Path, file: Path) -> None:

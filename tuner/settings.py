@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,14 @@ def _state_dir() -> Path:
         raise SpecError(
             "this user has no home directory; name a directory with FSTUNE_STATE_DIR or --state-dir"
         ) from None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is the loopback of this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class _Settings(BaseSettings):

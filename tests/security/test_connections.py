@@ -55,6 +55,15 @@ def test_an_address_displaces_only_its_own_connections() -> None:
     assert all(one is not None and one.open for one in speaks_for_many)
 
 
+def test_an_address_at_its_limit_displaces_no_other_when_the_service_is_full_either() -> None:
+    counted = Connections(most=3, most_of_an_address=2)
+    other = come(counted, "192.0.2.1")
+    mine = [come(counted, "192.0.2.2") for _ in range(3)]
+    assert other is not None
+    assert other.open
+    assert [one is not None and one.open for one in mine] == [False, True, True]
+
+
 def test_a_service_that_may_not_raise_its_limit_takes_fewer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

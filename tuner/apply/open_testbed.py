@@ -112,10 +112,14 @@ class OpenTestbed:
         """
         with suppress(TunerError):
             self.ready.engine.end_runs(self.name)
-        # Open journals of a campaign first: they are more recent than the closed ones.
-        sentences = self.target.restore(self.say)
-        closed_parts = [part for part in self.parts.values() if self._keeps(part)]
+        sentences: list[str] = []
         failure: TunerError | None = None
+        # Open journals of a campaign first: they are more recent than the closed ones.
+        try:
+            sentences += self.target.restore(self.say)
+        except TunerError as problem:
+            failure = problem
+        closed_parts = [part for part in self.parts.values() if self._keeps(part)]
         for part in closed_parts:
             try:
                 part.reopen(self.name)

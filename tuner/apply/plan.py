@@ -113,7 +113,7 @@ def steps(
     allowed = _broken(before, spaces, facts) | _broken(after, spaces, facts)
     now, plan = before, list[Configuration]()
     while changes:
-        single = ((one, _with(now, [one])) for one in changes)
+        single = ((one, _with(now, one)) for one in changes)
         fits = ((one, to) for one, to in single if _broken(to, spaces, facts) <= allowed)
         one, now = next(fits, (None, after))
         plan.append(now)
@@ -121,12 +121,11 @@ def steps(
     return tuple(plan)
 
 
-def _with(configuration: Configuration, changes: Sequence[Difference]) -> Configuration:
+def _with(configuration: Configuration, change: Difference) -> Configuration:
     values: dict[str, Value] = configuration.as_dict()
-    for change in changes:
-        values.pop(change.name, None)
-        if change.new is not None:
-            values[change.name] = change.new
+    values.pop(change.name, None)
+    if change.new is not None:
+        values[change.name] = change.new
     return Configuration.of(values)
 
 

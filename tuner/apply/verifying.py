@@ -28,7 +28,6 @@ from tuner.errors import (
 )
 from tuner.interruption import check
 from tuner.judge.floors import FLOORS
-from tuner.measure.workload import Workload
 from tuner.model import (
     BASELINE,
     Answer,
@@ -46,6 +45,7 @@ from tuner.records.standing import Observer, Standing
 from tuner.run.equivalence import as_found
 from tuner.run.event_writer import EventWriter
 from tuner.run.holding import LeaseKeeper
+from tuner.run.lanes import Lane
 from tuner.run.ledger import Ledgers
 from tuner.run.measuring import BlockRunner
 from tuner.run.stopping import undisturbed
@@ -207,10 +207,11 @@ def _measure(
     testbed = destination.lasting()
     ledgers = Ledgers([testbed.clock])
     testbed.claim(verification.id)
-    ready: ReadyTestbed | None = None
+    lane = Lane(destination.name, destination.name, testbed, ledgers.each[0])
     try:
-        workload: Workload = destination.needs.workload
-        ready = testbed.open(workload, actor.say)
+        lane.open(destination.needs.workload, actor.say)
+        ready = lane.ready
+        assert ready is not None
         writer.tell("testbed-ready", f"testbed ready: {ready.target.identity}", as_found(ready))
         trials = _trials(ready, configurations)
         actor.store.set_baseline(
@@ -223,12 +224,14 @@ def _measure(
         def safe_point() -> None:
             check()
             holding.check()
+            if (request := actor.store.request(verification.id)) is not None:
+                raise KeyboardInterrupt(f"a request to {request.wish} from {request.asked_by}")
 
         runner = BlockRunner(
             actor.store,
             verification.id,
             ready,
-            ledgers.each[0],
+            lane.ledger,
             observer,
             writer.event,
             rules,
@@ -255,16 +258,12 @@ def _measure(
         return _enough(actor, verification, rules, run, blocks)
     finally:
         with undisturbed(actor.say):
-            try:
-                if ready is not None:
-                    ready.engine.end_runs(verification.id)
-                    for sentence in ready.target.restore(actor.say):
-                        writer.tell("restored", sentence)
-                    for sentence in ready.engine.clean_leftovers(verification.id):
-                        writer.tell("leftovers", sentence)
-            finally:
-                if (closed := testbed.close()) is not None:
-                    writer.tell("testbed-closed", closed)
+            lane.end_runs(verification.id)
+            events, failure = lane.give_back(verification.id, actor.say)
+            for kind, sentence in events:
+                writer.tell(kind, sentence)
+            if failure is not None:
+                raise failure
 
 
 def _trials(

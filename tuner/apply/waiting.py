@@ -40,9 +40,7 @@ def _lets_go(store: Store, campaign: str, testbed: str) -> bool:
     holding = [
         lease
         for lease in store.leases()
-        if (lease.testbed == testbed or lease.campaign == campaign)
-        and lease.beat_age_s <= lease.limit_s
-        and not is_gone(lease.holder)
+        if (lease.testbed == testbed or lease.campaign == campaign) and lease.is_live(is_gone)
     ]
     if Applications(store).unfinished([lease.testbed for lease in holding]):
         return False

@@ -13,6 +13,7 @@ from tuner.errors import StoreError
 from tuner.run.holding import is_gone
 from tuner.store import backup, problems
 from tuner.store import upgrade as upgrade_database
+from tuner.text import counted
 
 app = typer.Typer(no_args_is_help=True, help="Maintain the database of campaigns.")
 
@@ -49,10 +50,10 @@ def check(state_dir: StateDir = None, database: Database = None) -> None:
         say(problem)
     if sentences:
         raise StoreError(
-            f"{where}: {len(sentences)} problems; restore a backup, or ask for help with this "
-            "output"
+            f"{where}: {counted(len(sentences), 'problem')}; restore a backup, or ask for help "
+            "with this output"
         )
-    say(f"{where}: sound, {campaigns} campaign{'' if campaigns == 1 else 's'}")
+    say(f"{where}: sound, {counted(campaigns, 'campaign')}")
 
 
 @app.command("backup")

@@ -19,7 +19,7 @@ from tuner.cli.options import Database, StateDir, database_address, state_direct
 from tuner.cli.say import say
 from tuner.errors import ConflictError, SpecError
 from tuner.services.kinds import offers
-from tuner.settings import ServiceSettings
+from tuner.settings import ServiceSettings, is_loopback
 
 #: Proxies trusted by default: those on this machine.
 _THIS_MACHINE = ("127.0.0.0/8", "::1")
@@ -83,7 +83,7 @@ def serve(
     proxies = [_network(one) for one in trusted_proxy or sorted(settings.trusted_proxies)]
     if (tls_cert is None) != (tls_key is None):
         raise SpecError("--tls-cert and --tls-key belong together")
-    if not _is_loopback(host):
+    if not is_loopback(host):
         if not auth:
             raise SpecError(f"--host {host}: beyond the loopback, tokens are required; add --auth")
         if tls_cert is None and not plain_http:
@@ -173,10 +173,3 @@ def _check_certificate(certificate: Path, key: Path) -> None:
         ) from None
     except OSError as problem:
         raise SpecError(f"{certificate}, {key}: cannot be read: {problem.strerror}") from None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

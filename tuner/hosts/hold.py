@@ -205,7 +205,7 @@ class Hold:
         self._check_hold()
         while (since := self._away_since) is not None:
             try:
-                self._ask()
+                self._confirm_lease()
             except TransportError:
                 if time.monotonic() - since > patience_s(self.after_s):
                     raise
@@ -214,7 +214,7 @@ class Hold:
                 self._away_since = None
         with self.noting():
             if changes and _awake_s() - self._confirmed_at > TRUSTED_S:
-                self._ask()
+                self._confirm_lease()
             yield
 
     @contextmanager
@@ -228,7 +228,7 @@ class Hold:
             self._away_since = time.monotonic()
             raise
 
-    def _ask(self) -> None:
+    def _confirm_lease(self) -> None:
         """Ask the host for the lease. Raises TestbedError unless we hold it."""
         try:
             self._sign()
@@ -288,16 +288,16 @@ class Hold:
         lease = f"{self.directory}/lease"
         read = self.connector.ask(["cat", f"{lease}/owner"])
         mark = read.stdout.strip()
-        present = mark.split()[:2]
+        holder = mark.split()[:2]
         if read.status != 0:
             if self.connector.ask(["test", "-e", lease]).status == 0:
                 raise CommandFailed(self.host, read)
             self._await_watch()  # it has just ended the lease
-        elif present != str(self.owner).split():
+        elif holder != str(self.owner).split():
             age_s = self._silence_s()
             if age_s is not None and age_s < self.after_s:
                 raise ConflictError(
-                    f"{self.host} is in use by campaign {' on '.join(present)}, last seen "
+                    f"{self.host} is in use by campaign {' on '.join(holder)}, last seen "
                     f"{age_s:.0f} s ago; wait until it ends, or stop it there"
                 )
             restore_all(self.connector, self.directory, mark)

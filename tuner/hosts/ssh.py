@@ -129,11 +129,11 @@ class SshConnector(Direct):
         refuse_null(argv)
         waiting = detached.Waiting(timeout_s, reconnect_s, self._patience.keepalive_s)
         with self._naming_command(argv):
-            answer = detached.run(
+            run = detached.run(
                 self._exchange, self.host, argv, run_id, input, waiting, self._boot_id
             )
-        result_ = answer.finished(self.host, argv, timeout_s)
-        return decoded(self.host, argv, result_.status, result_.stdout, result_.stderr)
+        answer = run.finished(self.host, argv, timeout_s)
+        return decoded(self.host, argv, answer.status, answer.stdout, answer.stderr)
 
     def close(self) -> None:
         """Close the connection. Commands still waiting on it raise TransportError."""
@@ -188,8 +188,13 @@ class SshConnector(Direct):
         with uninterrupted():
             awake.register(channel.fileno(), select.POLLIN)
         while True:
-            silence_s = min(self._patience.silence_s, deadline - time.monotonic())
-            if silence_s <= 0 or not awake.poll(1000 * silence_s):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise TransportError(
+                    f"{self.host}: {what}: no answer in time, although the host is alive"
+                )
+            silence_s = min(self._patience.silence_s, left_s)
+            if not awake.poll(1000 * silence_s):
                 self._link.drop(channel)  # others would wait on it in vain too
                 raise TransportError(
                     f"{self.host}: {what}: the connection is dead: nothing came from the host for "

@@ -34,12 +34,9 @@ Message = str | CommandResult | Exception
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """The workload engine on several client hosts. ``speakers``: the connectors of ``engines``, in
-    the same order.
-    """
+    """The workload engine on several client hosts."""
 
     engines: tuple[ClientEngine, ...]
-    speakers: tuple[SpeakingConnector, ...]
     workload: Workload
 
     @classmethod
@@ -51,7 +48,7 @@ class Together:
             engines = pool.map(
                 lambda client: ClientEngine.install(client, directory, target, workload), clients
             )
-            return cls(tuple(engines), tuple(clients), workload)
+            return cls(tuple(engines), workload)
 
     def run(self, run_id: str, seed: int) -> AbstractContextManager[StagedRun]:
         """See ``Engine.run``; on every client. Errors name the client."""
@@ -79,7 +76,8 @@ class Together:
             own = engine.command(stage, _part_id(run_id, part), part_seed(seed, part))
             commands.append([*own, "--gate", "phase"])
         limit_s = self.workload.spec.wall_clock_limit_s + GRACE_S
-        documents = _Stage(stage, self.speakers, time.monotonic() + limit_s, limit_s).run(commands)
+        speakers = [engine.client for engine in self.engines]
+        documents = _Stage(stage, speakers, time.monotonic() + limit_s, limit_s).run(commands)
         try:
             merged: dict[str, Any] = merge(documents)
         except (ValueError, KeyError, TypeError) as problem:

@@ -39,7 +39,7 @@ def names(campaign: Campaign) -> Names:
         return Names(
             testbed=", ".join(dict.fromkeys(map(_testbed, testbeds))),
             workload=_file(spec["workload"]["name"]),
-            spaces={component: _file(name) for component, name in spaces.items()},
+            spaces={part: _file(name) for part, name in spaces.items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
         return Names()

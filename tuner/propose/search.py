@@ -85,8 +85,8 @@ class Search:
     def arms(self, count: int, new: int | None = None) -> list[Configuration]:
         """Choose the configurations of the next block, all different, with at most ``new`` new ones
         (None: any number). Every third block includes the best configuration, so that it gets the
-        most measurements, every third one subsets of it, to learn what pays off, and every third
-        one repaired ones, which may gain more without breaking a floor.
+        most measurements, every third one subsets of it, to learn what pays off, and the others
+        repaired ones, which may gain more without breaking a floor.
         """
         if count < 1:
             return []
@@ -135,7 +135,7 @@ class Search:
         if turn == 0:
             return [best] if best != self._baseline else []
         if turn == 1:
-            return self._halves(best)
+            return self._halves(best) or self._repaired()
         return self._repaired()
 
     def _climbed(self, start: Configuration, weights: Floats) -> Configuration:

@@ -6,7 +6,6 @@ can read.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import stat
@@ -15,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tuner.errors import SpecError
-from tuner.settings import ClientSettings
+from tuner.settings import ClientSettings, is_loopback
 
 _LONGEST_TOKEN = 4096
 _TOKEN = re.compile(r"[!-~]+")
@@ -51,20 +50,13 @@ def address_of(server: str, settings: ClientSettings | None = None) -> Address:
         raise SpecError(f"--server {server!r}: not an address; write https://HOST")
     if not server.isprintable() or not server.isascii() or " " in server:
         raise SpecError("--server: not an address; write https://HOST")
-    token, loopback = _token(client_settings), _is_loopback(host)
+    token, loopback = _token(client_settings), is_loopback(host)
     if token and parts.scheme == "http" and not loopback:
         raise SpecError(
             f"--server {server}: the token would be sent unencrypted; write https://, or use "
             "a tunnel to a loopback address"
         )
     return Address(server.rstrip("/"), loopback, token)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _token(settings: ClientSettings) -> str:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from tuner.applications import Application
 from tuner.apply.plan import ApplyPlan, PartPlan
 from tuner.apply.verdict import Verified
-from tuner.errors import ConflictError, ServerError
+from tuner.errors import ConflictError, NotFoundError, ServerError
 from tuner.records.differences import Difference
 from tuner.remote.client import Client, Unreachable, campaign_path
 from tuner.remote.records import checked, mapping, read_configuration
@@ -66,9 +66,9 @@ class RemoteApplications:
 
     def roll_back(self, campaign: str) -> Application:
         """Roll back a campaign's application that is in force, and wait for the end."""
-        return self._awaited(
-            read_application(self._client.post(campaign_path(campaign, "rollback")))
-        )
+        with self._going_on(campaign):
+            current = self._client.post(campaign_path(campaign, "rollback"))
+        return self._awaited(read_application(current))
 
     def in_force(self, reference: str) -> list[Application]:
         """Return the applications that are, or may be, in force: of a campaign, or of all for
@@ -95,7 +95,8 @@ class RemoteApplications:
         verification and its result. ConflictError when it could not be measured.
         """
         where = campaign_path(campaign, "verifications")
-        request = mapping(self._client.post(where, body={"blocks": blocks}))
+        with self._going_on(campaign):
+            request = mapping(self._client.post(where, body={"blocks": blocks}))
         number = checked(TypeAdapter(int), request.get("number"))
 
         def look() -> Mapping[str, Any] | None:
@@ -113,7 +114,9 @@ class RemoteApplications:
         """
 
         def look() -> Application | None:
-            (now,) = [one for one in self.of(application.campaign) if one.id == application.id]
+            applications = {one.id: one for one in self.of(application.campaign)}
+            if (now := applications.get(application.id)) is None:
+                raise NotFoundError(f"{self._client.url}: {application.id} no longer exists")
             busy = now.state in UNFINISHED or now.asked_by is not None
             return None if busy else now
 

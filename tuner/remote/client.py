@@ -109,6 +109,8 @@ class Client:
                 items, following = page["items"], page["next"]
             except (TypeError, KeyError):
                 raise self.misunderstood(path) from None
+            if not isinstance(items, list):
+                raise self.misunderstood(path)
             yield from items
             if following is None:
                 return
@@ -141,7 +143,10 @@ class Client:
 
     @contextmanager
     def stream(self, path: str, after: int) -> Iterator[Iterator[httpx2.ServerSentEvent]]:
-        """Stream the server-sent events after a number. Raises Lost when the connection breaks."""
+        """Stream the server-sent events after a number.
+
+        Raises Unreachable when the connection breaks.
+        """
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
         timeout = httpx2.Timeout(_SILENCE_S, connect=_CONNECT_S)
         with (

@@ -92,7 +92,7 @@ def read_campaign(document: Any) -> Campaign:
 
 def _spaces(spaces: object) -> str:
     """Return the part of the specification that a server reports: the packaged spaces by
-    component.
+    part.
     """
     packaged = search_spaces.names()
     items = spaces.items() if isinstance(spaces, dict) else ()
@@ -163,7 +163,8 @@ def read_estimates(verdicts: Any, kind: BlockKind) -> dict[int, tuple[Estimate, 
 
 def read_ratios(points: Any) -> list[float]:
     """Read the baseline's time in each block over its mean of all blocks."""
-    return [checked(TypeAdapter(float), mapping(point).get("ratio")) for point in points]
+    documents = checked(TypeAdapter(list[dict[str, Any]]), points)
+    return [checked(TypeAdapter(float), document.get("ratio")) for document in documents]
 
 
 def read_recommendation(document: Any) -> KnownRecommendation:

@@ -80,7 +80,7 @@ class LeaseKeeper:
         )
 
     def close(self) -> None:
-        """Stop renewing the leases, and return them."""
+        """Stop renewing the leases, and give them back."""
         self._stop.set()
         self._thread.join()
         # Without the database the leases expire anyway, because this process stops renewing them.

@@ -123,6 +123,7 @@ class BlockRunner:
             self._measure_again(step, trials, measurements)
         except _BlockVoid as problem:
             self._end(step, BlockState.VOID, str(problem), began, problem.__cause__)
+            self._cut_off = 0
         except TransportError as problem:
             self._end(step, BlockState.VOID, f"cut off: {problem}", began, problem)
             self._cut_off += 1

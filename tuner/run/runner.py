@@ -242,12 +242,12 @@ class Runner:
             self._observer.say(event_row)
         trials = self._store.trials(self._id)
         flags = self._target.flags(baseline)
-        references = [Trial(BASELINE, baseline, 0, "as found", TrialState.RUNNING, flags)]
+        first_trials = [Trial(BASELINE, baseline, 0, "as found", TrialState.RUNNING, flags)]
         if self._rules.pilot is not None:
             twin = Trial(BASELINE + 1, baseline, 0, TWIN_ORIGIN, TrialState.RUNNING, flags)
-            references.append(twin)
+            first_trials.append(twin)
         if not trials:
-            self._add(references)
+            self._add(first_trials)
         priors = stored_priors(self._store, self._id, baseline)
         guide = guide_of(self._target, self._facts, self._spec, self._rules, priors)
         configurations = compared(self._target, self._facts, self._spec)

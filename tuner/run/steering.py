@@ -25,7 +25,6 @@ class StopRequested(Exception):
     def __init__(self, request: Request) -> None:
         super().__init__(f"asked to {request.wish} from {request.asked_by}")
         self.state = _ENDS[request.wish][0]
-        self.event = _ENDS[request.wish][1]
 
 
 def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: datetime) -> str:
@@ -64,7 +63,7 @@ def in_use(store: Store, campaign: str, testbeds: Collection[str] = ()) -> bool:
     """Whether a process not known to be dead runs the campaign or uses one of these testbeds."""
     leases = store.leases()
     leased = [each for each in leases if each.testbed in testbeds or each.campaign == campaign]
-    return any(each.beat_age_s <= each.limit_s and not is_gone(each.holder) for each in leased)
+    return any(each.is_live(is_gone) for each in leased)
 
 
 def _off_queue(asked_by: str, now: datetime) -> NewEvent:

@@ -107,6 +107,6 @@ class Access:
         self._database.write(work)
 
 
-def _digest(secret: str | bytes) -> str:
+def _digest(secret: str) -> str:
     # A secret has 256 random bits and cannot be guessed: no slow hash is needed.
-    return hashlib.sha256(secret.encode() if isinstance(secret, str) else secret).hexdigest()
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -21,7 +21,7 @@ from tuner.time_use import TimeUse
 #: The state, and the reason, for trials still open when their campaign ends.
 _TRIALS_END = {
     CampaignState.FINISHED: (TrialState.COMPLETE, "the campaign ended"),
-    CampaignState.CANCELLED: (TrialState.CANCELLED, "the campaign is"),
+    CampaignState.CANCELLED: (TrialState.CANCELLED, "the campaign was cancelled"),
 }
 
 

@@ -56,9 +56,7 @@ class LeaseStore(OpenStore):
         def take(connection: Connection, _: Row[Any]) -> list[Lease]:
             there = or_(table.c.testbed.in_(names), table.c.campaign == campaign)
             for lease_there in self._leases(connection, there):
-                if lease_there.beat_age_s <= lease_there.limit_s and not has_ended(
-                    lease_there.holder
-                ):
+                if lease_there.is_live(has_ended):
                     raise ConflictError(_in_use(lease_there, campaign))
                 mine = (table.c.testbed == lease_there.testbed) & (
                     table.c.token == lease_there.token

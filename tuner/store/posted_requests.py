@@ -30,6 +30,7 @@ class PostedRequest:
 
 def campaign_of(connection: Connection, request: PostedRequest, now: datetime) -> str | None:
     """Return the campaign created by a request within the last day, None when there is none.
+    Older requests are deleted.
 
     Raises ConflictError when its key was used for another request.
     """

@@ -161,6 +161,9 @@ class PostgreSQL(Database):
         except subprocess.TimeoutExpired as error:
             file.unlink(missing_ok=True)
             raise StoreError(f"{self.where}: pg_dump took more than an hour") from error
+        except BaseException:  # Ctrl-C
+            file.unlink(missing_ok=True)
+            raise
         if result.returncode != 0:
             file.unlink(missing_ok=True)
             message = (result.stderr.strip().splitlines() or [f"exit status {result.returncode}"])[

@@ -68,13 +68,20 @@ class SQLite(Database):
         except OSError as error:
             raise StoreError(f"{file} cannot be created: {error.strerror}") from error
         try:
-            with closing(sqlite3.connect(file)) as copy, self.reader.connect() as connection:
+            with (
+                self.translating_errors(),
+                closing(sqlite3.connect(file)) as copy,
+                self.reader.connect() as connection,
+            ):
                 source = connection.connection.driver_connection
                 assert isinstance(source, sqlite3.Connection)
                 source.backup(copy)
-        except sqlite3.Error as error:
+        except BaseException as error:
             file.unlink()
-            raise StoreError(f"{file} cannot be written: {self.advice(error)} ({error})") from error
+            if isinstance(error, sqlite3.Error):
+                message = f"{file} cannot be written: {self.advice(error)} ({error})"
+                raise StoreError(message) from error
+            raise
 
     def damage(self) -> list[str]:
         def look(connection: Connection) -> list[str]:

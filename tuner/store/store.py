@@ -39,7 +39,7 @@ class Store(CampaignStore):
         return new
 
     def add_trials(self, campaign: str, trials: Sequence[tuple[Trial, NewEvent]]) -> list[Event]:
-        """Store new trials, all or none: a race that lost half of them would not be the same."""
+        """Store new trials in their current state, all or none."""
         table = tables.trial
 
         def add(connection: Connection, _: Row[Any]) -> list[Event]:

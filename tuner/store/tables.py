@@ -48,7 +48,7 @@ metadata = MetaData(
 
 
 def _flags(document: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    return {component: tuple(options) for component, options in document.items()}
+    return {part: tuple(options) for part, options in document.items()}
 
 
 def _words(kind: type[StrEnum]) -> Enum:

@@ -63,7 +63,7 @@ class Verifications:
         """
         running = set()
         for lease in self._store.leases():
-            if lease.beat_age_s > lease.limit_s or has_ended(lease.holder):
+            if not lease.is_live(has_ended):
                 continue
             for event in self._store.events(lease.campaign, kinds={EventKind.VERIFICATION}):
                 running.add((event.data.get("verifies"), event.data.get("request")))

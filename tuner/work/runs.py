@@ -1,4 +1,4 @@
-"""Processes that run a campaign: how to start one, and the last line of its output."""
+"""Processes that work on a campaign: how to start one, and the last line of its output."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ _TAIL_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A process that runs or resumes a stored campaign: what to start, and the file for its
-    output.
-    """
+    """A process that works on a stored campaign: what to start, and the file for its output."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]

@@ -28,6 +28,7 @@ from tuner.run.steering import in_use
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
+from tuner.text import counted
 from tuner.work.ending import DIED, TAKEN, JobEnd, RunEnd, end_without_run, job_end
 from tuner.work.jobs import PutBack, app_of
 from tuner.work.metrics import WorkerMetrics
@@ -143,7 +144,8 @@ class Worker:
             return
         self._stopping = reason
         count = len(self._children)
-        todo = f"; {count} campaigns pause at their next safe point, then wait for a worker"
+        campaigns = f"{counted(count, 'campaign')} will pause at the next safe point"
+        todo = f"; {campaigns}, then wait for a worker"
         self._say("info", "stopping", message=f"{reason}{todo if count else ''}")
         self._end_children()
         if self._working is not None:

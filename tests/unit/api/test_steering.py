@@ -11,9 +11,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from api.app import create_app
+from api.starting import Starter
 from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
 from tests.waiting import wait_for
+from tuner.errors import SpecError
 from tuner.settings import ServiceSettings
 from tuner.store import Store
 from tuner.tokens import Scope
@@ -185,3 +187,17 @@ def test_a_run_that_does_not_start_records_why(guarded: Guarded, post: Callable[
         "resume-requested",
         "start-failed",
     ]
+
+
+def test_a_run_that_cannot_be_started_records_why(
+    guarded: Guarded, post: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(starter: Starter, campaign: str, *, override_pilot: bool = False) -> None:
+        raise SpecError("its file is gone")
+
+    monkeypatch.setattr(Starter, "start", fail)
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("broken", "{}", 1, datetime.now(UTC)).id
+        assert is_problem(post(f"/v1/campaigns/{campaign}/resume"), 422)
+        last = store.events(campaign)[-1]
+    assert (last.kind, last.message) == ("start-failed", "its file is gone")

@@ -14,10 +14,12 @@ from api import watching
 from api.problems import RequestError
 from api.watching import Feeds, Presence
 from tests.unit.store.test_leases import LIMIT_S
+from tuner.errors import StoreError
 from tuner.model import Event
 from tuner.run.holding import this_process
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
+from tuner.store.deletion import delete_campaign
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -146,3 +148,40 @@ def test_one_watcher_too_many_is_rejected(store: Store) -> None:
         feeds.refuse_too_many()
 
     asyncio.run(watch())
+
+
+def test_a_watcher_that_is_behind_outlasts_an_outage_of_the_database(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "_MAY_S", 0.01)
+    campaign = store.create_campaign("watched", "{}", 1, NOW).id
+    happen(store, campaign, 300)
+    over = NewEvent(NOW, "campaign-cancelled", "cancelled")
+    store.move_campaign(campaign, CampaignState.CANCELLED, "", over)
+    events, outages = store.events, [True, True]
+
+    def failing(of: str, after: int, most: int) -> list[Event]:
+        # Only the watcher reads from the beginning once the feed is ahead.
+        if after == 0 and reads and outages:
+            outages.pop()
+            raise StoreError("the database is away")
+        reads.append(after)
+        return events(of, after, most)
+
+    reads: list[int] = []
+    monkeypatch.setattr(store, "events", failing)
+    monkeypatch.setattr(watching, "_REMEMBERED", 10)
+    numbers = asyncio.run(all_of(Feeds(store, most=1), campaign, 0, 0.0))
+    assert (numbers, outages) == (list(range(1, 303)), [])
+
+
+def test_a_stream_ends_with_its_campaign_deleted(store: Store) -> None:
+    campaign = store.create_campaign("watched", "{}", 1, NOW).id
+
+    async def watch() -> None:
+        stream = Feeds(store, most=1).watch(campaign, 0)
+        assert await anext(stream) is not None
+        await asyncio.to_thread(delete_campaign, store, campaign)
+        assert await anext(stream) is None
+
+    asyncio.run(asyncio.wait_for(watch(), 30))

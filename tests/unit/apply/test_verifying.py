@@ -13,12 +13,13 @@ from tests.unit.apply.test_applying import die
 from tests.unit.campaign.campaigns import failing, faster, spec
 from tuner.apply.verdict import Verified, VerifyOutcome
 from tuner.apply.verifying import check_certified, telling_failure, verify
-from tuner.errors import CampaignHalted, ConfigurationError, ConflictError
-from tuner.model import Campaign, Event
+from tuner.errors import CampaignHalted, ConfigurationError, ConflictError, TestbedError
+from tuner.model import Campaign, Event, Request, Wish
 from tuner.run.event_writer import EventWriter
 from tuner.run.measuring import BlockRunner
 from tuner.run.resuming import refuse_verification
 from tuner.services.simulated import SimulatedTestbed
+from tuner.services.simulated.testbed import _SimulatedEngine
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState, EventKind
 from tuner.store import NewEvent, Store, problems
@@ -182,3 +183,48 @@ def test_a_verification_stops_outside_the_hours_of_the_testbed(
     assert verification.state is CampaignState.FAILED
     assert len(desk.store.blocks(verification.id)) == 1
     assert desk.in_force(campaign) == ORIGINAL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wish", Wish)
+def test_a_request_to_stop_ends_it_and_restores_the_configuration_in_force(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, wish: Wish
+) -> None:
+    def ask() -> None:
+        (verification,) = [c for c in desk.store.campaigns() if c.id != campaign.id]
+        event = NewEvent(verification.created, "asked", "a request")
+        desk.store.ask(verification.id, Request(wish, "the page", verification.created), event)
+
+    campaign = desk.campaign(faster(-0.10))
+    desk.apply(campaign)
+    with (
+        breaking(monkeypatch, BlockRunner, "run", ask, after=1),
+        pytest.raises(KeyboardInterrupt, match=f"a request to {wish} from the page"),
+    ):
+        measure(desk, campaign)
+    (verification,) = [c for c in desk.store.campaigns() if c.id != campaign.id]
+    assert verification.state is CampaignState.CANCELLED
+    assert verification.reason == f"stopped by a request to {wish} from the page"
+    assert desk.in_force(campaign) == CANDIDATE
+    assert problems(desk.store) == []
+
+
+@pytest.mark.slow
+def test_a_run_that_does_not_end_keeps_nothing_from_being_restored(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def survive() -> None:
+        raise TestbedError("a run is still there")
+
+    def stop() -> None:
+        raise KeyboardInterrupt("SIGINT")
+
+    campaign = desk.campaign(faster(-0.10))
+    desk.apply(campaign)
+    with (
+        breaking(monkeypatch, _SimulatedEngine, "end_runs", survive),
+        breaking(monkeypatch, BlockRunner, "run", stop, after=2),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        measure(desk, campaign)
+    assert desk.in_force(campaign) == CANDIDATE

@@ -13,7 +13,7 @@ from tests.unit.apply.conftest import Desk, desk
 from tests.unit.remote.test_client import Server, client, problem
 from tuner.apply.applying import make_plan
 from tuner.apply.verdict import VerifyOutcome
-from tuner.errors import ConflictError, ServerError
+from tuner.errors import ConflictError, NotFoundError, ServerError
 from tuner.remote.applications import RemoteApplications
 from tuner.states import ApplicationState
 
@@ -123,3 +123,20 @@ def test_an_inspection_of_hosts_may_take_long_and_outlast_the_connection(
     with pytest.raises(ServerError, match=where):
         at(server).apply(application)
     assert [request.extensions["timeout"]["read"] for request in server.requests] == [900.0, 900.0]
+
+
+def test_a_request_that_acts_on_hosts_may_outlast_the_connection() -> None:
+    where = f"see https://tuning.example.org/v1/campaigns/{CAMPAIGN}/applications"
+    lost = httpx2.ReadTimeout("too long")
+    with pytest.raises(ServerError, match=where):
+        at(Server(lost)).roll_back(CAMPAIGN)
+    with pytest.raises(ServerError, match=where):
+        at(Server(lost)).verify(CAMPAIGN, 4)
+
+
+@pytest.mark.slow
+def test_an_application_that_is_deleted_meanwhile_ends_the_wait(desk: Desk) -> None:
+    application = desk.plan(desk.campaign())
+    document = answer(ApplicationDocument.of(application).model_dump(mode="json"))
+    with pytest.raises(NotFoundError, match=f"{application.id} no longer exists"):
+        at(Server(document, answer([]))).apply(application)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from search_spaces import SpaceError, draw, load
+from search_spaces.model import HardLimits
+from search_spaces.narrowing import _with_range
 
 from .answers import Chance
 
@@ -79,6 +82,7 @@ def test_narrowing_does_not_modify_the_original_space() -> None:
         ({"ranges": {"threads": "10"}}, "'10' is not a list"),
         ({"ranges": {"threads": ["a", "b"]}}, "'a' is not a whole number"),
         ({"ranges": {"udp_buffer": [65536, 100000]}}, "100000 is not a power of two"),
+        ({"ranges": {"udp_buffer": [0, 65536]}}, "udp_buffer: 0 is outside 65536.."),
         ({"ranges": {"send_buffer": [16384, 20000]}}, "send_buffer is not searched"),
         ({"ranges": {"preset": ["M"]}}, "'M' is not one of S, L"),
         ({"ranges": {"preset": []}}, "the list is empty"),
@@ -91,6 +95,13 @@ def test_an_impossible_narrowing_is_an_error(narrowing: dict[str, Any], part: st
     assert part in str(error.value)
     assert str(error.value).startswith("openafs-fileserver-1.8: ")
     assert "\n" not in str(error.value)
+    assert "None" not in str(error.value)
+
+
+def test_zero_is_not_a_power_of_two_where_the_program_sets_no_limit_either() -> None:
+    parameter = replace(SERVER["udp_buffer"], hard=HardLimits())
+    with pytest.raises(SpaceError, match="udp_buffer: 0 is not a power of two"):
+        _with_range(SERVER, parameter, [0, 65536])
 
 
 def test_a_client_with_its_cache_in_memory() -> None:

@@ -83,6 +83,17 @@ def test_a_testbed_type_says_where_a_testbed_is(
     assert of.mistakes(section, "testbed", needs_of(kind)) in ((), [])
 
 
+@pytest.mark.parametrize("of", OPENAFS.types, ids=lambda of: of.key)
+def test_a_workload_may_need_more_clients_than_there_are(
+    of: TestbedType[Any], tmp_path: Path
+) -> None:
+    workload = replace(WORKLOAD, spec=replace(WORKLOAD.spec, least_clients=9))
+    needs = replace(needs_of(OPENAFS), workload=workload)
+    (mistake,) = of.mistakes(section_of(of, tmp_path), "testbed", needs)
+    assert mistake.startswith(f"testbed.{of.key}")
+    assert ": workload mixed-use needs at least 9 clients, " in mistake
+
+
 @pytest.mark.parametrize(("kind", "of"), TYPES)
 def test_nothing_is_allowed_over_http_unless_named(
     kind: Kind, of: TestbedType[Any], tmp_path: Path

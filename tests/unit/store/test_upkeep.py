@@ -7,14 +7,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import OperationalError
 
 from tests.unit.store import records
 from tests.unit.store.conftest import Place
 from tuner.errors import ConflictError, StoreError
 from tuner.states import BlockState, TrialState
 from tuner.store import Store, backup, problems
-from tuner.store.opening import FILE
+from tuner.store.opening import FILE, open_database
 
 
 @pytest.fixture
@@ -116,4 +117,21 @@ def test_a_backup_replaces_no_file(state_directory: Path, tmp_path: Path) -> Non
 def test_an_empty_database_is_not_backed_up(state_directory: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is empty; there is nothing to copy"):
         backup(state_directory, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_backup_that_fails_leaves_no_file(
+    state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(engine: Engine) -> None:
+        raise OperationalError("connect", None, sqlite3.OperationalError("disk I/O error"))
+
+    Store.open(state_directory).close()
+    database = open_database(state_directory)
+    try:
+        monkeypatch.setattr(Engine, "connect", fail)
+        with pytest.raises(StoreError, match="disk I/O error"):
+            database.backup(tmp_path / "copy")
+    finally:
+        database.close()
     assert not (tmp_path / "copy").exists()

@@ -120,6 +120,7 @@ class FuseClient:
     def keep(self, name: str) -> None:
         """See Client.keep."""
         self.journal.keep(name)
+        self.recorded = False
 
     def effective(self) -> dict[str, Value]:
         """See Client.effective: queries the cache manager."""

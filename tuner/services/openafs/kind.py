@@ -140,13 +140,7 @@ class CellType(TestbedType[CellSection]):
 
     def mistakes(self, section: CellSection, where: str, needs: Needs) -> Sequence[str]:
         """See TestbedType.mistakes: the cell must have as many clients as the workload requires."""
-        work = needs.workload.spec
-        if section.clients >= work.least_clients:
-            return ()
-        return [
-            f"{where}.{self.key}.clients: workload {work.name} needs at least {work.least_clients} "
-            f"clients, this cell has {section.clients}"
-        ]
+        return _too_few(section.clients, f"{where}.{self.key}.clients", "this cell", needs)
 
     def preview(self, section: CellSection, state_directory: Path) -> Preview | None:
         """See TestbedType.preview: a cell that is not up yet will be on this machine."""
@@ -203,6 +197,11 @@ class HostsType(TestbedType[str]):
         file = read_testbed(path)
         _check_file(needs.spaces, file)
         return HostsTestbed(file, path.parent, state_directory, _requirements(needs))
+
+    def mistakes(self, section: str, where: str, needs: Needs) -> Sequence[str]:
+        """See TestbedType.mistakes: there must be as many clients as the workload requires."""
+        clients = read_testbed(Path(section)).clients
+        return _too_few(len(clients), f"{where}.{self.key}", "its file", needs)
 
     def offer(self, file: Path) -> Offer:
         """See TestbedType.offer."""
@@ -374,6 +373,17 @@ _PROGRAMS = {
         "and its settings may have other effects.",
     ),
 }
+
+
+def _too_few(clients: int, where: str, which: str, needs: Needs) -> list[str]:
+    work = needs.workload.spec
+    if clients >= work.least_clients:
+        return []
+    return [
+        f"{where}: workload {work.name} needs at least {work.least_clients} clients, {which} has "
+        f"{clients}"
+    ]
+
 
 OPENAFS = Kind(
     "openafs",
