@@ -38,7 +38,7 @@ def exit_status(monkeypatch: pytest.MonkeyPatch, state: Path, *arguments: str) -
     [
         ([], ["run", "resume", "list", "show", "recommend", "cell", "--version"]),
         (["run"], ["campaign file", "Ctrl-C", "resume", "--state-dir", "FSTUNE_STATE_DIR"]),
-        (["run"], ["whatever stops it. On a server it continues"]),  # one paragraph in the source
+        (["run"], ["is measured again. On a server"]),  # one paragraph in the source
         (["cell", "up"], ["unpacked privately, never installed"]),
         (["resume"], ["paused", "killed", "last"]),
         (["show"], ["trials", "last"]),

@@ -48,7 +48,7 @@ def test_a_database_is_checked(fstune: Fstune, state: Path) -> None:
     unsound = fstune("db", "check")
     assert unsound.returncode == 5
     assert unsound.stdout.startswith(f"campaign {campaign}: its events are not numbered")
-    assert "1 problems; restore a backup" in unsound.stderr
+    assert "1 problem; restore a backup" in unsound.stderr
 
 
 def test_a_database_is_copied(fstune: Fstune, state: Path, tmp_path: Path) -> None:
