@@ -17,6 +17,7 @@ from api.documents import CampaignDocument
 from api.limits import etag
 from api.problems import RequestError
 from api.service import OPERATE, Operator, PathCampaign, Service, Serving, Visitor
+from tuner.apply.applying import reason_of
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
@@ -169,7 +170,7 @@ def resume(
     try:
         serving.starter.start(campaign.id, override_pilot=override_pilot)
     except Exception as problem:  # whatever the cause, the request is over
-        event = NewEvent(datetime.now(UTC), "start-failed", str(problem))
+        event = NewEvent(datetime.now(UTC), "start-failed", reason_of(problem))
         serving.store.add_event(campaign.id, event)
         raise
     return CampaignDocument.of(serving.store.campaign(campaign.id), serving.store)

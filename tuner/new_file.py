@@ -103,9 +103,19 @@ def _put(part: Path, file: Path) -> None:
 def _copy(part: Path, file: Path) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     descriptor = os.open(file, flags, part.stat().st_mode & 0o777)
+    with (
+        removed_on_failure(file),
+        os.fdopen(descriptor, "wb") as output,
+        part.open("rb") as whole,
+    ):
+        shutil.copyfileobj(whole, output)
+
+
+@contextmanager
+def removed_on_failure(file: Path) -> Iterator[None]:
+    """Remove a file, if it exists, when the body that writes it fails or is interrupted."""
     try:
-        with os.fdopen(descriptor, "wb") as output, part.open("rb") as whole:
-            shutil.copyfileobj(whole, output)
+        yield
     except BaseException:
         file.unlink(missing_ok=True)
         raise

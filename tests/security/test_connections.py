@@ -44,24 +44,21 @@ def test_the_connection_idle_for_longest_makes_room() -> None:
     assert come(counted, "192.0.2.10") is not None
 
 
-def test_an_address_displaces_only_its_own_connections() -> None:
-    counted = Connections(most=100, most_of_an_address=2)
+@pytest.mark.parametrize("most", [3, 100])
+def test_an_address_displaces_only_its_own_connections(most: int) -> None:
+    """Also when the service is full."""
+    counted = Connections(most=most, most_of_an_address=2)
     other = come(counted, "192.0.2.1")
     mine = [come(counted, "192.0.2.2") for _ in range(3)]
     assert other is not None
     assert other.open
     assert [one is not None and one.open for one in mine] == [False, True, True]
+
+
+def test_an_address_that_speaks_for_many_has_no_limit() -> None:
+    counted = Connections(most=100, most_of_an_address=2)
     speaks_for_many = [come(counted, "192.0.2.3", by_proxy=True) for _ in range(5)]
     assert all(one is not None and one.open for one in speaks_for_many)
-
-
-def test_an_address_at_its_limit_displaces_no_other_when_the_service_is_full_either() -> None:
-    counted = Connections(most=3, most_of_an_address=2)
-    other = come(counted, "192.0.2.1")
-    mine = [come(counted, "192.0.2.2") for _ in range(3)]
-    assert other is not None
-    assert other.open
-    assert [one is not None and one.open for one in mine] == [False, True, True]
 
 
 def test_a_service_that_may_not_raise_its_limit_takes_fewer(

@@ -297,7 +297,8 @@ def _parameters() -> list[inspect.Parameter]:
             Annotated[
                 Path,
                 typer.Argument(
-                    help="The campaign file to write; the testbed file is written next to it."
+                    help="The campaign file to write; with --start hosts, the testbed file is "
+                    "written next to it."
                 ),
             ],
             Path("campaign.yaml"),

@@ -105,13 +105,11 @@ class Client:
         query = {"limit": _PAGE, **(params or {})}
         for _ in range(_MOST_PAGES):
             page = self.get(path, query)
-            try:
-                items, following = page["items"], page["next"]
-            except (TypeError, KeyError):
-                raise self.misunderstood(path) from None
-            if not isinstance(items, list):
-                raise self.misunderstood(path)
-            yield from items
+            match page:
+                case {"items": list(items), "next": following}:
+                    yield from items
+                case _:
+                    raise self.misunderstood(path)
             if following is None:
                 return
             query["page"] = following

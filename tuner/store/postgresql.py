@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from tuner.errors import ConflictError, SpecError, StoreError
+from tuner.new_file import removed_on_failure
 from tuner.store import database, tables
 from tuner.store.database import Database, Result, Work, json_text
 
@@ -147,29 +148,23 @@ class PostgreSQL(Database):
         if secret is not None:
             environment["PGPASSWORD"] = str(secret)
         command = [program, "--format=custom", "--no-password", f"--file={file}"]
-        try:
-            result = subprocess.run(
-                [*command, f"--dbname={url.render_as_string()}"],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                umask=0o077,
-                timeout=_BACKUP_TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            file.unlink(missing_ok=True)
-            raise StoreError(f"{self.where}: pg_dump took more than an hour") from error
-        except BaseException:  # Ctrl-C
-            file.unlink(missing_ok=True)
-            raise
-        if result.returncode != 0:
-            file.unlink(missing_ok=True)
-            message = (result.stderr.strip().splitlines() or [f"exit status {result.returncode}"])[
-                0
-            ]
-            raise StoreError(f"{self.where}: backup failed ({message})")
+        with removed_on_failure(file):
+            try:
+                result = subprocess.run(
+                    [*command, f"--dbname={url.render_as_string()}"],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    umask=0o077,
+                    timeout=_BACKUP_TIMEOUT_S,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise StoreError(f"{self.where}: pg_dump took more than an hour") from error
+            if result.returncode != 0:
+                lines = result.stderr.strip().splitlines() or [f"exit status {result.returncode}"]
+                raise StoreError(f"{self.where}: backup failed ({lines[0]})")
 
     def damage(self) -> list[str]:
         # The server enforces every constraint, and finds damaged pages itself if configured to.

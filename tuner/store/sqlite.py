@@ -14,6 +14,7 @@ from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from tuner.errors import ConflictError, StoreError
+from tuner.new_file import removed_on_failure
 from tuner.store import database
 from tuner.store.database import Database, json_text
 
@@ -69,6 +70,7 @@ class SQLite(Database):
             raise StoreError(f"{file} cannot be created: {error.strerror}") from error
         try:
             with (
+                removed_on_failure(file),
                 self.translating_errors(),
                 closing(sqlite3.connect(file)) as copy,
                 self.reader.connect() as connection,
@@ -76,12 +78,8 @@ class SQLite(Database):
                 source = connection.connection.driver_connection
                 assert isinstance(source, sqlite3.Connection)
                 source.backup(copy)
-        except BaseException as error:
-            file.unlink()
-            if isinstance(error, sqlite3.Error):
-                message = f"{file} cannot be written: {self.advice(error)} ({error})"
-                raise StoreError(message) from error
-            raise
+        except sqlite3.Error as error:
+            raise StoreError(f"{file} cannot be written: {self.advice(error)} ({error})") from error
 
     def damage(self) -> list[str]:
         def look(connection: Connection) -> list[str]:

@@ -35,6 +35,16 @@ def measure(desk: Desk, campaign: Campaign, blocks: int = 4) -> tuple[Campaign, 
     )
 
 
+def verification_of(desk: Desk, campaign: Campaign) -> Campaign:
+    """The only other campaign."""
+    (verification,) = [c for c in desk.store.campaigns() if c.id != campaign.id]
+    return verification
+
+
+def stop() -> None:
+    raise KeyboardInterrupt("SIGINT")
+
+
 @pytest.mark.slow
 def test_the_result_is_reported_when_the_verification_is_over(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
@@ -121,7 +131,7 @@ def test_a_configuration_that_does_not_run_fails_the_verification(desk: Desk) ->
     campaign = desk.campaign(failing("start"))
     with pytest.raises(ConfigurationError, match="the recommended configuration fails"):
         measure(desk, campaign)
-    (verification,) = [c for c in desk.store.campaigns() if c.id != campaign.id]
+    verification = verification_of(desk, campaign)
     assert verification.state is CampaignState.FAILED
     assert desk.in_force(campaign) == ORIGINAL
 
@@ -130,14 +140,11 @@ def test_a_configuration_that_does_not_run_fails_the_verification(desk: Desk) ->
 def test_a_stop_signal_ends_it_and_restores_the_configuration_in_force(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop() -> None:
-        raise KeyboardInterrupt("SIGINT")
-
     campaign = desk.campaign(faster(-0.10))
     desk.apply(campaign)
     with breaking(monkeypatch, BlockRunner, "run", stop, after=2), pytest.raises(KeyboardInterrupt):
         measure(desk, campaign)
-    (verification,) = [c for c in desk.store.campaigns() if c.id != campaign.id]
+    verification = verification_of(desk, campaign)
     assert verification.state is CampaignState.CANCELLED
     assert desk.in_force(campaign) == CANDIDATE
     assert problems(desk.store) == []
@@ -191,7 +198,7 @@ def test_a_request_to_stop_ends_it_and_restores_the_configuration_in_force(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, wish: Wish
 ) -> None:
     def ask() -> None:
-        (verification,) = [c for c in desk.store.campaigns() if c.id != campaign.id]
+        verification = verification_of(desk, campaign)
         event = NewEvent(verification.created, "asked", "a request")
         desk.store.ask(verification.id, Request(wish, "the page", verification.created), event)
 
@@ -202,7 +209,7 @@ def test_a_request_to_stop_ends_it_and_restores_the_configuration_in_force(
         pytest.raises(KeyboardInterrupt, match=f"a request to {wish} from the page"),
     ):
         measure(desk, campaign)
-    (verification,) = [c for c in desk.store.campaigns() if c.id != campaign.id]
+    verification = verification_of(desk, campaign)
     assert verification.state is CampaignState.CANCELLED
     assert verification.reason == f"stopped by a request to {wish} from the page"
     assert desk.in_force(campaign) == CANDIDATE
@@ -215,9 +222,6 @@ def test_a_run_that_does_not_end_keeps_nothing_from_being_restored(
 ) -> None:
     def survive() -> None:
         raise TestbedError("a run is still there")
-
-    def stop() -> None:
-        raise KeyboardInterrupt("SIGINT")
 
     campaign = desk.campaign(faster(-0.10))
     desk.apply(campaign)

@@ -322,6 +322,17 @@ def _host(ssh: SshSection) -> str:
     return f"host {ssh.address}" + (f" from {ssh.netns}" if ssh.netns else "")
 
 
+def _too_few(clients: int, where: str, which: str, needs: Needs) -> list[str]:
+    """Why there are too few clients for the workload, if there are; ``which`` has them."""
+    work = needs.workload.spec
+    if clients >= work.least_clients:
+        return []
+    return [
+        f"{where}: workload {work.name} needs at least {work.least_clients} clients, {which} has "
+        f"{clients}"
+    ]
+
+
 def _check_file(spaces: Mapping[str, Space], file: TestbedFile) -> None:
     tokens = all(client.token is not None for client in file.clients)
     kernels = any(reach.own_kernel for reach in file.reached)
@@ -373,17 +384,6 @@ _PROGRAMS = {
         "and its settings may have other effects.",
     ),
 }
-
-
-def _too_few(clients: int, where: str, which: str, needs: Needs) -> list[str]:
-    work = needs.workload.spec
-    if clients >= work.least_clients:
-        return []
-    return [
-        f"{where}: workload {work.name} needs at least {work.least_clients} clients, {which} has "
-        f"{clients}"
-    ]
-
 
 OPENAFS = Kind(
     "openafs",
