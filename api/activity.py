@@ -21,7 +21,7 @@ _REQUESTS = {
 _ANSWERS = ("campaign-", "start-failed", "testbed-ready")
 
 
-def doing(snapshot: Snapshot, *, absent: bool = False) -> str:
+def headline(snapshot: Snapshot, *, absent: bool = False) -> str:
     """One-line activity shown next to the state. ``absent``: its process sends no heartbeats."""
     campaign = snapshot.campaign
     if absent:
@@ -35,7 +35,7 @@ def doing(snapshot: Snapshot, *, absent: bool = False) -> str:
     return f"{KINDS[block.kind]}, round {block.race}, block {block.number}"
 
 
-def now(snapshot: Snapshot, *, absent: bool = False) -> tuple[str, ...]:
+def details(snapshot: Snapshot, *, absent: bool = False) -> tuple[str, ...]:
     """Lines for the current and previous arm of each running block, and for the open request."""
     lines = []
     if snapshot.campaign.state is CampaignState.RUNNING and not absent:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from markupsafe import Markup
 
-from api.activity import budget_share, doing, expected_end, now
+from api.activity import budget_share, details, expected_end, headline
 from tuner.judge.score import margin
 from tuner.model import (
     BASELINE,
@@ -161,8 +161,8 @@ def of(
         names=names(campaign),
         newest=snapshot.newest,
         readable=snapshot.readable,
-        doing=doing(snapshot, absent=absent),
-        now=now(snapshot, absent=absent),
+        doing=headline(snapshot, absent=absent),
+        now=details(snapshot, absent=absent),
         stopped=campaign.reason if state is CampaignState.FAILED else "",
         absence=absence,
         expected_end=None if absent else expected_end(snapshot),

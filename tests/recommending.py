@@ -33,7 +33,7 @@ def recommending(
     store.set_baseline(campaign, old, event)
     for number, configuration in enumerate((old, new)):
         trial = Trial(number, configuration, number, "a test", TrialState.RUNNING, flags(new))
-        store.add_trial(campaign, trial, event)
+        store.add_trials(campaign, [(trial, event)])
     recommendation = Recommendation(
         answer=answer,
         reason="a test says so",

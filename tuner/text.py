@@ -15,6 +15,9 @@ from tuner.model import Value
 
 NOT_SET: Final = "not set"
 
+#: Logs above this are those of no double.
+_LARGEST_LOG: Final = 709.0
+
 
 def clean(text: str) -> str:
     """Return `text` on one line, without control and other non-printable characters."""
@@ -33,6 +36,11 @@ def value_text(value: Value | None) -> str:
 def log_ratio(ratio: float) -> float:
     """Return ln `ratio`, the log difference used in tuner.judge; -inf for 0."""
     return math.log(ratio) if ratio > 0.0 else -math.inf
+
+
+def ratio_of(log: float) -> float:
+    """Return exp `log`, the inverse of `log_ratio`; infinity where a double has no room for it."""
+    return math.exp(log) if log < _LARGEST_LOG else math.inf
 
 
 def percent_faster(ratio: float) -> float:

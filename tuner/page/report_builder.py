@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +53,7 @@ from tuner.text import (
     faster,
     interval,
     moment,
+    ratio_of,
     value_text,
 )
 
@@ -336,7 +336,7 @@ def _components(look: _Look) -> Iterator[tuple[str, Any]]:
 def _verdict(look: _Look, comparison: TrialComparison, baseline: Configuration) -> TrialVerdict:
     trial, verdict = look.snapshot.trials[comparison.trial], comparison.verdict
     bounds = effect(
-        *map(_ratio, (verdict.estimate, verdict.interval.lower, verdict.interval.upper))
+        *map(ratio_of, (verdict.estimate, verdict.interval.lower, verdict.interval.upper))
     )
     return TrialVerdict(
         **bounds,
@@ -385,8 +385,3 @@ def _without_directories(value: Any) -> Any:
     if isinstance(value, str) and value.startswith("/"):
         return value.rstrip("/").rpartition("/")[2]
     return value
-
-
-def _ratio(difference: float) -> float:
-    """Return exp of a log difference; 0 or infinite if it is unbounded."""
-    return math.exp(difference) if difference < 700.0 else math.inf

@@ -31,6 +31,7 @@ from tuner.records.parameter_effects import (
     ParameterEffect,
     ParameterEffects,
 )
+from tuner.text import log_ratio, ratio_of
 
 #: Maximum number of arms the model is fitted to; if there are more, blocks are sampled evenly.
 MOST_ARMS = 2000
@@ -42,8 +43,6 @@ _SIDE = 1.96
 _PAIRS_ERROR = 0.05
 #: Initial guess for the variance of a component's log time in one run, the same as the search's.
 _NOISE = 0.1**2
-#: Largest log difference that is shown; larger ones are not meaningful.
-_LARGEST = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def parameter_effects(
 
 def _rank(effect: ParameterEffect) -> tuple[float, str]:
     """Sort key: clear effects by size; others by how large they may be."""
-    size = abs(math.log(effect.strongest.estimate.ratio))
+    size = abs(log_ratio(effect.strongest.estimate.ratio))
     return -(size if effect.standing is EffectState.CLEAR else effect.resolution), effect.name
 
 
@@ -157,7 +156,7 @@ def _parameter(fit: _Fit, number: int, axis: Axis, least: float) -> ParameterEff
     standing = (
         EffectState.CLEAR if clear else EffectState.INERT if most <= least else EffectState.OPEN
     )
-    resolution = math.inf if most > _LARGEST else math.expm1(most)
+    resolution = ratio_of(most) - 1.0
     return ParameterEffect(axis.name, baseline, standing, resolution, levels)
 
 
@@ -228,11 +227,7 @@ def _most(mean: Floats, variance: Floats, prior: Floats) -> float:
 
 def _estimate(mean: float, variance: float) -> Estimate:
     side = _SIDE * math.sqrt(variance)
-    return Estimate(*(_ratio(d) for d in (mean, mean - side, mean + side)))
-
-
-def _ratio(difference: float) -> float:
-    return math.exp(max(-_LARGEST, min(_LARGEST, difference)))
+    return Estimate(*map(ratio_of, (mean, mean - side, mean + side)))
 
 
 def _pairs(fit: _Fit) -> list[PairEffect]:
@@ -251,7 +246,7 @@ def _pairs(fit: _Fit) -> list[PairEffect]:
             continue
         if (effect := _pair(fit, pair, of)) is not None:
             effects.append(effect)
-    return sorted(effects, key=lambda e: -abs(math.log(e.estimate.ratio)))
+    return sorted(effects, key=lambda e: -abs(log_ratio(e.estimate.ratio)))
 
 
 def _pair(fit: _Fit, pair: int, of: slice) -> PairEffect | None:

@@ -21,6 +21,7 @@ from tuner.plan.times import times_of
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
 from tuner.states import BlockState
+from tuner.text import ratio_of
 
 
 def estimate(differences: Sequence[float], most: int | None) -> Estimate:
@@ -44,7 +45,7 @@ def estimates(several: Sequence[Sequence[float]], most: int | None) -> list[Esti
         low, high = bounds(m, threshold(ALPHA, most if most is None or count <= most else None))
         each = zip(alike, m.mean.tolist(), low.tolist(), high.tolist(), strict=True)
         for index, mean, lower, upper in each:
-            estimates[index] = Estimate(math.exp(mean), _exp(lower), _exp(upper))
+            estimates[index] = Estimate(*map(ratio_of, (mean, lower, upper)))
     return [estimates[index] for index in range(len(several))]
 
 
@@ -58,12 +59,8 @@ def estimates_along(
     for index, count in enumerate(counts):
         level = threshold(ALPHA, most if most is None or count <= most else None)
         low, high = bounds(Moments(m.n[index], m.mean[index], m.variance[index]), level)
-        estimates.append(Estimate(math.exp(m.mean[index]), _exp(float(low)), _exp(float(high))))
+        estimates.append(Estimate(*(ratio_of(float(log)) for log in (m.mean[index], low, high))))
     return estimates
-
-
-def _exp(value: float) -> float:
-    return math.inf if value > 700.0 else math.exp(value)
 
 
 def comparisons(

@@ -33,11 +33,6 @@ class Store(CampaignStore):
 
     # Trials
 
-    def add_trial(self, campaign: str, trial: Trial, event: NewEvent) -> Event:
-        """Store a new trial, in its current state."""
-        (new,) = self.add_trials(campaign, [(trial, event)])
-        return new
-
     def add_trials(self, campaign: str, trials: Sequence[tuple[Trial, NewEvent]]) -> list[Event]:
         """Store new trials in their current state, all or none."""
         table = tables.trial

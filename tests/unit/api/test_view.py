@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from api import view
-from api.activity import doing, expected_end, now
+from api.activity import details, expected_end, headline
 from api.comparison import compare_trials
 from tuner.model import BASELINE, Block, BlockKind, Event
 from tuner.page import why
@@ -92,17 +92,17 @@ def test_the_headline_of_a_comparison_is_that_of_its_table(snapshot: Snapshot) -
 def test_the_current_arm_is_shown(snapshot: Snapshot) -> None:
     first, block = in_the_middle(snapshot, 0)
     kind = {BlockKind.SEARCH: "search", BlockKind.CERTIFY: "certification"}[block.kind]
-    assert doing(first) == f"{kind}, round {block.race}, block {block.number}"
-    (line,) = now(first)
+    assert headline(first) == f"{kind}, round {block.race}, block {block.number}"
+    (line,) = details(first)
     assert f"0 of {len(block.order)} arms measured; current arm 1" in line
     second, block = in_the_middle(snapshot, 1)
-    line, before = now(second)
+    line, before = details(second)
     assert "current arm 2" in line
     name = "the baseline" if block.order[1] == BASELINE else f"trial {block.order[1]}"
     assert name in line
     assert f"workload {block.measurements[0].workload_s:.1f} s" in before
     last, block = in_the_middle(snapshot, len(block.order))
-    assert "it is being completed" in now(last)[0]
+    assert "it is being completed" in details(last)[0]
 
 
 def test_an_arm_whose_trial_has_failed_is_skipped(snapshot: Snapshot) -> None:
@@ -111,13 +111,13 @@ def test_an_arm_whose_trial_has_failed_is_skipped(snapshot: Snapshot) -> None:
     trials = tuple(
         replace(t, state=TrialState.FAILED) if t.number == failed else t for t in snapshot.trials
     )
-    assert "current arm 2" in now(replace(running, trials=trials))[0]
+    assert "current arm 2" in details(replace(running, trials=trials))[0]
 
 
 def test_blocks_on_several_testbeds_are_told_apart(snapshot: Snapshot) -> None:
     running, block = in_the_middle(snapshot, 0)
     both = (replace(block, testbed="left"), replace(block, testbed="right", number=99))
-    lines = now(replace(running, running=both))
+    lines = details(replace(running, running=both))
     assert [line.partition(":")[0] for line in lines] == ["On left", "On right"]
 
 
@@ -135,7 +135,7 @@ def test_blocks_on_several_testbeds_are_told_apart(snapshot: Snapshot) -> None:
 def test_a_request_is_shown_until_it_is_done(
     snapshot: Snapshot, kinds: tuple[str, ...], text: str | None
 ) -> None:
-    lines = now(replace(snapshot, events=tuple(map(event, kinds))))
+    lines = details(replace(snapshot, events=tuple(map(event, kinds))))
     assert len(lines) == (text is not None)
     assert text is None or text in lines[0]
 

@@ -132,5 +132,5 @@ def new_campaign(store: Store, trials: int = 2) -> str:
     """
     campaign = store.create_campaign("small", "{}", 7, NOON).id
     for number in range(trials):
-        store.add_trial(campaign, trial(number), event())
+        store.add_trials(campaign, [(trial(number), event())])
     return campaign

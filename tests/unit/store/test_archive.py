@@ -32,7 +32,7 @@ def filled(store: Store) -> str:
     store.set_measured_with(campaign, {"space": Aspect("ab", {"x": [1, None, 2.5]})})
     store.set_baseline(campaign, records.BASELINE_CONFIGURATION, records.event())
     for number in range(2):
-        store.add_trial(campaign, records.trial(number), records.event())
+        store.add_trials(campaign, [(records.trial(number), records.event())])
     measurement = records.measurement(1)
     clients = {f"client{n}": measurement.components for n in (1, 2)}
     store.begin_block(campaign, replace(records.block(1), testbed="hall 7"), records.event())

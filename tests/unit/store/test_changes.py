@@ -29,8 +29,8 @@ def test_every_change_has_its_event(store: Store) -> None:
     events = [
         store.move_campaign(campaign, CampaignState.RUNNING, "begun", records.event("a")),
         store.set_baseline(campaign, records.BASELINE_CONFIGURATION, records.event("b")),
-        store.add_trial(campaign, records.trial(0), records.event("c")),
-        store.add_trial(campaign, records.trial(1, TrialState.QUEUED), records.event("d")),
+        *store.add_trials(campaign, [(records.trial(0), records.event("c"))]),
+        *store.add_trials(campaign, [(records.trial(1, TrialState.QUEUED), records.event("d"))]),
         store.move_trial(campaign, 1, TrialState.RUNNING, "its turn", records.event("e")),
         store.begin_block(campaign, records.block(1), records.event("f")),
         store.add_measurement(campaign, 1, records.measurement(0), records.event("g")),
@@ -74,8 +74,8 @@ REFUSED: dict[str, Change] = {
     "another baseline": lambda store, campaign: store.set_baseline(
         campaign, records.CANDIDATE, records.event()
     ),
-    "second trial of a number": lambda store, campaign: store.add_trial(
-        campaign, records.trial(1), records.event()
+    "second trial of a number": lambda store, campaign: store.add_trials(
+        campaign, [(records.trial(1), records.event())]
     ),
     "running trial queued": lambda store, campaign: store.move_trial(
         campaign, 1, TrialState.QUEUED, "", records.event()

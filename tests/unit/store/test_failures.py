@@ -121,7 +121,7 @@ def test_locked_database(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fill(store: Store, campaign: str) -> None:
     for number in range(10, 1000):
-        store.add_trial(campaign, records.trial(number), records.event())
+        store.add_trials(campaign, [(records.trial(number), records.event())])
 
 
 def test_full_disk(path: Path) -> None:

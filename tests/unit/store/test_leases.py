@@ -140,7 +140,7 @@ def test_requests_are_for_campaigns_that_run(store: Store) -> None:
 
 def test_trials_end_with_a_cancelled_campaign(store: Store) -> None:
     campaign = records.new_campaign(store, trials=3)
-    store.add_trial(campaign, records.trial(3, TrialState.QUEUED), records.event())
+    store.add_trials(campaign, [(records.trial(3, TrialState.QUEUED), records.event())])
     store.move_trial(campaign, 1, TrialState.PRUNED, "slow", records.event())
     store.move_campaign(campaign, CampaignState.CANCELLED, "", records.event())
     cancelled = TrialState.CANCELLED

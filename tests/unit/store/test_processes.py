@@ -92,7 +92,7 @@ def test_two_processes_number_events_without_gap(store: Store, place: Place, sta
 def test_each_trial_is_taken_by_one_process(store: Store, place: Place, start: Start) -> None:
     campaign = store.create_campaign("c", "{}", 0, records.NOON).id
     for number in range(30):
-        store.add_trial(campaign, records.trial(number, TrialState.QUEUED), records.event())
+        store.add_trials(campaign, [(records.trial(number, TrialState.QUEUED), records.event())])
     children = [start("take", place, campaign) for _ in range(2)]
     for each in children:
         each.go()

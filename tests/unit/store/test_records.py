@@ -51,7 +51,7 @@ def test_trials(store: Store) -> None:
     campaign = store.create_campaign("c", "{}", 0, records.NOON).id
     trials = [records.trial(number) for number in (0, 1, 2)]
     for trial in reversed(trials):
-        store.add_trial(campaign, trial, records.event())
+        store.add_trials(campaign, [(trial, records.event())])
     assert store.trials(campaign) == trials
 
 
@@ -163,7 +163,7 @@ def test_any_mapping_is_accepted(store: Store) -> None:
 def test_values_keep_their_types(shared: Store, values: dict[str, Value]) -> None:
     campaign = records.new_campaign(shared, trials=0)
     trial = replace(records.trial(1), configuration=Configuration.of(values))
-    shared.add_trial(campaign, trial, records.event())
+    shared.add_trials(campaign, [(trial, records.event())])
     (copy,) = shared.trials(campaign)
     assert typed(copy.configuration.as_dict()) == typed(values)
 

@@ -79,7 +79,9 @@ def broken(postgresql: Server, name: str) -> Iterator[tuple[Store, Proxy]]:
 WRITES: dict[str, Callable[[Store, str], object]] = {
     "event": lambda store, campaign: store.add_event(campaign, records.event()),
     "time use": lambda store, campaign: store.add_time_use(campaign, TimeUse(1.0, 0.5, 0.25, 0.1)),
-    "trial": lambda store, campaign: store.add_trial(campaign, records.trial(2), records.event()),
+    "trial": lambda store, campaign: store.add_trials(
+        campaign, [(records.trial(2), records.event())]
+    ),
     "state": lambda store, campaign: store.move_trial(
         campaign, 1, TrialState.PRUNED, "slow", records.event()
     ),
