@@ -2,9 +2,10 @@
 
 A certificate is worth its blocks when it is likely to succeed: when both the gain and the floors
 are likely to be shown, according to what the search knows of the candidate. It is attempted early
-if that costs little of the remaining budget or if nothing better is in prospect, and at the latest
-when the remaining budget would otherwise become too small. The same holds for a candidate that is
-delta better than what has been certified: users get it at once, and the search continues.
+if that costs little of the remaining budget and less than what was spent so far, or if nothing
+better is in prospect, and at the latest when the remaining budget would otherwise become too small.
+The same holds for a candidate that is delta better than what has been certified: users get it at
+once, and the search continues.
 
 Once nothing better is in prospect or could still be certified, the certified configuration gets
 further fresh blocks, which narrow its intervals.
@@ -35,6 +36,9 @@ _LIKELY = 0.85
 _WORTH = 0.3
 #: Share of the remaining budget that an early attempt may cost.
 _CHEAP = 0.15
+#: Arms that it may take, per arm measured so far: little was learned from the first ones, and the
+#: next block may find what takes fewer to certify.
+_QUICK = 0.7
 #: The last attempts that may be made early, for a larger gain and for fewer settings: each has a
 #: smaller share of the error than the one before.
 _LAST_FOR_GAIN, _LAST_FOR_FEWER = 3, 6
@@ -104,8 +108,9 @@ class Position:
 
     ``attempt``: the number of the next attempt at a certificate. ``answers``: the predictions for
     the answers so far, of which the last counts; ``wide``: further fresh blocks would tell more
-    about it. ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``can_search``: a
-    further block of the search has something to measure; ``may_add``: including new configurations.
+    about it. ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``measured``: arms
+    in complete blocks; unlike all arms, the same after an interruption. ``can_search``: a further
+    block of the search has something to measure; ``may_add``: including new configurations.
     ``searched``: a block of the search has been measured. ``suspect``: the guards require a
     certificate to pass the sign-flip test too.
     """
@@ -113,6 +118,7 @@ class Position:
     attempt: int
     arms_left: float
     total_arms: float
+    measured: int
     can_search: bool
     may_add: bool = True
     searched: bool = True
@@ -164,17 +170,17 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
 
     ``best``: the candidate, see ``candidate``.
     """
-    per_block = _fresh_block(rules)
-    # Infinite before the first measurement.
-    blocks = int(min(at.arms_left / per_block, rules.certify_blocks))
+    per_block = 1 + rules.finalists
+    blocks = _fresh_blocks(at.arms_left, rules)
     if blocks < MIN_PAIRS or best is None or not _worth(best, at.answers, rules):
         return _without_finalist(view, rules, at)
     forecast = forecast_of(best, view.noise, rules, at.attempt, blocks, at.fewest)
     early = _large_step(best, rules, at) or _simpler(best, at)
-    cheap = early and per_block * forecast.mean_blocks <= _CHEAP * at.arms_left
+    affordable = min(_CHEAP * at.arms_left, _QUICK * at.measured)
+    cheap = early and per_block * max(forecast.mean_blocks, rules.testbeds) <= affordable
     share = max(_FEWEST, rules.certify_share * at.total_arms / per_block)
     enough = min(share, max(_FEWEST, math.ceil(1.3 * forecast.mean_blocks)), rules.certify_blocks)
-    if at.can_search and at.after_search(rules) >= per_block * enough:
+    if at.can_search and at.after_search(rules) >= _arms_of(enough, rules):
         likely = forecast.power >= _LIKELY
         better = best.gain + margin(rules.race.delta)
         if not likely or not (cheap or view.hope(better, new=at.may_add) <= _HOPELESS):
@@ -213,11 +219,11 @@ def _simpler(best: Prediction, at: Position) -> bool:
 
 def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
     """Decide on the next move when no candidate is worth an attempt."""
-    per_block, narrow = _fresh_block(rules), at.can_narrow(rules)
+    narrow = at.can_narrow(rules)
     after = at.after_search(rules)
     if at.certified is not None and narrow:
         better = at.certified.gain + margin(rules.race.delta)
-        later = after / per_block
+        later = _fresh_blocks(after, rules)
         if (
             not _certifiable(better, at.certified, view.noise, rules, at, later)
             or view.hope(better, new=at.may_add) <= _HOPELESS
@@ -226,25 +232,37 @@ def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
     # Keep room to certify a large effect while one may still turn up. The first block of the search
     # leaves what the shortest attempt needs; otherwise a campaign would end with more than that
     # unused.
-    large = min(per_block * _FEWEST, rules.certify_share * at.total_arms) if at.searched else 0.0
-    room = max(large, per_block * MIN_PAIRS) if at.certified is None else 0.0
+    enough = _arms_of(_FEWEST, rules)
+    large = min(enough, rules.certify_share * at.total_arms) if at.searched else 0.0
+    room = max(large, _arms_of(MIN_PAIRS, rules)) if at.certified is None else 0.0
     if at.can_search and after >= room:
         return Move.SEARCH
     return Move.NARROW if narrow else Move.FINISH
 
 
-def _fresh_block(rules: Rules) -> int:
-    """Arms in one block of an attempt, over all testbeds."""
-    return rules.testbeds * (1 + rules.finalists)
+def _fresh_blocks(arms: float, rules: Rules) -> int:
+    """How many blocks of an attempt these arms allow, measured on all testbeds at once.
+
+    ``arms``: infinite before the first measurement.
+    """
+    per_batch = rules.testbeds * (1 + rules.finalists)
+    batches = int(min(arms / per_batch, rules.certify_blocks))
+    return min(batches * rules.testbeds, rules.certify_blocks)
+
+
+def _arms_of(blocks: float, rules: Rules) -> float:
+    """Arms that an attempt needs for this many blocks: on several testbeds, in whole batches."""
+    if rules.testbeds > 1:
+        blocks = math.ceil(blocks / rules.testbeds) * rules.testbeds
+    return blocks * (1 + rules.finalists)
 
 
 def _certifiable(
-    gain: float, like: Prediction, noise: Noise, rules: Rules, at: Position, blocks: float
+    gain: float, like: Prediction, noise: Noise, rules: Rules, at: Position, blocks: int
 ) -> bool:
     """Whether this many blocks would probably certify such a gain, with the floors of ``like``."""
-    most = int(min(blocks, rules.certify_blocks))
     prediction = replace(like, gain=gain, error=0.0)
-    return forecast_of(prediction, noise, rules, at.attempt, most, at.fewest).power >= _WORTH
+    return forecast_of(prediction, noise, rules, at.attempt, blocks, at.fewest).power >= _WORTH
 
 
 def _worth(best: Prediction, answers: Sequence[Prediction], rules: Rules) -> bool:

@@ -284,6 +284,7 @@ class _State:
             wide=wide,
             arms_left=cost.arms_left(rules),
             total_arms=cost.total_arms(rules),
+            measured=sum(len(each.block.times_s) for each in self.table.scored),
             can_search=any(map(self._worth_a_block, picks)),
             may_add=self._most_new() != 0,
             searched=here.race > 0,

@@ -8,11 +8,13 @@ from tuner.errors import ConflictError
 from tuner.states import IN_FORCE, CampaignState
 from tuner.store import queries, tables
 from tuner.store.archive import TABLES
+from tuner.store.queue import remove_job
+from tuner.store.sqlite import SQLite
 from tuner.store.store import Store
 
 
 def delete_campaign(store: Store, campaign: str) -> None:
-    """Delete a campaign, all of it or nothing. ``campaign``: its identifier.
+    """Delete a campaign, all of it or nothing, also from the queue. ``campaign``: its identifier.
 
     The caller makes sure that no process uses it. Raises ConflictError while its state is running,
     or its configuration is in force.
@@ -34,5 +36,7 @@ def delete_campaign(store: Store, campaign: str) -> None:
         for table in (applied, tables.request, tables.lease, tables.posted, *reversed(TABLES)):
             key = table.c.id if table is tables.campaign else table.c.campaign
             connection.execute(delete(table).where(key == campaign))
+        if not isinstance(store._database, SQLite):
+            remove_job(connection, campaign)
 
     store._database.write(remove)

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from tuner.errors import ConflictError, SpecError
+from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.model import Event, Holder
 from tuner.queue_records import QueuedRun, WorkerProcess
 from tuner.states import OVER
@@ -135,8 +135,7 @@ class Queue:
             for job in _jobs(connection, campaign):
                 if job.taken and not from_worker:
                     return False
-                end = "procrastinate_finish_job_v1(:job, 'failed', true)"
-                connection.execute(text(f"SELECT {end}"), {"job": job.id})
+                _remove(connection, job)
                 queries.add_event(connection, campaign, event)
                 return True
             return False
@@ -188,7 +187,12 @@ class Queue:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_TAKING_OVER})"))
             lost = [row for row in _jobs(connection) if row.stalled]
             for row in sorted(lost, key=lambda row: str(row.campaign)):
-                queries.campaign_row(connection, row.campaign, lock=True)
+                try:
+                    queries.campaign_row(connection, row.campaign, lock=True)
+                except NotFoundError:  # deleted by an earlier release, which left the job
+                    look_there_first(connection)
+                    _remove(connection, row)
+                    continue
                 if _put_back(connection, row):
                     who = f"worker {row.worker}" if row.worker else "the worker that had it"
                     message = f"{who} sent no heartbeat; back on the queue"
@@ -209,6 +213,20 @@ class Queue:
                     _put_back(connection, row)
 
         self._database.write(put_back)
+
+
+def remove_job(connection: Connection, campaign: str) -> None:
+    """Remove a campaign from the queue, if there is one, even if a worker has taken it."""
+    if not queue_tables.here(connection):
+        return
+    for job in _jobs(connection, campaign):
+        look_there_first(connection)
+        _remove(connection, job)
+
+
+def _remove(connection: Connection, job: Row[Any]) -> None:
+    end = "procrastinate_finish_job_v1(:job, 'failed', true)"
+    connection.execute(text(f"SELECT {end}"), {"job": job.id})
 
 
 def _run(row: Row[Any]) -> QueuedRun:

@@ -172,6 +172,9 @@ class Worker:
                 await self._look()
             except StoreError as problem:
                 self._say("warning", "queue", message=str(problem))
+            except Exception as problem:  # without its upkeep, a worker would look healthy
+                _log.exception("a bug in fstune")
+                self._say("error", "queue", message=str(problem))
 
     async def _look(self) -> None:
         if all(worker.id != self._id for worker in await asyncio.to_thread(self._queue.workers)):

@@ -64,7 +64,12 @@ class Stub:
 
 
 def move(view: Stub, arms_left: float = 200.0, **changed: Any) -> Move:
-    position: dict[str, Any] = {"attempt": 1, "total_arms": 250.0, "can_search": True}
+    position: dict[str, Any] = {
+        "attempt": 1,
+        "total_arms": 250.0,
+        "measured": 50,
+        "can_search": True,
+    }
     position |= changed
     limits = position.pop("limits", rules())
     here = Position(arms_left=arms_left, **position)
@@ -89,6 +94,16 @@ def test_a_likely_but_costly_attempt_waits_while_something_better_is_in_prospect
     assert forecast_of(likely, Stub(None).noise, rules(), 1, 20).power > 0.85
     assert move(Stub(likely, hopes=0.6), 30.0, total_arms=120.0) is Move.SEARCH
     assert move(Stub(likely, hopes=0.1), 30.0, total_arms=120.0) is Move.CERTIFY
+
+
+def test_an_early_attempt_takes_fewer_arms_than_were_measured_so_far() -> None:
+    """What looks best after a single block seldom is: the search goes on until it has more."""
+    likely = Stub(prediction(0.05), hopes=0.9)
+    forecast = forecast_of(prediction(0.05), NOISE, rules(), 1, 20)
+    assert forecast.power > 0.85
+    arms = math.ceil(2 * forecast.mean_blocks / 0.7)
+    assert move(likely, 400.0, total_arms=450.0, measured=arms - 1) is Move.SEARCH
+    assert move(likely, 400.0, total_arms=450.0, measured=arms) is Move.CERTIFY
 
 
 def test_the_last_call() -> None:
@@ -190,6 +205,28 @@ def test_several_testbeds_and_finalists_cost_as_many_arms() -> None:
     assert move(view, arms_left=6.0, limits=rules(finalists=2)) is Move.FINISH
 
 
+def test_testbeds_measure_the_fresh_blocks_of_an_attempt_together() -> None:
+    """As many arms give as many fresh blocks on four testbeds as on one."""
+    likely = Stub(prediction(0.05), hopes=0.0)
+    costs = 2 * forecast_of(prediction(0.05), NOISE, rules(), 1, 20).mean_blocks
+    left = 4.0 * math.ceil(costs)
+    assert move(likely, left) is Move.CERTIFY
+    assert move(likely, left, limits=rules(testbeds=4)) is Move.CERTIFY
+
+
+@pytest.mark.parametrize(("testbeds", "arms"), [(1, 6.0), (2, 8.0), (3, 6.0), (4, 8.0)])
+def test_the_first_block_of_the_search_leaves_an_attempt_on_every_testbed(
+    testbeds: int, arms: float
+) -> None:
+    """The shortest attempt takes three blocks, and whole batches of them."""
+    limits = rules(testbeds=testbeds)
+    first = testbeds * (1 + limits.arms)
+    assert move(Stub(None), first + arms, searched=False, limits=limits) is Move.SEARCH
+    assert move(Stub(None), first + arms - 1.0, searched=False, limits=limits) is Move.FINISH
+    gain = Stub(prediction(0.3), hopes=0.9)
+    assert move(gain, arms, limits=limits) is Move.CERTIFY
+
+
 def test_a_broken_floor_makes_an_attempt_hopeless() -> None:
     noise = Noise(0.02, (0.02, 0.02))
     fine, breaking = prediction(0.2), prediction(0.2, loss=0.3)
@@ -268,7 +305,7 @@ def test_settings_are_left_out_of_the_candidate_last() -> None:
     """Once a gain is certified and half of the budget is used."""
     every, few = prediction(0.2, changes=9), prediction(0.19, name=2, changes=3)
     view = Stub(every, simpler=few)
-    at: dict[str, Any] = {"attempt": 2, "total_arms": 400.0, "can_search": True}
+    at: dict[str, Any] = {"attempt": 2, "total_arms": 400.0, "measured": 10, "can_search": True}
     assert candidate(view, Position(arms_left=390.0, **at)) is every
     assert candidate(view, Position(arms_left=10.0, **at)) is every
     assert candidate(view, Position(arms_left=201.0, answers=(every,), **at)) is every
@@ -282,7 +319,14 @@ def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -
     best = prediction(0.2)
     limits = rules(certify_blocks=20)
     plain, suspect = (
-        Position(attempt=3, arms_left=200.0, total_arms=250.0, can_search=True, suspect=flag)
+        Position(
+            attempt=3,
+            arms_left=200.0,
+            total_arms=250.0,
+            measured=50,
+            can_search=True,
+            suspect=flag,
+        )
         for flag in (False, True)
     )
     assert (plain.fewest, suspect.fewest) == (3, 10)

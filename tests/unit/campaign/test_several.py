@@ -170,7 +170,7 @@ def test_programs_and_settings_must_be_alike(begin: Begin, monkeypatch: pytest.M
 def test_a_testbed_with_a_different_effect_causes_a_warning(begin: Begin) -> None:
     sections: dict[str, Any] = {
         "stop": "budget",
-        "search": {"arms": 2, "blocks_per_trial": 3, "max_trials": 2},
+        "search": {"arms": 2, "blocks_per_trial": 12, "max_trials": 2},
     }
     odd = {"d": {"effects": [faster(-0.02)]}}
     campaign = begin(several(faster(-0.2), worlds=odd, **sections))

@@ -20,6 +20,7 @@ from tuner.queue_records import QueuedRun
 from tuner.run.steering import steer
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store, queue_tables, upgrade
+from tuner.store.deletion import delete_campaign
 from tuner.store.opening import open_database
 from tuner.store.queue import Queue
 from tuner.work.jobs import deferring
@@ -120,6 +121,37 @@ def test_jobs_of_dead_workers_are_put_back_once_by_concurrent_checks(
     assert [worker.id for worker in queue.workers()] == [alive.id]
     assert alive.take() == lost.id
     assert queue.take_over() == []
+
+
+def test_a_deleted_campaign_leaves_no_job_with_a_dead_worker(
+    store: Store, queue: Queue, place: Place
+) -> None:
+    first, other = put(store, queue), put(store, queue, "hall 8")
+    dead = Hand(place, queue)
+    jobs = dead.take(), dead.take()
+    assert None not in jobs
+    dead.fall_silent(LIMIT_S + 1)
+    delete_campaign(store, first)
+    assert [run.campaign for run in queue.runs()] == [other]
+    assert [lost.campaign for lost in queue.take_over()] == [other]
+
+
+def test_a_job_without_a_campaign_holds_up_no_other(
+    store: Store, queue: Queue, place: Place
+) -> None:
+    """Deleting a campaign used to leave its job."""
+    first, other = put(store, queue), put(store, queue, "hall 8")
+    dead = Hand(place, queue)
+    jobs = dead.take(), dead.take()
+    assert None not in jobs
+    dead.fall_silent(LIMIT_S + 1)
+    dead.sql(
+        "UPDATE procrastinate_jobs SET args = jsonb_set(args, '{campaign}', '\"no such\"') "
+        f"WHERE args->>'campaign' = '{first}' RETURNING id"
+    )
+    assert [lost.campaign for lost in queue.take_over()] == [other]
+    assert [(run.campaign, run.taken) for run in queue.runs()] == [(other, False)]
+    assert queue.workers() == []
 
 
 def test_a_worker_is_judged_by_its_own_limit(store: Store, queue: Queue, place: Place) -> None:
