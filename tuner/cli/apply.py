@@ -90,12 +90,20 @@ def apply(
     with open_store(state_dir, database) as store:
         actor = Actor(store, state_directory(state_dir), _who(), _tell)
         if is_application_id(campaign):
+            if testbed is not None or step:
+                raise SpecError(
+                    "--testbed and --step are for a new plan: name the campaign; a saved plan is "
+                    "carried out as it is"
+                )
             application = actor.applications.get(campaign)
-            if application.state in UNFINISHED:
+            # --plan must not even finish an interrupted application: that changes hosts too.
+            if application.state in UNFINISHED and not plan_only:
                 _finish(actor, application)
                 return
             for line in application_lines([application]):
                 say(line)
+            if plan_only:
+                return
         else:
             record = store.campaign(campaign)
             destination = Destination.of(record, actor.state_directory, testbed)

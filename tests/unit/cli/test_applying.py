@@ -13,7 +13,7 @@ from tests.unit.cli.conftest import Fstune
 from tuner.applications import Application
 from tuner.model import Answer
 from tuner.states import ApplicationState
-from tuner.store import Store
+from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
 
 pytestmark = pytest.mark.slow
@@ -91,6 +91,34 @@ def test_nothing_is_asked_without_a_terminal(state: Path, fstune: Fstune) -> Non
     assert newest(state).state is ApplicationState.APPLIED
     once_more = fstune("apply", planned.id, "--yes")
     assert once_more.returncode == 4
+
+
+def test_showing_a_saved_plan_changes_nothing(state: Path, fstune: Fstune) -> None:
+    fstune("apply", store_campaign(state), "--plan")
+    planned = newest(state)
+    result = fstune("apply", planned.id, "--plan", "--yes")
+    assert result.returncode == 0, result.stderr
+    assert f"{planned.id}  planned" in result.stdout
+    assert "threads=200" in result.stdout
+    assert newest(state) == planned
+    event = NewEvent(planned.planned, "told", "a test interrupts it")
+    with Store.open(state) as store:
+        Applications(store).move(planned.id, ApplicationState.APPLYING, "", "a test", event)
+    result = fstune("apply", planned.id, "--plan")
+    assert result.returncode == 0, result.stderr
+    assert newest(state).state is ApplicationState.APPLYING
+
+
+@pytest.mark.parametrize("options", [("--step",), ("--testbed", "x.yaml")])
+def test_a_saved_plan_is_carried_out_as_it_is(
+    state: Path, fstune: Fstune, options: tuple[str, ...]
+) -> None:
+    fstune("apply", store_campaign(state), "--plan")
+    planned = newest(state)
+    refused = fstune("apply", planned.id, "--yes", *options)
+    assert refused.returncode == 2
+    assert "a saved plan is carried out as it is" in refused.stderr
+    assert newest(state) == planned
 
 
 def test_what_does_not_start_ends_with_its_status(state: Path, fstune: Fstune) -> None:
