@@ -61,6 +61,10 @@ def render(name: str, parts: Sequence[Part]) -> Rendering:
         raise SpecError(f"{name}: it holds options of {holds}, and none of them is tuned here")
     if len(held_parts) > 1 and not form.together:
         raise SpecError(f"{name}: it is for one program at a time; choose it with --part")
+    words = [part.words for part in held_parts]
+    if any(words) and not any(map(form.holds, words)):
+        all_options = " ".join(option for each in words for option, _ in pairs(each))
+        raise SpecError(f"{name}: it can hold none of the options here, {all_options}")
     left_out, text = [], ""
     for part in parts:
         options = form.holds(part.words) if part in held_parts else ()

@@ -110,6 +110,13 @@ def test_a_format_for_nothing_here_is_refused() -> None:
         render("bosconfig", [CLIENT])
 
 
+def test_a_format_that_holds_no_option_of_its_program_is_refused() -> None:
+    client = Part("cache_manager", KERNEL_CLIENT, ("-daemons", "6", "-memcache"))
+    with pytest.raises(SpecError, match="it can hold none of the options here, -daemons -memcache"):
+        render("cacheinfo", [client])
+    assert render("cacheinfo", [Part("cache_manager", KERNEL_CLIENT, ())]).text == ""
+
+
 def test_a_script_is_for_one_program() -> None:
     with pytest.raises(SpecError, match="--part"):
         render("script", [SERVER, CLIENT])
