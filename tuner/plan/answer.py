@@ -154,7 +154,7 @@ def _contributions(
     for each in step.contributions:
         low, high = each.gain - _SIDE * each.error, each.gain + _SIDE * each.error
         between = f"95% interval {interval(math.exp(low), math.exp(high))}"
-        if low > 0.0:
+        if low > 0.0 or high < 0.0:
             sentences.append(f"without {each.name} {faster(math.exp(each.gain))} ({between})")
         else:
             sentences.append(f"without {each.name} no difference is shown ({between})")

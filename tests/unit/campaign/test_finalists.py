@@ -65,7 +65,11 @@ def test_the_answer_reports_the_contribution_of_each_setting() -> None:
     history = in_race(1)
     step = history.run()
     assert isinstance(step, Finish)
-    contributions = (Contribution("server.p", 0.08, 0.01), Contribution("server.q", 0.005, 0.01))
+    contributions = (
+        Contribution("server.p", 0.08, 0.01),
+        Contribution("server.q", 0.005, 0.01),
+        Contribution("server.r", -0.07, 0.026),
+    )
     plan = replace(history.plans[-1], step=replace(step, contributions=contributions))
     answer = recommendation(plan, history.trials, history.rules, lambda c: {}, lambda c: {})
     (note,) = [note for note in answer.notes if note.startswith("effects of the settings by")]
@@ -73,6 +77,7 @@ def test_the_answer_reports_the_contribution_of_each_setting() -> None:
     assert (
         "without server.q no difference is shown (95% interval 2.5% slower to 1.5% faster)" in note
     )
+    assert "without server.r 7.3% faster (95% interval 1.9% to 12.9% faster)" in note
 
 
 @pytest.mark.slow
