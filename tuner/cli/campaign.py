@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from tuner.cli.options import StateDir, state_directory
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
-from tuner.plan.rules import rules_of
+from tuner.plan.rules import first_alpha
 from tuner.report.plan import budget_lines, plan_page
 from tuner.report.tables import show
 from tuner.report.testbed import commands_page, findings_page
@@ -56,8 +56,6 @@ def check(
 
 def _page(prepared: Prepared) -> RenderableType:
     spec, work = prepared.spec, prepared.workload.spec
-    rules = rules_of(spec, prepared.workload)
-    alpha = 0.025 if rules.pilot is None else rules.pilot.alpha_certify
     presets = [
         (f"spaces.{part}.presets", {preset.name: preset.options or "nothing set"})
         for part, space in prepared.spaces.items()
@@ -72,7 +70,10 @@ def _page(prepared: Prepared) -> RenderableType:
         [*presets, *first_values(spec)],
         compared_values(spec),
         budget_lines(
-            spec.budget.wall_time, spec.budget.measurements, spec.certification.blocks, alpha
+            spec.budget.wall_time,
+            spec.budget.measurements,
+            spec.certification.blocks,
+            first_alpha(spec),
         ),
     )
 

@@ -89,9 +89,7 @@ class Rules:
 
 def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
     """Derive the rules from a specification."""
-    finalists = len(spec.compare) or spec.certification.finalists
-    first_share = 1.0 if spec.compare else FIRST_SHARE
-    alpha = first_share * ALPHA / finalists
+    finalists, alpha = _finalists(spec), first_alpha(spec)
     floors, floor = Floors(spec.certification.floors), spec.statistics.given_floor
     strict = floors is Floors.STRICT or (floors is Floors.AUTO and spec.budget.wall_time >= _LONG_S)
     pilot = PilotRules(
@@ -134,6 +132,17 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         compares=bool(spec.compare),
         auto_floor=floor is None,
     )
+
+
+def first_alpha(spec: CampaignSpec) -> float:
+    """Return the one-sided error at which each finalist of the first attempt is certified."""
+    # A comparison has no other attempt.
+    share = 1.0 if spec.compare else FIRST_SHARE
+    return share * ALPHA / _finalists(spec)
+
+
+def _finalists(spec: CampaignSpec) -> int:
+    return len(spec.compare) or spec.certification.finalists
 
 
 def settled_rules(rules: Rules, pilot: Pilot | None) -> Rules:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from tuner.cli.app import app
+from tuner.judge.power import detectable_effect
 
 CAMPAIGN = """
 name: mine
@@ -70,6 +73,29 @@ def test_a_campaign_with_nothing_to_try(tmp_path: Path) -> None:
     assert "spaces: no parameter is searched" in message
     fixed = CAMPAIGN.replace("[chunksize]", "[], fix: {daemons: 4}")
     assert plan_of(tmp_path, fixed)
+
+
+@pytest.mark.parametrize(
+    ("sections", "alpha"),
+    [
+        ("", 0.6 * 0.025),
+        ("pilot: {blocks: 0}", 0.6 * 0.025),
+        ("pilot: {blocks: 0}\ncertification: {finalists: 2}", 0.6 * 0.025 / 2),
+        (
+            "compare: {large: {cache_manager: {chunksize: 20}}, "
+            "small: {cache_manager: {chunksize: 14}}}",
+            0.025 / 2,
+        ),
+    ],
+)
+def test_the_smallest_improvement_is_that_of_the_error_of_the_first_attempt(
+    tmp_path: Path, sections: str, alpha: float
+) -> None:
+    page = plan_of(tmp_path, CAMPAIGN + sections)
+    blocks = re.search(r"with (\d+) blocks of certification", page)
+    assert blocks is not None
+    smallest = math.expm1(0.03 * detectable_effect(int(blocks[1]), alpha))
+    assert re.search(rf"^ *3% +{100.0 * smallest:.1f}% *$", page, re.MULTILINE)
 
 
 def plan_of(tmp_path: Path, text: str) -> str:
