@@ -58,6 +58,8 @@ from tuner.text import (
 )
 
 _MOST_DISTURBANCES = 200
+#: The key of a campaign file whose paths are on a client.
+_REFERENCES = "references"
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,9 +379,15 @@ def _yaml(document: object) -> str:
 
 
 def _without_directories(value: Any) -> Any:
-    """Reduce absolute paths to file names: readers need not know where files are stored."""
+    """Reduce absolute paths to file names: readers need not know where files are stored. The paths
+    of references stay: they are no files here but directories of the first client, and part of what
+    was measured.
+    """
     if isinstance(value, dict):
-        return {name: _without_directories(each) for name, each in value.items()}
+        return {
+            name: each if name == _REFERENCES else _without_directories(each)
+            for name, each in value.items()
+        }
     if isinstance(value, list):
         return [_without_directories(each) for each in value]
     if isinstance(value, str) and value.startswith("/"):

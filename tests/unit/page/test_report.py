@@ -17,6 +17,7 @@ import yaml
 
 from tests.recommending import recommending
 from tests.unit.api.conftest import CAMPAIGN, fstune
+from tests.unit.campaign.campaigns import spec
 from tuner.model import Answer, BlockKind
 from tuner.page.conditions import hosts_found
 from tuner.page.document import ReportDocument
@@ -167,6 +168,16 @@ def test_a_report_does_not_say_where_files_are(tmp_path: Path) -> None:
     assert "lab.yaml" in output
     assert "/secret" not in output
     assert "/a/" not in output
+
+
+def test_the_campaign_file_in_a_report_has_the_references(tmp_path: Path) -> None:
+    measured_spec = spec(references=[{"name": "nfs", "path": "/mnt/nfs/bench"}])
+    with Store.open(tmp_path) as store:
+        campaign = store.create_campaign("x", measured_spec.to_json(), 1, datetime.now(UTC))
+        printed = report_document(SnapshotCache(store), campaign.id).campaign_file
+    file = tmp_path / "campaign.yaml"
+    file.write_text(printed)
+    assert read_spec(file).references == measured_spec.references
 
 
 def replaced(value: Any, key: str = "") -> Any:
