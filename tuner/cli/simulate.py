@@ -17,7 +17,12 @@ from tuner.cli.say import say
 from tuner.documents import Duration
 from tuner.errors import INTERRUPTED, SpecError
 from tuner.records.standing import Standing
-from tuner.report.simulate import study_document, study_page, surfaces_table
+from tuner.report.simulate import (
+    study_document,
+    study_page,
+    surfaces_document,
+    surfaces_table,
+)
 from tuner.report.standing import where
 from tuner.report.tables import show
 from tuner.run.stopping import stop_signals
@@ -89,7 +94,11 @@ def simulate(
     if surface is None and not (names := surface_names()):
         raise SpecError("no surfaces are installed with fstune; give the path of a surface file")
     if surface is None:
-        show(Console(), surfaces_table([load_surface(name) for name in names]))
+        surfaces = [load_surface(name) for name in names]
+        if as_json:
+            say(json.dumps(surfaces_document(surfaces), indent=2, ensure_ascii=False))
+        else:
+            show(Console(), surfaces_table(surfaces))
         return
     all_seeds = _seeds(seeds)
     settings = Settings(_budget_s(budget), noise, sampler, pilot)

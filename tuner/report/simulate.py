@@ -42,6 +42,24 @@ def surfaces_table(surfaces: Sequence[Surface]) -> RenderableType:
     return Printable(Listing(columns, rows))
 
 
+def surfaces_document(surfaces: Sequence[Surface]) -> list[dict[str, object]]:
+    """Return the available surfaces as a JSON document; scores are in log units."""
+    return [
+        {
+            "name": surface.name,
+            "noise": surface.world.noise.component,
+            "best": _best_document(surface),
+            "about": surface.file.about,
+        }
+        for surface in surfaces
+    ]
+
+
+def _best_document(surface: Surface) -> dict[str, object]:
+    best, score = surface.best()
+    return {"configuration": best.as_dict(), "score": score}
+
+
 def study_page(surface: Surface, results: Sequence[Result]) -> RenderableType:
     """Render a row per campaign, ordered by seed, then a summary."""
     ordered = sorted(results, key=lambda result: result.seed)
@@ -126,14 +144,13 @@ def study_document(
 
     Scores and regrets are in log units, times in hours; settings have qualified names.
     """
-    best, score = surface.best()
     ordered = sorted(results, key=lambda result: result.seed)
     return {
         "surface": surface.name,
         "noise": surface.world.noise.component if settings.noise is None else settings.noise,
         "settings": asdict(settings),
         "floor": surface.floor,
-        "best": {"configuration": best.as_dict(), "score": score},
+        "best": _best_document(surface),
         "campaigns": [
             asdict(result)
             | {"configuration": result.configuration.as_dict(), "best": result.best.as_dict()}

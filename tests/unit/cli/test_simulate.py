@@ -55,6 +55,11 @@ def test_without_a_surface_they_are_listed(fstune: Fstune) -> None:
     heading, *rows = done.stdout.splitlines()
     assert heading.split()[0] == "Surface"
     assert [row.split()[0] for row in rows] == surface_names()
+    documents = json.loads(fstune("simulate", "--json").stdout)
+    assert [document["name"] for document in documents] == surface_names()
+    for document in documents:
+        assert document.keys() == {"name", "noise", "best", "about"}
+        assert document["best"].keys() == {"configuration", "score"}
 
 
 @pytest.mark.parametrize(
