@@ -37,6 +37,7 @@ from tuner.model import Campaign, Wish
 from tuner.page.document import compared as comparison_tables
 from tuner.page.rows import effects, settings
 from tuner.records.status import Status
+from tuner.report.answer import headline
 from tuner.results.expiry import expired, with_expiry
 from tuner.results.stored_comparison import stored_comparison
 from tuner.run.presence import absence, status
@@ -152,6 +153,7 @@ def recommendation_page(campaign: PathCampaign, serving: Serving, who: Reader) -
         who,
         campaign=campaign,
         document=document,
+        headline=headline(answer).plain if answer.is_verification else "",
         expired=answer.expired,
         notes=answer.notes[bool(answer.expired) :],
         rows=settings(answer.baseline, answer.configuration),

@@ -337,6 +337,8 @@ def _disturbance_text(of: Sequence[tuple[int, str]]) -> str:
 def _answer(answer: Recommendation | None) -> str:
     if answer is None:
         return ""
+    if answer.is_verification:
+        return answer.reason
     if answer.answer is Answer.NO_IMPROVEMENT:
         return "no improvement shown: keep the baseline"
     gain = "" if answer.ratio is None else f": {faster(answer.ratio)} than the baseline"

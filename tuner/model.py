@@ -329,6 +329,8 @@ class Recommendation:
 
     #: The prefix of the note that the recommendation is no longer valid; that note comes first.
     EXPIRED: ClassVar[str] = "expired: "
+    #: The beginning of the reason of a verification, which is stored like a campaign.
+    VERIFICATION: ClassVar[str] = "the certificate of campaign "
 
     answer: Answer
     reason: str
@@ -352,6 +354,11 @@ class Recommendation:
     def expired(self) -> str:
         """Why its certificate is no longer valid, a sentence; "" if no such reason was recorded."""
         return next((note for note in self.notes[:1] if note.startswith(self.EXPIRED)), "")
+
+    @property
+    def is_verification(self) -> bool:
+        """Whether it is the result of a verification, which certifies nothing itself."""
+        return self.reason.startswith(self.VERIFICATION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,7 +308,7 @@ def _keep(
     winner = trials[_CANDIDATE if holds else BASELINE]
     advice = Recommendation(
         answer=Answer.RECOMMENDED if holds else Answer.NO_IMPROVEMENT,
-        reason=f"the certificate of campaign {campaign.id} {result.outcome}",
+        reason=f"{Recommendation.VERIFICATION}{campaign.id} {result.outcome}",
         trial=_CANDIDATE,
         configuration=winner.configuration,
         baseline=trials[BASELINE].configuration,

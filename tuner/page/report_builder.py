@@ -272,6 +272,8 @@ def _sure(look: _Look) -> Iterator[str]:
         )
         return
     yield claim(answer)
+    if answer.is_verification:
+        return
     if answer.lower is not None and answer.upper is not None and answer.ratio is not None:
         yield (
             f"{called(answer.trial).capitalize()}: {faster(answer.ratio)}, "

@@ -52,6 +52,9 @@ def columns(*headings: str, right: Iterable[int] = ()) -> Table:
 def headline(recommendation: Recommendation) -> Text:
     """The answer in one line."""
     r = recommendation
+    if r.is_verification:
+        holds = f" {FASTER}" if r.answer is Answer.RECOMMENDED else ""
+        return Text(f"Verification: {r.reason}", style=f"{STRONG}{holds}")
     if r.answer is Answer.NO_IMPROVEMENT:
         return Text("No improvement shown: keep the baseline", style=STRONG)
     if r.ratio is None:
@@ -66,6 +69,8 @@ def claim(recommendation: Recommendation) -> str:
     that holds for all of them simultaneously.
     """
     r = recommendation
+    if r.is_verification:
+        return _verified(r)
     if r.answer is Answer.RECOMMENDED:
         level = f"{100.0 * ALPHA:.3g}%"
         return f"False-alarm risk of the campaign: at most {level}, valid under repeated looks."
@@ -84,10 +89,23 @@ def claim(recommendation: Recommendation) -> str:
     )
 
 
+def _verified(r: Recommendation) -> str:
+    """State what a verification measured, which is not valid under repeated looks."""
+    if r.ratio is None or r.lower is None or r.upper is None:
+        return "A verification certifies nothing itself."
+    return (
+        f"What was recommended is {faster(r.ratio)} than what was there before, "
+        f"{confidence_text(r.confidence)} {interval(r.lower, r.upper)}: Student's t over "
+        f"{_fresh(r.blocks)}, a number fixed beforehand. A verification certifies nothing itself."
+    )
+
+
 def answer(recommendation: Recommendation, *, verbose: bool = False) -> RenderableType:
     """Render headline, interval, reason and claim; ``verbose`` adds the e-value."""
     r = recommendation
     lines: list[RenderableType] = [headline(r)]
+    if r.is_verification:  # both sentences say the rest
+        return Group(*lines, "", paragraph(claim(r)))
     if r.ratio is not None and r.lower is not None and r.upper is not None:
         interval_words = f"{confidence_text(r.confidence)} {interval(r.lower, r.upper)}"
         who = f"trial {r.trial}: "

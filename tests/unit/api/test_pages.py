@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,15 @@ from starlette.testclient import TestClient
 
 from api import pages
 from api.app import create_app
+from tests.recommending import recommending
+from tests.unit.campaign.campaigns import FAST, THREADS, spec
+from tuner.model import Recommendation
 from tuner.page.effects_cache import EffectsCache, Latest
 from tuner.page.snapshot import Snapshot, SnapshotCache
 from tuner.page.svg import WIDTH, Axis, Point, interval, series
 from tuner.records.estimate import Estimate
 from tuner.settings import ServiceSettings
+from tuner.store import NewEvent, Store
 
 PAGE = {"Accept": "text/html"}
 
@@ -90,6 +95,28 @@ def test_a_page_with_outdated_effects_requests_newer_ones(
             page = client.get("/campaigns/last/live", headers=PAGE).text
         assert "Up is faster than the baseline's value" in page
         assert ('data-again="2"' in page) is pending
+
+
+@pytest.mark.slow
+def test_the_pages_of_a_verification_say_that_it_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = f"{Recommendation.VERIFICATION}20260301-120000-abcd holds"
+    with Store.open(tmp_path) as store:
+        verification = recommending(store, spec(), {THREADS: 64}, FAST)
+        assert verification.recommendation is not None
+        answer = replace(verification.recommendation, reason=reason)
+        event = NewEvent(verification.created, "told", "told by a test")
+        store.save_recommendation(verification.id, answer, event)
+    monkeypatch.setattr(pages, "_PATIENCE_S", 60.0)
+    settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
+    with TestClient(create_app(tmp_path, settings), base_url="http://localhost") as client:
+        page = client.get(f"/campaigns/{verification.id}", headers=PAGE).text
+        assert f"<strong>{reason}</strong>" in page
+        page = client.get(f"/campaigns/{verification.id}/recommendation", headers=PAGE).text
+        assert f"<h1>Verification: {reason}</h1>" in page
+        assert "False-alarm risk" not in page
+        assert client.get("/v1/recommendations").json() == []
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,17 @@ from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
 from tests.unit.apply.test_applying import die
 from tests.unit.campaign.campaigns import failing, faster, spec
+from tests.unit.report.samples import printed
 from tuner.apply.verdict import Verified, VerifyOutcome
 from tuner.apply.verifying import check_certified, telling_failure, verify
 from tuner.errors import CampaignHalted, ConfigurationError, ConflictError, TestbedError
 from tuner.model import Campaign, Event, Request, Wish
+from tuner.page.recommendations import Filters, known_recommendations
+from tuner.page.report_builder import report_document
+from tuner.page.snapshot import SnapshotCache
+from tuner.remote.records import recommendation_of
+from tuner.report.answer import claim, headline
+from tuner.report.recommend import recommendation_document, recommendation_page
 from tuner.run.event_writer import EventWriter
 from tuner.run.measuring import BlockRunner
 from tuner.run.resuming import refuse_verification
@@ -119,12 +126,37 @@ def test_a_certificate_that_holds(desk: Desk, applied: bool) -> None:
     assert problems(desk.store) == []
 
 
+@pytest.mark.slow
+def test_a_verification_is_no_certified_recommendation(desk: Desk) -> None:
+    campaign = desk.campaign(faster(-0.10))
+    verification, _ = measure(desk, campaign)
+    listed = known_recommendations(desk.store, Filters(), 10)
+    assert [one.campaign for one in listed] == [campaign.id]
+    answer = verification.recommendation
+    assert answer is not None
+    sentence = f"Verification: the certificate of campaign {campaign.id} holds"
+    document = recommendation_document(verification, answer)
+    report = report_document(SnapshotCache(desk.store), verification.id)
+    assert report.answer == sentence
+    assert report.sure == [document.claim]
+    assert "Student's t over 4 fresh blocks" in document.claim
+    # A server's document is enough to recognise it.
+    for each in (answer, recommendation_of(document)):
+        page = printed(recommendation_page(verification, each))
+        assert sentence in page
+        assert document.claim in page
+        assert "Recommended:" not in page
+        assert "False-alarm risk" not in page
+
+
 def test_a_certificate_that_no_longer_holds(desk: Desk) -> None:
     campaign = desk.campaign(faster(+0.10))
     verification, result = measure(desk, campaign)
     assert result.outcome is VerifyOutcome.NO_LONGER_HOLDS
     assert verification.recommendation is not None
     assert verification.recommendation.configuration.as_dict() == ORIGINAL
+    assert headline(verification.recommendation).plain.endswith(f"{campaign.id} no longer holds")
+    assert "slower than what was there before" in claim(verification.recommendation)
 
 
 def test_a_configuration_that_does_not_run_fails_the_verification(desk: Desk) -> None:
