@@ -190,13 +190,15 @@ def conduct(
     observer: Observer,
     *,
     pilot_only: bool = False,
+    keep_request: bool = False,
     stopping: Callable[[str], None] | None = None,
 ) -> tuple[Outcome, Pilot | None]:
     """Run a campaign, new or resumed, in this process. Stop signals pause it.
 
     Returns its outcome and the results of its pilot. ``pilot_only``: pause when the pilot ends.
-    ``stopping``: called with a message by the handler of stop signals, by default that of the
-    observer. Raises ConflictError when another process runs it or uses one of its testbeds.
+    ``keep_request``: carry out a request that was made to a run that died. ``stopping``: called
+    with a message by the handler of stop signals, by default that of the observer. Raises
+    ConflictError when another process runs it or uses one of its testbeds.
     """
     from tuner.run.runner import Runner
 
@@ -218,5 +220,6 @@ def conduct(
             aspects=prepared.aspects,
             leases=holding,
             pilot_only=pilot_only,
+            keep_request=keep_request,
         )
         return runner.run(), runner.pilot

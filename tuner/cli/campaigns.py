@@ -54,6 +54,11 @@ OverridePilot = Annotated[
     typer.Option("--override-pilot", help="Continue despite the pilot's warning."),
 ]
 
+FromQueue = Annotated[
+    bool,
+    typer.Option("--from-queue", help="A worker resumes it, at nobody's request.", hidden=True),
+]
+
 
 def run(
     file: CampaignFile,
@@ -122,6 +127,7 @@ def resume(
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
+    from_queue: FromQueue = False,
 ) -> None:
     """Resume a campaign that was paused, failed or killed, and run it to its end."""
     if not queue and (address := server_address(server, state_dir, database)) is not None:
@@ -142,7 +148,8 @@ def resume(
             )
         spec = _overriding(CampaignSpec.from_json(record.spec), override_pilot)
         prepared = prepare(spec, directory, owned=_own_cells(store, record))
-        _tell_end(store, _conduct(store, record, prepared, log, quiet=quiet)[0])
+        outcome, _ = _conduct(store, record, prepared, log, quiet=quiet, keep_request=from_queue)
+        _tell_end(store, outcome)
 
 
 def branch(
@@ -227,6 +234,7 @@ def _conduct(
     *,
     quiet: bool = False,
     pilot_only: bool = False,
+    keep_request: bool = False,
 ) -> tuple[Outcome, Pilot | None]:
     title = f"{campaign.name} · {campaign.id}"
     progress = (
@@ -242,6 +250,7 @@ def _conduct(
             prepared,
             observer,
             pilot_only=pilot_only,
+            keep_request=keep_request,
             stopping=None if log is not None else acknowledge,
         )
 

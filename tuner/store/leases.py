@@ -164,7 +164,7 @@ class LeaseStore(OpenStore):
         return self._change(campaign, ask)
 
     def request(self, campaign: str) -> Request | None:
-        """Return the pending request to a campaign, made since it last started to run."""
+        """Return the pending request to a campaign."""
         query = select(tables.request).where(tables.request.c.campaign == campaign)
 
         def find(connection: Connection) -> Request | None:

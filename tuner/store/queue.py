@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, Row, delete, text
 
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.model import Event, Holder
 from tuner.queue_records import QueuedRun, WorkerProcess
 from tuner.states import OVER
-from tuner.store import queries, queue_tables
+from tuner.store import queries, queue_tables, tables
 from tuner.store.database import Database
 from tuner.store.queue_tables import SCHEMA, look_there_first
 from tuner.store.rows import NewEvent, record
@@ -107,8 +107,8 @@ class Queue:
     # Campaigns
 
     def put(self, campaign: str, defer: Defer, event: NewEvent) -> Event:
-        """Put a campaign that is not running on the queue; ConflictError when it is queued or taken
-        already.
+        """Put a campaign that is not running on the queue, and delete the request that its last run
+        did not carry out; ConflictError when it is queued or taken already.
         """
 
         def put(connection: Connection) -> Event:
@@ -120,6 +120,9 @@ class Queue:
                 raise ConflictError(f"campaign {campaign} is already {how}; see 'fstune status'")
             look_there_first(connection)
             defer(connection.connection.driver_connection)
+            # Somebody wants it to run: a worker's run would carry out the request.
+            request = tables.request
+            connection.execute(delete(request).where(request.c.campaign == campaign))
             return queries.add_event(connection, campaign, event)
 
         return self._database.write(put)

@@ -53,11 +53,13 @@ def run_of(
 ) -> Run:
     """Return the run of a campaign of the database at this address, by default the directory's.
 
-    ``leashed``: it pauses the campaign when its standard input is closed, which also happens when
-    the process that started it dies. ``options``: additional options of ``fstune resume``.
+    ``leashed``: a worker's. It pauses the campaign when its standard input is closed, which also
+    happens when the worker dies, and carries out a request that was made to a run that died.
+    ``options``: additional options of ``fstune resume``.
     """
     entry = "tuner.cli.child" if leashed else "tuner.cli"
     arguments = ["resume", campaign, *options]
+    arguments += ["--from-queue"] if leashed else []
     arguments += ["--override-pilot"] if override_pilot else []
     return _run(entry, arguments, campaign, state_directory, database)
 

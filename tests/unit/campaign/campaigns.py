@@ -122,6 +122,7 @@ class Campaign:
     testbed: SimulatedTestbed | None = None
     leases: LeaseKeeper | None = None
     testbeds: list[CampaignTestbed] | None = None
+    keep_request: bool = False
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -147,6 +148,7 @@ class Campaign:
             watching,
             aspects=prepared.aspects,
             leases=self.leases,
+            keep_request=self.keep_request,
         )
         return runner.run()
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,18 +18,20 @@ import pytest
 from tests.unit.campaign.campaigns import SHORT, Campaign, Recorder, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.interruption import check
-from tuner.model import Answer, Configuration, Measurement
+from tuner.model import Answer, Configuration, Event, Measurement, Request, Wish
 from tuner.run.runner import Outcome
 from tuner.run.stopping import FINISHING, STOPPING, stop_signals, undisturbed
 from tuner.services.simulated import testbed as simulated
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState
-from tuner.store import Store
+from tuner.store import NewEvent, Store
+from tuner.work.ending import TAKEN, JobEnd, RunEnd, job_end
 
 pytestmark = pytest.mark.slow
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ORIGINAL = Configuration.of({"fileserver.dir_buffers": 100})
+STATE_BY_WISH = {Wish.PAUSE: CampaignState.PAUSED, Wish.CANCEL: CampaignState.CANCELLED}
 
 
 def small_campaign(**sections: Any) -> CampaignSpec:
@@ -177,6 +180,54 @@ def test_pausing_again_and_again_never_ends_a_campaign(begin: Begin) -> None:
         assert campaign.run(armed).campaign.state is CampaignState.PAUSED
     assert len([b for b in campaign.blocks if b.state is BlockState.VOID]) == 7
     assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def requested_of_a_killed_run(begin: Begin, wish: Wish) -> Campaign:
+    """Return a campaign whose run was asked to end, and killed before its next safe point."""
+    campaign = begin(small_campaign())
+    event = NewEvent(datetime.now(UTC), "campaign-started", "it runs")
+    campaign.store.move_campaign(campaign.id, CampaignState.RUNNING, "", event)
+    requested = NewEvent(datetime.now(UTC), f"{wish}-requested", "asked")
+    campaign.store.ask(campaign.id, Request(wish, "desk", requested.at), requested)
+    return campaign
+
+
+@pytest.mark.parametrize("wish", list(Wish))
+def test_a_run_that_nobody_asked_for_carries_out_the_request_to_a_killed_one(
+    begin: Begin, wish: Wish
+) -> None:
+    campaign = requested_of_a_killed_run(begin, wish)
+    campaign.keep_request = True
+    outcome = campaign.run()
+    assert outcome.campaign.state is STATE_BY_WISH[wish]
+    assert outcome.campaign.reason == f"asked to {wish} from desk"
+    assert campaign.blocks == []
+    assert "testbed-ready" in campaign.kinds()
+    assert campaign.testbed is not None
+    assert campaign.testbed.settings == ORIGINAL
+    assert campaign.store.request(campaign.id) is None
+
+
+def test_a_resume_by_a_person_drops_the_request_to_a_killed_run(begin: Begin) -> None:
+    campaign = requested_of_a_killed_run(begin, Wish.CANCEL)
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+@pytest.mark.parametrize("wish", list(Wish))
+def test_a_stop_signal_does_not_replace_the_request_to_a_killed_run(
+    begin: Begin, wish: Wish
+) -> None:
+    """Otherwise the next worker would continue what was paused by this one's end."""
+    campaign = requested_of_a_killed_run(begin, wish)
+    campaign.keep_request = True
+    with stop_signals():
+        outcome = campaign.run(sends(1, signal.SIGTERM))
+    assert outcome.campaign.state is STATE_BY_WISH[wish]
+    if wish is Wish.PAUSE:
+        took = Event(0, outcome.campaign.updated, TAKEN, "taken")
+        last = campaign.store.events(campaign.id)[-1]
+        end = RunEnd(outcome.campaign, [took, last], 130, in_use=False, stopping=True)
+        assert job_end(end) is JobEnd.PAUSED
 
 
 def test_handlers_are_put_back() -> None:

@@ -15,7 +15,7 @@ from tests.unit.store import records
 from tests.unit.store.conftest import Place
 from tests.unit.work.stored_runs import kinds
 from tuner.errors import ConflictError, SpecError, StoreError
-from tuner.model import Holder, Wish
+from tuner.model import Holder, Request, Wish
 from tuner.queue_records import QueuedRun
 from tuner.run.steering import steer
 from tuner.states import CampaignState
@@ -198,6 +198,14 @@ def test_a_campaign_of_a_dead_worker_stays_ended_by_hand(
     steer(store, store.campaign(campaign), wish, "here", datetime.now(UTC))
     assert queue.runs() == []
     assert store.campaign(campaign).state is not CampaignState.RUNNING
+
+
+def test_a_campaign_that_is_queued_again_is_to_run(store: Store, queue: Queue) -> None:
+    campaign = store.create_campaign("c", "{}", 0, records.NOON).id
+    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    store.ask(campaign, Request(Wish.CANCEL, "here", records.NOON), records.event())
+    queue.put(campaign, deferring(campaign, "simulated", []), records.event("campaign-queued"))
+    assert store.request(campaign) is None
 
 
 def test_a_campaign_that_was_just_taken_cannot_be_paused(

@@ -271,6 +271,32 @@ def test_a_worker_waits_for_the_database_and_once_stopped_leaves_its_campaign_to
 
 
 @pytest.mark.timeout(400)
+def test_a_cancellation_outlives_the_process_that_was_to_carry_it_out(
+    store: Store, queue: Queue, put: Callable[[CampaignSpec], str], start: Start, tmp_path: Path
+) -> None:
+    campaign = put(campaign_on("one", **ENDLESS))
+    start()
+    stopped: list[Lease] = []
+
+    def under_way() -> bool:
+        lease = stopped_process(store, [campaign])
+        stopped.extend([] if lease is None else [lease])
+        return bool(stopped)
+
+    wait_for(under_way, "blocks", tmp_path, every_s=0.02)
+    answer = steer(store, store.campaign(campaign), Wish.CANCEL, "here", datetime.now(UTC))
+    assert "will cancel at the next safe point" in answer
+    kill(stopped[0].holder)
+    wait_for(lambda: queue.runs() == [], "the end of its job", tmp_path)
+    record = store.campaign(campaign)
+    assert (record.state, record.reason) == (CampaignState.CANCELLED, "asked to cancel from here")
+    past = kinds(store, campaign)
+    died = past.index("run-died")
+    assert "block-complete" not in past[died:]
+    assert "testbed-ready" in past[died:]
+
+
+@pytest.mark.timeout(400)
 def test_a_campaign_that_cannot_be_run_is_given_up_with_the_reason(
     store: Store,
     queue: Queue,
