@@ -61,6 +61,8 @@ class RemoteApplications:
         try:
             yield
         except Unreachable as problem:
+            if problem.is_refusal:
+                raise
             where = f"{self._client.url}{campaign_path(campaign, 'applications')}"
             raise ServerError(f"{problem}; it may continue there: see {where}") from problem
 

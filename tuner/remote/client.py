@@ -19,7 +19,20 @@ from urllib.parse import quote
 import httpx2
 
 import tuner
-from tuner.errors import ConflictError, NotFoundError, ServerError, SpecError, TunerError
+from tuner.errors import (
+    CampaignHalted,
+    ConfigurationError,
+    ConflictError,
+    NotFoundError,
+    ServerError,
+    SpecError,
+    StalePlanError,
+    StoreError,
+    TestbedError,
+    TransportError,
+    TunerError,
+    WorkloadError,
+)
 from tuner.remote.address import Address
 from tuner.text import clean
 
@@ -39,19 +52,33 @@ _LONGEST_PAUSE_S = 10.0
 _PAGE = 1000
 _MOST_PAGES = 100_000
 _LONGEST_DETAIL = 1000
-_NOT_NOW = (429, 502, 503, 504)
+#: Answers without a kind of ours. 429 and 503: nothing was begun; others: a proxy got no answer.
+_REFUSALS, _NO_ANSWER = (429, 503), (502, 504)
 _MEANINGS: Mapping[str, type[TunerError]] = {
-    kind.slug: kind for kind in (SpecError, NotFoundError, ConflictError)
+    kind.slug: kind
+    for kind in (
+        SpecError,
+        NotFoundError,
+        ConflictError,
+        StalePlanError,
+        StoreError,
+        TestbedError,
+        TransportError,
+        ConfigurationError,
+        WorkloadError,
+        CampaignHalted,
+    )
 }
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,79}")
 
 
 class Unreachable(ServerError):
     """The server does not answer, or cannot at the moment: the request may be retried. ``after_s``:
-    the wait it asked for, 0 for none.
+    the wait it asked for, 0 for none. ``is_refusal``: it certainly did not begin the request.
     """
 
     after_s: float = 0.0
+    is_refusal: bool = False
 
 
 class Client:
@@ -188,8 +215,9 @@ class Client:
         for attempt in range(1, _TRIES):
             try:
                 return ask()
-            except Unreachable as problem:
-                wait_s = problem.after_s or _FIRST_PAUSE_S * 2.0 ** (attempt - 1)
+            except (Unreachable, StoreError) as problem:  # its database may be restarting
+                after_s = problem.after_s if isinstance(problem, Unreachable) else 0.0
+                wait_s = after_s or _FIRST_PAUSE_S * 2.0 ** (attempt - 1)
                 self._pause(min(wait_s, _LONGEST_PAUSE_S))
         return ask()
 
@@ -244,17 +272,19 @@ class Client:
             kind, detail = str(body["type"]), clean(str(body["detail"]))[:_LONGEST_DETAIL]
         except (ValueError, TypeError, KeyError):
             kind, detail = "", f"it answered {status} {clean(answer.reason_phrase)}"
-        if status in _NOT_NOW:
+        if (meaning := _MEANINGS.get(kind.removeprefix("urn:fstune:"))) is not None:
+            return meaning(detail)
+        if status in _REFUSALS + _NO_ANSWER:
             lost = Unreachable(f"{self.url}: {detail}")
             after = answer.headers.get("retry-after", "")
+            lost.is_refusal = status in _REFUSALS
             lost.after_s = float(after[:6]) if after.isascii() and after.isdigit() else 0.0
             return lost
         if status == 401:
             return ServerError(
                 f"{self.url}: it requires a valid token; set FSTUNE_TOKEN or FSTUNE_TOKEN_FILE"
             )
-        meaning = _MEANINGS.get(kind.removeprefix("urn:fstune:"))
-        return ServerError(f"{self.url}: {detail}") if meaning is None else meaning(detail)
+        return ServerError(f"{self.url}: {detail}")
 
 
 def campaign_path(reference: str, *parts: str) -> str:

@@ -13,7 +13,14 @@ from tests.unit.apply.conftest import Desk, desk
 from tests.unit.remote.test_client import Server, client, problem
 from tuner.apply.applying import make_plan
 from tuner.apply.verdict import VerifyOutcome
-from tuner.errors import ConflictError, NotFoundError, ServerError
+from tuner.errors import (
+    ConflictError,
+    NotFoundError,
+    ServerError,
+    StalePlanError,
+    TestbedError,
+    TunerError,
+)
 from tuner.remote.applications import RemoteApplications
 from tuner.states import ApplicationState
 
@@ -132,6 +139,29 @@ def test_a_request_that_acts_on_hosts_may_outlast_the_connection() -> None:
         at(Server(lost)).roll_back(CAMPAIGN)
     with pytest.raises(ServerError, match=where):
         at(Server(lost)).verify(CAMPAIGN, 4)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        (problem(502, "testbed", "fs1 is down"), TestbedError),
+        (problem(409, "stale-plan", "it has changed"), StalePlanError),
+        (problem(429, "too-many", "later"), ServerError),
+        (problem(503, "too-many", "too busy"), ServerError),
+    ],
+)
+def test_what_was_refused_does_not_continue(
+    refusal: httpx2.Response, kind: type[TunerError]
+) -> None:
+    with pytest.raises(kind) as refused:
+        at(Server(refusal)).plan(CAMPAIGN, stepwise=False)
+    assert "may continue" not in str(refused.value)
+
+
+def test_a_proxy_without_an_answer_leaves_the_outcome_open() -> None:
+    proxy = httpx2.Response(502, text="<html>")
+    with pytest.raises(ServerError, match="502 Bad Gateway; it may continue there"):
+        at(Server(proxy)).roll_back(CAMPAIGN)
 
 
 @pytest.mark.slow

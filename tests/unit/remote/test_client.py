@@ -10,7 +10,18 @@ from typing import Any
 import httpx2
 import pytest
 
-from tuner.errors import ConflictError, NotFoundError, ServerError, SpecError, TunerError
+from tuner import errors
+from tuner.errors import (
+    ConflictError,
+    NotFoundError,
+    ServerError,
+    SpecError,
+    StalePlanError,
+    StoreError,
+    TestbedError,
+    TransportError,
+    TunerError,
+)
 from tuner.records.status import Absence
 from tuner.remote.address import Address
 from tuner.remote.client import Client, Unreachable, campaign_path
@@ -54,6 +65,9 @@ def client(server: Server, waits: list[float] | None = None) -> Client:
         (problem(422, "bad-input", "workload: none"), SpecError, "workload: none"),
         (problem(401, "unauthorized", "show one"), ServerError, "set FSTUNE_TOKEN"),
         (problem(403, "forbidden", "it needs operate"), ServerError, "it needs operate"),
+        (problem(409, "stale-plan", "it has changed"), StalePlanError, "it has changed"),
+        (problem(502, "testbed", "fs1 is down"), TestbedError, "fs1 is down"),
+        (problem(502, "transport", "fs1: no route"), TransportError, "fs1: no route"),
         (problem(404, "not-found", "a\x1b[2Jb"), NotFoundError, r"a \[2Jb"),
         (httpx2.Response(404, text="<html>"), ServerError, "it answered 404 Not Found"),
         (httpx2.Response(200, text="<html>"), ServerError, "not understood"),
@@ -68,6 +82,27 @@ def test_a_refusal_is_reported_once_in_the_servers_words(
         asking.get("/v1/campaigns")
     assert "s3cret" not in str(refused.value)
     assert [request.headers["authorization"] for request in server.requests] == ["Bearer s3cret"]
+
+
+def test_every_error_has_the_exit_status_that_it_has_locally() -> None:
+    tree = [each for each in vars(errors).values() if isinstance(each, type)]
+    kinds = [each for each in tree if issubclass(each, TunerError) and each is not TunerError]
+    assert len(kinds) > 9
+    for kind in kinds:
+        with client(Server(problem(kind.http_status, kind.slug, "no"))) as asking:
+            with pytest.raises(kind) as refused:
+                asking.post("/v1/campaigns/a/plans")
+            assert refused.value.exit_code == kind.exit_code
+
+
+def test_a_database_that_is_away_is_waited_for() -> None:
+    away = problem(503, "store", "no connection")
+    server = Server(away, away, httpx2.Response(200, json=[]), *[away] * 4)
+    with client(server) as asking:
+        assert asking.get("/v1/campaigns") == []
+        with pytest.raises(StoreError, match="no connection"):
+            asking.get("/v1/campaigns")
+    assert server.answers == []
 
 
 def test_safe_requests_are_retried() -> None:
@@ -144,6 +179,7 @@ def test_a_stream_resumes_where_it_broke_and_repeats_nothing() -> None:
         stream(1, 2, end=httpx2.ReadError("reset")),
         httpx2.ConnectError("refused"),
         problem(503, "too-many", "too many streams"),
+        problem(503, "store", "no connection"),
         # Half an event, then nothing: that event was not delivered.
         stream(3, end=b"id: 4\ndata: {"),
         stream(3, 4, end=b"event: over\ndata: {}\n\n"),
@@ -153,7 +189,7 @@ def test_a_stream_resumes_where_it_broke_and_repeats_nothing() -> None:
         numbers = [e.number for e in follow(asking, "a", 0, lost=lost.append, pause=lambda _: None)]
     assert numbers == [1, 2, 3, 4]
     places = [request.headers["last-event-id"] for request in server.requests]
-    assert places == ["0", "2", "2", "2", "3"]
+    assert places == ["0", "2", "2", "2", "2", "3"]
     assert [bool(why) for why in lost] == [True, False, True, False]
 
 
