@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tuner.applications import Application
-from tuner.errors import NO_IMPROVEMENT, ConflictError, TunerError
+from tuner.errors import NO_IMPROVEMENT, ConflictError, StoreError, TunerError
 from tuner.model import Campaign
 from tuner.run.steering import in_use
 from tuner.states import OVER, CampaignState, EventKind
@@ -150,6 +150,14 @@ class Starter:
 
 
 def _start_process(run: Run) -> subprocess.Popen[bytes]:
+    """Start a run. StoreError when the machine does not let it, as when the disk is full."""
+    try:
+        return _spawn(run)
+    except OSError as problem:
+        raise StoreError(f"the run cannot be started: {problem.strerror}") from problem
+
+
+def _spawn(run: Run) -> subprocess.Popen[bytes]:
     with run.output() as out:
         return subprocess.Popen(
             run.command,

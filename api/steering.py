@@ -4,6 +4,8 @@ immediately (202).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated
@@ -167,13 +169,20 @@ def resume(
     serving.store.add_event(
         campaign.id, NewEvent(datetime.now(UTC), EventKind.RESUME_REQUESTED, message)
     )
-    try:
+    with _recording_failure(serving, campaign):
         serving.starter.start(campaign.id, override_pilot=override_pilot)
+    return CampaignDocument.of(serving.store.campaign(campaign.id), serving.store)
+
+
+@contextmanager
+def _recording_failure(serving: Service, campaign: Campaign) -> Iterator[None]:
+    """Record why a run could not be started."""
+    try:
+        yield
     except Exception as problem:  # whatever the cause, the request is over
         event = NewEvent(datetime.now(UTC), "start-failed", reason_of(problem))
         serving.store.add_event(campaign.id, event)
         raise
-    return CampaignDocument.of(serving.store.campaign(campaign.id), serving.store)
 
 
 def _refuse_stale(serving: Service, campaign: Campaign, if_match: str | None) -> None:
@@ -204,7 +213,8 @@ def _create(
         request = PostedRequest(f"{owner}:{key}", body)
     campaign = _store(serving, preparation, old, request)
     # Also for a repeated request: the first may have died before it started the campaign.
-    serving.starter.begin(campaign)
+    with _recording_failure(serving, campaign):
+        serving.starter.begin(campaign)
     answer.headers["Location"] = f"/v1/campaigns/{campaign.id}"
     return CampaignDocument.of(campaign, serving.store)
 

@@ -201,3 +201,21 @@ def test_a_run_that_cannot_be_started_records_why(
         assert is_problem(post(f"/v1/campaigns/{campaign}/resume"), 422)
         last = store.events(campaign)[-1]
     assert (last.kind, last.message) == ("start-failed", "its file is gone")
+
+
+def test_a_new_campaign_whose_process_cannot_be_started_records_why(
+    guarded: Guarded, post: Callable[..., Any]
+) -> None:
+    logs = guarded.directory / "logs"
+    logs.write_text("not a directory")
+    why = "the run cannot be started: File exists"
+    answer = post("/v1/campaigns", SPEC, Idempotency_Key="one")
+    assert is_problem(answer, 503)
+    assert answer.json()["detail"] == why
+    with Store.open(guarded.directory) as store:
+        (campaign,) = store.campaigns()
+        last = store.events(campaign.id)[-1]
+    assert (last.kind, last.message) == ("start-failed", why)
+    logs.unlink()
+    assert post("/v1/campaigns", SPEC, Idempotency_Key="one").json()["id"] == campaign.id
+    wait_until_finished(guarded, campaign.id)
