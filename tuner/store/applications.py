@@ -115,6 +115,8 @@ class Applications:
         this = (table.c.id == application) & (table.c.state == state)
 
         def ask(connection: Connection) -> Application:
+            for one in self._read(connection, table.c.id == application):
+                queries.campaign_row(connection, one.campaign, lock=True)
             noted = update(table).where(this, table.c.asked_by.is_(None))
             if connection.execute(noted.values(asked_by=by)).rowcount != 1:
                 raise ConflictError(
