@@ -12,6 +12,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
+from tests.unit.store.conftest import Place
+from tests.unit.work.test_queue import LIMIT_S, Hand
 from tests.unit.work.test_workers import campaign_on
 from tuner.cli.app import app
 from tuner.errors import SpecError
@@ -60,6 +62,33 @@ def test_a_campaign_is_queued_shown_and_taken_off(
     assert queue.runs() == []
     refused = fstune(state, address, "resume", campaign.id, "--queue")
     assert "is cancelled" in str(refused.exception)
+
+
+@pytest.mark.postgres
+def test_a_waiting_campaign_is_deleted_once_it_is_cancelled(
+    state: Path, address: str, store: Store, queue: Queue, file: Path
+) -> None:
+    assert fstune(state, address, "run", str(file), "--queue").exit_code == 0
+    (campaign,) = store.campaigns()
+    refused = str(fstune(state, address, "delete", campaign.id, "--yes").exception)
+    assert f"waits for a worker; first: fstune cancel {campaign.id}" in refused
+    assert fstune(state, address, "cancel", campaign.id).exit_code == 0
+    assert fstune(state, address, "delete", campaign.id, "--yes").exit_code == 0
+    assert (store.campaigns(), queue.runs()) == ([], [])
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("silent_s", [0.0, LIMIT_S + 1])
+def test_a_campaign_that_a_worker_took_and_did_not_begin_is_deleted(
+    state: Path, address: str, store: Store, queue: Queue, file: Path, silent_s: float
+) -> None:
+    assert fstune(state, address, "run", str(file), "--queue").exit_code == 0
+    (campaign,) = store.campaigns()
+    worker = Hand(Place(state, address), queue)
+    assert worker.take() is not None
+    worker.fall_silent(silent_s)
+    assert fstune(state, address, "delete", campaign.id, "--yes").exit_code == 0
+    assert (store.campaigns(), queue.runs()) == ([], [])
 
 
 @pytest.mark.postgres
