@@ -15,6 +15,7 @@ from tuner.formats.form import FILESERVER, Part
 from tuner.formats.registry import FORMATS
 from tuner.model import Value
 from tuner.services.openafs.fileserver import Fileserver
+from tuner.services.openafs.server_log import log_end
 
 pytestmark = [pytest.mark.cell, pytest.mark.timeout(600)]
 
@@ -48,10 +49,10 @@ def run_script(cell: Cell, fileserver: Fileserver, words: list[str]) -> None:
     """Run the script for a server on its node, and wait until it serves."""
     script = cell.server.shared / "set.sh"
     script.write_text(FORMATS["script"].write(part(words)))
-    size = fileserver._log_size()
+    before = log_end(fileserver.host, fileserver.place.log)
     cell.server.check(["sh", f"{SHARED}/{script.name}", SERVER_ADDRESS])
     script.unlink()
-    fileserver._await_start(" ".join([fileserver.original[0].split()[0], *words]), size)
+    fileserver._await_start(" ".join([fileserver.original[0].split()[0], *words]), before)
 
 
 def test_a_script_is_in_effect_and_bosserver_writes_the_same_entry(
@@ -72,7 +73,7 @@ def test_the_server_obeys_its_configuration_file(
     for values in configurations(fileserver):
         text = FORMATS["openafs-server.conf"].write(part(fileserver.space.render(values)))
         file.write_text(text)
-        size = fileserver._log_size()
+        before = log_end(fileserver.host, fileserver.place.log)
         cell.server.check(["bos", "restart", SERVER_ADDRESS, "dafs", "-localauth"])
-        fileserver._await_start(fileserver.original[0], size)
+        fileserver._await_start(fileserver.original[0], before)
         assert fileserver.read_back(values) == values

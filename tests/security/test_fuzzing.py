@@ -184,10 +184,11 @@ class Babble:
         return CommandResult(tuple(argv), status, answer, answer)
 
 
+SERVER = read_testbed(ROOT / "tests/data/testbeds/everything.yaml").server
 PLAIN = ["1700000000.25\n", "4\n", "Python 3.11.2\n", "100 200\n", "MemTotal: 5 kB\n", "Avail\n7\n"]
 QUERIES: tuple[Callable[[Any], object], ...] = (
     lambda host: host_facts(host, ["/"]),
-    lambda host: facts.server_facts(host, "192.0.2.9", "dafs", "bench"),
+    lambda host: facts.server_facts(host, SERVER),
     lambda host: cache_manager.host_limits(host, "/var/cache/openafs"),
     lambda host: fileserver.host_limits(host, "fileserver"),
     lambda host: kernel_setting(host, "net.core.rmem_max"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tuner.errors import TestbedError
 from tuner.hosts.connector import CommandFailed, Connector
 from tuner.services.openafs import parse
+from tuner.services.openafs.server_log import USUAL_LOGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class FileserverPlace:
     address: str
     directory: str
     instance: str = "dafs"
-    log: str = "/var/log/openafs/FileLog"
+    log: str = USUAL_LOGS[0]
 
 
 def status_of(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:

@@ -14,7 +14,8 @@ from tuner.errors import TestbedError
 from tuner.hosts.connector import Connector, check
 from tuner.services.openafs import parse
 from tuner.services.openafs.cache_manager import cache_info
-from tuner.services.openafs.file import ClientSection, TestbedFile, UnitSection
+from tuner.services.openafs.file import ClientSection, ServerSection, TestbedFile, UnitSection
+from tuner.services.openafs.server_log import why_no_log
 from tuner.services.openafs.tokens import TokenPlace, why_no_ticket
 
 #: Prints the PIDs of processes that use files below a mount point.
@@ -30,7 +31,8 @@ class ServerFacts:
     """Facts about a fileserver.
 
     ``commands``: the command lines of its instance. ``volumes``: their names. ``clients``:
-    addresses of clients that have called it recently.
+    addresses of clients that have called it recently. ``no_log``: why its starts cannot be judged
+    by its log, "" if they can or it is not to be restarted.
     """
 
     state: str
@@ -39,6 +41,7 @@ class ServerFacts:
     clients: frozenset[str]
     quota_kib: int
     used_kib: int
+    no_log: str = ""
 
     def lines(self) -> dict[str, str]:
         """All facts as text, by label; only the first command is included."""
@@ -116,9 +119,13 @@ def token_place(client: ClientSection, directory: str) -> TokenPlace | None:
     )
 
 
-def server_facts(host: Connector, address: str, instance: str, volume: str) -> ServerFacts:
-    """Query the programs of a fileserver host. Raises TestbedError if one does not answer."""
-    asking = ["bos", "status", address, instance, "-long", "-localauth"]
+def server_facts(host: Connector, section: ServerSection, *, restarts: bool = True) -> ServerFacts:
+    """Query the programs of a fileserver host. Raises TestbedError if one does not answer.
+
+    ``restarts``: whether the fileserver is going to be restarted.
+    """
+    address, volume = section.address, section.volumes[0]
+    asking = ["bos", "status", address, section.instance, "-long", "-localauth"]
     rx = ["rxdebug", address, str(parse.FILESERVER_PORT), "-allconnections", "-onlyserver"]
     try:
         status = parse.bos_status(check(host, asking))
@@ -128,7 +135,10 @@ def server_facts(host: Connector, address: str, instance: str, volume: str) -> S
         quota_kib, used_kib = parse.volume_quota(volume_text)
     except ValueError as problem:
         raise TestbedError(f"{host.host}: {problem}") from problem
-    return ServerFacts(status.summary, status.commands, volumes, clients, quota_kib, used_kib)
+    no_log = why_no_log(host, status.commands[0], section.log) if restarts else ""
+    return ServerFacts(
+        status.summary, status.commands, volumes, clients, quota_kib, used_kib, no_log
+    )
 
 
 def _patiently(host: Connector, argv: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from tuner.documents import Duration, Name, Section, read_document
+from tuner.services.openafs.server_log import USUAL_LOGS
 
 # Neither a leading dash, which would be an option, nor a colon, which starts a port.
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
@@ -147,7 +148,7 @@ class ServerSection(Section):
     reach: ReachSection
     address: Address
     instance: Word = "dafs"
-    log: HostPath = "/var/log/openafs/FileLog"
+    log: HostPath = USUAL_LOGS[0]
     volumes: tuple[Word, ...] = Field(min_length=1)
     other_volumes: tuple[Word, ...] = ()
 

@@ -20,7 +20,6 @@ from tuner.hosts.connector import (
     check,
     check_change,
     failure_data,
-    understood,
 )
 from tuner.model import Value
 from tuner.services.journal import Journal
@@ -29,6 +28,7 @@ from tuner.services.openafs import parse
 from tuner.services.openafs.bosserver import FileserverPlace, status_of
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.limits import kernel_setting, memory_bytes, open_files
+from tuner.services.openafs.server_log import LogEnd, log_end, log_since
 from tuner.services.part import verify_effective
 
 _RESTORE, _STOP = "fileserver-restore.sh", "fileserver-stop.sh"
@@ -106,8 +106,8 @@ class Fileserver:
         outdated = self.buffers is not None and self.buffers.outdated(values)
         if commands == self.running and not outdated:
             return None
-        log_size = self._change(commands)
-        self._await_start(commands[0], log_size)
+        before = self._change(commands)
+        self._await_start(commands[0], before)
         self.running = commands
         return "restart"
 
@@ -234,8 +234,8 @@ class Fileserver:
         effective["ss.rb"] = parse.udp_receive_buffer(sockets)
         return effective
 
-    def _change(self, commands: tuple[str, ...]) -> int:
-        """Recreate the instance; returns the size of its log just before that."""
+    def _change(self, commands: tuple[str, ...]) -> LogEnd:
+        """Recreate the instance; returns where its log ended just before that."""
         self._record()
         self.running = ()
         try:
@@ -246,7 +246,7 @@ class Fileserver:
             self._reachable_status()
             return self._recreate(commands)
 
-    def _recreate(self, commands: tuple[str, ...]) -> int:
+    def _recreate(self, commands: tuple[str, ...]) -> LogEnd:
         # There is no instance after a run that was interrupted between delete and create.
         status = status_of(self.host, self.place)
         if status is not None:
@@ -260,12 +260,12 @@ class Fileserver:
         # No instance exists now, so the next one must match this note if it is ours.
         _journal(self.host, self.place).note(_LAST_COMMANDS, commands)
         self.last_commands = commands
-        size = self._log_size()
+        before = log_end(self.host, self.place.log)
         if self.buffers is not None:
             self.buffers.starting()
             self._note_buffers()
         self._bos("create", "dafs", *commands)
-        return size
+        return before
 
     def _record(self) -> None:
         """Before the first change, record the command lines on the host itself."""
@@ -323,16 +323,11 @@ class Fileserver:
     def _bos_command(self, verb: str, *arguments: str) -> list[str]:
         return ["bos", verb, self.place.address, self.place.instance, *arguments, "-localauth"]
 
-    def _log_size(self) -> int:
-        result = self.host.ask(["stat", "--format=%s", self.place.log])
-        with understood(self.host.host):
-            return int(result.stdout) if result.status == 0 else 0
-
-    def _await_start(self, command: str, log_size: int) -> None:
+    def _await_start(self, command: str, before: LogEnd) -> None:
         """Wait until the server is ready. Raises ConfigurationError, with the reason, otherwise."""
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
-            log = self._log_since(log_size)
+            log = log_since(self.host, self.place.log, before)
             status = self._reachable_status()
             if status is None:
                 raise TestbedError(f"{self.host.host}: somebody deleted the fileserver's instance")
@@ -347,7 +342,7 @@ class Fileserver:
                 when = f"within {_START_TIMEOUT_S:g} s" if late else "with these options"
                 error = f": {status.last_error}" if status.last_error else ""
                 # Before bosserver gave up, there may have been one more start.
-                log = self._log_since(log_size)
+                log = log_since(self.host, self.place.log, before)
                 why = _last(log) or "it printed nothing" if late else self._reason(command, log)
                 if late:
                     self._end_hanging()
@@ -371,12 +366,6 @@ class Fileserver:
         return (
             f"it printed: {result.tail}" if result.stderr or result.stdout else "it printed nothing"
         )
-
-    def _log_since(self, size: int) -> parse.StartLog:
-        """Parse the part of FileLog after ``size`` bytes; all of it if the file is a new one."""
-        start = size if self._log_size() >= size else 0
-        result = self.host.ask(["tail", f"--bytes=+{start + 1}", self.place.log])
-        return parse.file_log(result.stdout if result.status == 0 else "")
 
 
 def _last(log: parse.StartLog) -> str:

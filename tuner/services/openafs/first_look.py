@@ -16,6 +16,7 @@ from tuner.errors import TestbedError
 from tuner.hosts.connector import Connector, check
 from tuner.services.openafs import fuse, parse, unit
 from tuner.services.openafs.cache_manager import cache_info
+from tuner.services.openafs.server_log import find_log
 
 #: Where a server keeps the name of its cell: the paths of Debian, and of OpenAFS itself.
 _CELL_NAMES = ("/etc/openafs/server/ThisCell", "/usr/afs/etc/ThisCell")
@@ -31,7 +32,7 @@ class ServerLook:
 
     ``instance``: the one of type dafs; ``instances``: all instances with their types. ``version``:
     of its programs. ``volumes``: all but the cell's root volumes, which are ``others``. ``cell``:
-    empty if unknown.
+    empty if unknown. ``log``: the fileserver's log; empty if unknown.
     """
 
     host: str
@@ -42,6 +43,7 @@ class ServerLook:
     volumes: tuple[str, ...]
     others: tuple[str, ...]
     cell: str
+    log: str = ""
 
     @property
     def tunable(self) -> bool:
@@ -96,6 +98,7 @@ def look_at_server(host: Connector) -> ServerLook:
         volumes=tuple(sorted(volumes.difference(roots))),
         others=tuple(roots),
         cell=_first_text(host, _CELL_NAMES),
+        log=find_log(host, _command(status, dafs[0])),
     )
 
 
@@ -126,6 +129,13 @@ def look_at_client(host: Connector) -> ClientLook:
         f"{host.host}: the kernel's client runs, but none of {', '.join(_UNIT_FILES.values())} is "
         "there; write the testbed file by hand, see docs/testbeds.md"
     )
+
+
+def _command(status: str, instance: str) -> str:
+    """The first command line of an instance in ``bos status -long``, "" if it has none."""
+    own = status.partition(f"Instance {instance}, ")[2].partition("\nInstance ")[0]
+    command = re.search(r"^    Command 1 is '(.*)'$", own, re.MULTILINE)
+    return "" if command is None else command[1]
 
 
 def _configured_cache(host: Connector) -> str:

@@ -226,12 +226,12 @@ class HostsTestbed:
 def look(file: TestbedFile, hosts: Hosts, requirements: Requirements) -> Survey:
     """Inspect every host, read-only. Raises TestbedError when one does not answer."""
     directory = file.restore.directory
-    section = file.server
     paths = [[directory], *([directory, client.control.way.cache] for client in file.clients)]
     with ThreadPoolExecutor(len(hosts.all)) as pool:
         server, *others = pool.map(host_facts, hosts.all, paths)
     clients = tuple(others)
-    programs = server_facts(hosts.server, section.address, section.instance, section.volumes[0])
+    restarts = requirements.fileserver is not None
+    programs = server_facts(hosts.server, file.server, restarts=restarts)
     with ThreadPoolExecutor(len(clients)) as pool:
         caches = list(pool.map(client_facts, hosts.clients, repeat(file), file.clients))
     now = datetime.now().astimezone()

@@ -30,6 +30,7 @@ def preflight(
         *_volumes(file, host.host, programs),
         *_strangers(file, host, clients, programs),
         *_state(host.host, programs),
+        *_log(host.host, programs),
         *_quota(file, host.host, programs),
     ]
     for facts in (host, *clients):
@@ -86,6 +87,13 @@ def _state(host: str, programs: ServerFacts) -> list[Finding]:
     if "currently running normally" in programs.state:
         return []
     return [Finding(host, True, f"the fileserver's instance is {programs.state}; start it first")]
+
+
+def _log(host: str, programs: ServerFacts) -> list[Finding]:
+    if not programs.no_log:
+        return []
+    message = f"no start of the fileserver could be judged by its log: {programs.no_log}"
+    return [Finding(host, True, message)]
 
 
 def _quota(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:

@@ -17,6 +17,7 @@ from deploy.cell import CellError, require_machine
 from tuner.documents import word_of
 from tuner.errors import TestbedError, TunerError
 from tuner.services.openafs.file import Address, Host, HostPath, SshSection, User, Word
+from tuner.services.openafs.server_log import USUAL_LOGS
 from tuner.services.start import Choice, Draft, Interview, Question, Start
 
 if TYPE_CHECKING:
@@ -354,6 +355,8 @@ class _HostDraft:
             f"  instance: {look.instance}    # bosserver's name for it",
             f"  volumes: [{volume}]    # those that the workload may use",
         ]
+        if look.log not in ("", USUAL_LOGS[0]):
+            lines.append(f"  log: {word_of(look.log)}    # it shows whether a start succeeds")
         if look.others:
             lines += [
                 "  # Other volumes there, which every restart interrupts. Any that are not named",

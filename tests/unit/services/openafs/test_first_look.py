@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import cast
 
 import pytest
+import yaml
 
 from tuner.errors import TestbedError
 from tuner.hosts.connector import CommandResult, Connector
-from tuner.services.openafs.first_look import look_at_client, look_at_server
+from tuner.services.openafs.first_look import ClientLook, look_at_client, look_at_server
+from tuner.services.openafs.start import _HostDraft
 
 ADDRESSES = (
     "2: eth0    inet 192.0.2.9/24 brd 192.0.2.255 scope global eth0\n"
@@ -82,6 +85,34 @@ def test_another_version_is_told_apart() -> None:
 def test_a_server_that_cannot_be_tuned_says_why(without: Mapping[str, str], message: str) -> None:
     with pytest.raises(TestbedError, match=f"fs9: .*{message}"):
         look_at_server(host({**SERVER, **without}))
+
+
+DEBIAN_LOG, OPENAFS_LOG = "/var/log/openafs/FileLog", "/usr/afs/logs/FileLog"
+BOTH_LOGS = {f"test -r {DEBIAN_LOG}": "", f"test -r {OPENAFS_LOG}": ""}
+
+
+@pytest.mark.parametrize(
+    ("command", "answers", "log"),
+    [
+        ("/usr/lib/openafs/dafileserver", BOTH_LOGS, DEBIAN_LOG),
+        ("/usr/afs/bin/dafileserver", BOTH_LOGS, OPENAFS_LOG),
+        ("/usr/lib/openafs/dafileserver", {f"test -r {OPENAFS_LOG}": ""}, OPENAFS_LOG),
+        ("/usr/afs/bin/dafileserver -logfile /srv/log", {"test -r /srv/log": ""}, "/srv/log"),
+        ("/usr/afs/bin/dafileserver", {}, ""),
+    ],
+)
+def test_the_log_is_at_one_of_the_usual_places_or_where_the_options_say(
+    command: str, answers: Mapping[str, str], log: str, tmp_path: Path
+) -> None:
+    other = "Instance fs, (type is fs) disabled.\n    Command 1 is '/x -logfile /other'\n"
+    status = f"{other}{DAFS}    Command 1 is '{command}'\n{other}"
+    look = look_at_server(host({**SERVER, **answers, "bos": status}))
+    assert look.log == log
+    client = ClientLook("c1", "systemd", ())
+    draft = _HostDraft("fs9", ["c1"], "root", "", look, [client])
+    text = draft.draft("192.0.2.9", "bench", "/afs/b", tmp_path / "b.yaml").file or ""
+    file = yaml.safe_load(text)
+    assert file["server"].get("log", DEBIAN_LOG) == (log or DEBIAN_LOG)
 
 
 def test_a_kernel_client_is_known_by_its_mount_and_its_file() -> None:

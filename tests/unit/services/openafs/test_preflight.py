@@ -73,6 +73,7 @@ def test_a_spare_server_with_its_own_clients_is_fine() -> None:
         (replace(PROGRAMS, clients=frozenset({"198.51.100.7"})), "fs9", "198.51.100.7"),
         (replace(PROGRAMS, state="temporarily disabled"), "fs9", "temporarily disabled"),
         (replace(PROGRAMS, quota_kib=5000, used_kib=4000), "fs9", "quota"),
+        (replace(PROGRAMS, no_log="/log cannot be read"), "fs9", "its log: /log cannot be read"),
     ],
 )
 def test_what_others_need_is_not_touched(

@@ -1,0 +1,56 @@
+"""The fileserver's log: where it is, and what a start has added to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.hosts.local import LocalConnector
+from tuner.services.openafs.server_log import log_end, log_since, why_no_log
+
+HOST = LocalConnector()
+START = "x File server starting (/x)\nx File Server started x\n"
+
+
+def test_only_what_was_added_counts(tmp_path: Path) -> None:
+    log = tmp_path / "FileLog"
+    log.write_text(START)
+    end = log_end(HOST, str(log))
+    assert not log_since(HOST, str(log), end).started
+    with log.open("a") as file:
+        file.write(START)
+    assert log_since(HOST, str(log), end).started
+
+
+@pytest.mark.parametrize("before", ["", "short\n", 5 * START])
+def test_a_log_that_a_start_renames_is_read_from_its_beginning(tmp_path: Path, before: str) -> None:
+    """With -transarc-logs; the new file may already be longer than the old one."""
+    log = tmp_path / "FileLog"
+    log.write_text(before)
+    end = log_end(HOST, str(log))
+    log.rename(tmp_path / "FileLog.old")
+    assert not log_since(HOST, str(log), end).started
+    log.write_text(START)
+    assert log_since(HOST, str(log), end).started
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("-p 12", ""),
+        ("-syslog", "remove -syslog"),
+        ("-p 12 -syslog=2", "remove -syslog"),
+        ("-logfile /elsewhere/FileLog -p 12", "the fileserver logs to /elsewhere/FileLog"),
+        ("-logfile=/elsewhere/FileLog", "the fileserver logs to /elsewhere/FileLog"),
+        ("-logfile", ""),
+    ],
+)
+def test_a_server_that_logs_elsewhere_is_named(tmp_path: Path, options: str, reason: str) -> None:
+    log = tmp_path / "FileLog"
+    log.touch()
+    why = why_no_log(HOST, f"/usr/lib/openafs/dafileserver {options}", str(log))
+    assert why == "" if not reason else reason in why
+    assert why_no_log(HOST, f"/x -logfile {log}", str(log)) == ""
+    log.unlink()
+    assert "cannot be read" in why_no_log(HOST, "/x", str(log))
