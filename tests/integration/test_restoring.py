@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deploy.cell import Cell
 from deploy.cell.client import VOLUME_PATH
+from deploy.cell.network import SERVER_ADDRESS
 from tests.integration.conftest import (
     attach_cache_manager,
     attach_fileserver,
@@ -21,6 +23,7 @@ from tests.integration.conftest import (
 )
 from tests.integration.targets import commands_now, silent
 from tuner.errors import TestbedError
+from tuner.services.openafs import parse
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.cell import RESTORE
 from tuner.services.target import Target
@@ -91,6 +94,27 @@ def test_somebody_elses_change_of_the_instance_is_not_overwritten(
     assert re.search(
         r"restarted as found; somebody else had created it: .* -p 33;", again.restore()
     )
+
+
+def test_a_notifier_is_kept(unchanged: None, cell: Cell) -> None:
+    def notifier() -> str:
+        argv = ["bos", "status", SERVER_ADDRESS, "dafs", "-long", "-localauth"]
+        return parse.bos_status(cell.server.check(argv)).notifier
+
+    as_found = attach_fileserver(cell)
+    replace(as_found, notifier=("/bin/true",)).apply({"threads": 19})
+    shutil.rmtree(cell.server.shared / "restore")
+    assert notifier() == "/bin/true"
+    server = attach_fileserver(cell)
+    server.apply({"threads": 20})
+    assert notifier() == "/bin/true"
+    assert "restarted as found" in server.restore()
+    assert (notifier(), "-p 19" in commands_now(cell)[0]) == ("/bin/true", True)
+    assert attach_fileserver(cell).restore().startswith("fileserver on server left as found")
+    last = attach_fileserver(cell)
+    replace(last, notifier=()).apply(as_found.initial)
+    shutil.rmtree(cell.server.shared / "restore")
+    assert notifier() == ""
 
 
 def test_a_journal_that_somebody_removed_is_rewritten_for_restoring(

@@ -42,19 +42,26 @@ class Journal:
     script: str
     helpers: tuple[str, ...] = ()
 
-    def read(self, record: str) -> tuple[str, ...] | None:
-        """Read a record; None if there is no journal. Raises TestbedError if it is damaged."""
+    def read(self, record: str, absent: tuple[str, ...] | None = None) -> tuple[str, ...] | None:
+        """Read a record; None if there is no journal. Raises TestbedError if it is damaged.
+
+        ``absent``: returned for a journal without the record, which an older version wrote.
+        """
         if self.host.ask(["test", "-d", self.directory]).status != 0:
             return None
         sums = self.host.ask(["cat", f"{self.directory}/{_SUMS}"]).stdout
         names = [line.partition("  ")[2] for line in sums.splitlines()]
         paths = [f"{self.directory}/{name}" for name in names]
         checksums = self.host.ask(["sha256sum", "--", *paths]).stdout if paths else ""
-        if record not in names or checksums.replace(f"  {self.directory}/", "  ") != sums:
+        if (record not in names and absent is None) or checksums.replace(
+            f"  {self.directory}/", "  "
+        ) != sums:
             raise TestbedError(
                 f"{self.host.host}: the restore journal {self.directory} is damaged: put back by "
                 "hand what its files say, as far as they can be trusted, and remove it"
             )
+        if record not in names:
+            return absent
         text = check(self.host, ["cat", f"{self.directory}/{record}"])
         return tuple(text.split("\0")[:-1])
 

@@ -65,6 +65,8 @@ class Fileserver:
     recorded: bool = False
     #: The last command lines that fstune set; empty if there are none.
     last_commands: tuple[str, ...] = ()
+    #: bosserver's notifier for the instance, () if there is none.
+    notifier: tuple[str, ...] = ()
     #: Its socket buffers, if the limits of its host are tuned as well.
     buffers: Buffers | None = None
 
@@ -95,9 +97,12 @@ class Fileserver:
         identity = f"{program.rpartition('/')[2]} {version.partition('version:')[2].strip()}"
         facts = host_limits(host, " ".join([program, *parsed.rest]))
         values, rest = parsed.values, parsed.rest
-        last_commands = () if record is None else journal.read_note(_LAST_COMMANDS)
+        last = () if record is None else journal.read_note(_LAST_COMMANDS)
+        notifier = _notifier(status)
+        if record is not None:
+            notifier = journal.read("notifier", notifier) or ()
         return cls(
-            host, place, space, original, identity, values, facts, rest, now, False, last_commands
+            host, place, space, original, identity, values, facts, rest, now, False, last, notifier
         )
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
@@ -172,6 +177,7 @@ class Fileserver:
         journal = _journal(self.host, self.place)
         journal.reopen(name)
         self.original = journal.read("commands") or self.original
+        self.notifier = journal.read("notifier", self.notifier) or ()
 
     def incarnation(self) -> str:
         """See Part.incarnation: bosserver restarts crashed programs and counts their starts."""
@@ -264,7 +270,8 @@ class Fileserver:
         if self.buffers is not None:
             self.buffers.starting()
             self._note_buffers()
-        self._bos("create", "dafs", *commands)
+        notifier = [word for program in self.notifier for word in ("-notifier", program)]
+        self._bos("create", "dafs", *commands, *notifier)
         return before
 
     def _record(self) -> None:
@@ -275,7 +282,8 @@ class Fileserver:
 
     def _begin(self) -> None:
         words = {"address": self.place.address, "instance": self.place.instance}
-        _journal(self.host, self.place).begin({"commands": self.original}, words)
+        records = {"commands": self.original, "notifier": self.notifier}
+        _journal(self.host, self.place).begin(records, words)
 
     def _note_buffers(self) -> None:
         if self.buffers is not None:
@@ -366,6 +374,10 @@ class Fileserver:
         return (
             f"it printed: {result.tail}" if result.stderr or result.stdout else "it printed nothing"
         )
+
+
+def _notifier(status: parse.InstanceStatus | None) -> tuple[str, ...]:
+    return () if status is None or not status.notifier else (status.notifier,)
 
 
 def _last(log: parse.StartLog) -> str:

@@ -24,13 +24,15 @@ class InstanceStatus:
 
     ``summary``: its state as worded by bos. ``commands``: its command lines, the fileserver's
     first. ``last_error``: how its last failed process ended, "" if none failed. ``starts``: the
-    number of process starts since it was created.
+    number of process starts since it was created. ``notifier``: the program that bosserver runs
+    when a process ends, "" for none.
     """
 
     summary: str
     commands: tuple[str, ...]
     last_error: str
     starts: int
+    notifier: str = ""
 
     @property
     def running(self) -> bool:
@@ -52,11 +54,13 @@ def bos_status(text: str) -> InstanceStatus:
     starts = re.search(
         r"^    Process last started at .*\((\d+) proc starts?\)$", text, re.MULTILINE
     )
+    notifier = re.search(r"^    Notifier  is '(.*)'$", text, re.MULTILINE)
     return InstanceStatus(
         " ".join(summary.group(1).rstrip(".").split()),
         tuple(commands),
         "" if error is None else error.group(1).partition(", ")[2],
         0 if starts is None else int(starts.group(1)),
+        "" if notifier is None else notifier.group(1),
     )
 
 

@@ -46,16 +46,22 @@ status)
     [ -e "$HERE/commands" ] || { echo "bos: no such entity" >&2; exit 1; }
     echo "Instance dafs, (type is dafs) currently running normally."
     echo "    Process last started at Fri Nov 20 23:23:38 2026 (1 proc starts)"
+    [ ! -e "$HERE/notifier" ] || echo "    Notifier  is '$(cat "$HERE/notifier")'"
     number=0
     while IFS= read -r line; do
         number=$((number + 1))
         echo "    Command $number is '$line'"
     done < "$HERE/commands" ;;
-delete) rm "$HERE/commands" ;;
+delete) rm -f "$HERE/commands" "$HERE/notifier" ;;
 create)
     echo start >> "$HERE/calls"
+    before=
     for one; do
-        case $one in /*) echo "$one" >> "$HERE/commands" ;; esac
+        case $before:$one in
+        -notifier:*) echo "$one" > "$HERE/notifier" ;;
+        *:/*) echo "$one" >> "$HERE/commands" ;;
+        esac
+        before=$one
     done
     read -r first < "$HERE/commands"
     size=65536
@@ -124,10 +130,10 @@ class NetworkHost(Direct):
     def write(self, name: str, value: object) -> None:
         (self.here / name).write_text(f"{value}\n")
 
-    def set_up_server(self, options: str = "") -> None:
-        """Start a fileserver with the current limits."""
+    def set_up_server(self, options: str = "", *more: str) -> None:
+        """Start a fileserver with the current limits. ``more``: further arguments of bos."""
         commands = [f"{PROGRAM} {options}".strip(), *COMPANIONS]
-        self.run(["bos", "create", "192.0.2.9", "dafs", "dafs", *commands, "-localauth"])
+        self.run(["bos", "create", "192.0.2.9", "dafs", "dafs", *commands, *more, "-localauth"])
         self.calls()
 
 

@@ -29,6 +29,14 @@ def test_a_running_instance(recorded: Recorded) -> None:
     assert status.commands == (COMMAND, *(f"/usr/lib/openafs/{name}" for name in programs))
 
 
+def test_a_notifier(recorded: Recorded) -> None:
+    text = recorded("bos-status-running")
+    assert parse.bos_status(text).notifier == ""
+    line = "    Notifier  is '/usr/local/sbin/tell'\n"
+    status = parse.bos_status(f"{text}{line}")
+    assert (status.notifier, len(status.commands)) == ("/usr/local/sbin/tell", 4)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "error"),
     [

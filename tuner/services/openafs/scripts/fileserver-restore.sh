@@ -1,5 +1,6 @@
 #!/bin/sh
-# Restores a fileserver's instance to the command lines recorded in this directory (NUL-separated).
+# Restores a fileserver's instance to the command lines, and the notifier if any, recorded in this directory
+# (NUL-separated).
 # Requires bos and the files in this directory, but nothing else of fstune. Prints what was done.
 { # The shell must read all of it before running anything, so that a truncated script does nothing.
 set -u
@@ -22,6 +23,10 @@ commands() {
     status | sed -n "s/^    Command [0-9]* is '\(.*\)'\$/\1/p"
 }
 
+notifier() {
+    status | sed -n "s/^    Notifier  is '\(.*\)'\$/\1/p"
+}
+
 recorded() {
     tr '\0' '\n' < "$1"
 }
@@ -29,11 +34,11 @@ recorded() {
 # A hanging fileserver is "running normally" too, so query the fileserver itself.
 as_found() {
     case $(status) in *'currently running normally'*) ;; *) return 1 ;; esac
-    [ "$(commands)" = "$(recorded commands)" ] || return 1
+    [ "$(commands)" = "$(recorded commands)" ] && [ "$(notifier)" = "$(recorded notifier)" ] || return 1
     timeout 4 rxdebug "$address" "$port" -version > /dev/null 2>&1
 }
 
-if [ "$(sha256sum address commands fileserver-stop.sh instance 2>&1)" != "$(cat sums)" ]; then
+if [ "$(sha256sum address commands fileserver-stop.sh instance notifier 2>&1)" != "$(cat sums)" ]; then
     echo "the restore journal $(pwd) is damaged; nothing was done" >&2
     exit 1
 fi
@@ -79,7 +84,9 @@ case $(status) in
         done
         ;;
 esac
-xargs -0 bos create -server "$address" -instance "$instance" -type dafs -localauth -cmd < commands || exit 1
+program=$(recorded notifier)
+set -- ${program:+-notifier "$program"}
+xargs -0 bos create -server "$address" -instance "$instance" -type dafs -localauth "$@" -cmd < commands || exit 1
 limit=$(($(uptime_s) + ready_s))
 until as_found; do
     if [ "$(uptime_s)" -ge "$limit" ]; then
