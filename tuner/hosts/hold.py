@@ -326,8 +326,10 @@ class Hold:
                 restore_all(self.connector, self.directory)
                 check_change(self.connector, ["rm", "--recursive", "--force", expired])
             elif time.monotonic() > deadline:
-                message = f"{self.host} is putting itself back now; try again in a few minutes"
-                raise ConflictError(f"{message}; {self._watch_log()}")
+                raise ConflictError(
+                    f"{self.host} is putting itself back now; try again in a few minutes, or run: "
+                    f"fstune testbed restore FILE; {self._watch_log()}"
+                )
             else:
                 time.sleep(_AGAIN_S)
 

@@ -12,7 +12,7 @@ if [ "${1:-}" = start ]; then
 fi
 after_s=$(cat after_s)
 pause_s=$((after_s < 100 ? 1 : 10))
-tries=10
+tries=0
 
 # The first line of a file, as $line; fails if there is no such file. What runs every few seconds starts no program.
 first() {
@@ -43,11 +43,16 @@ while [ -d lease ] && first watch.pid && [ "$line" = $$ ]; do
     # Only while it still belongs to that owner: if somebody else has restored it meanwhile, a later campaign may hold it.
     until output=$(sh put-back.sh "$(pwd)" ${owner:+"$owner"} 2>&1); do
         say "$output"
-        tries=$((tries - 1))
-        [ "$tries" -gt 0 ] || exit 1
-        sleep 30
-        # Somebody else has done it.
-        [ -d lease.expired ] || [ -d lease ] || exit 0
+        # It never gives up: a process that uses the files, for instance, may end at any time.
+        tries=$((tries + 1))
+        pauses=$((tries < 10 ? 1 : 20))
+        while [ "$pauses" -gt 0 ]; do
+            sleep 30
+            pauses=$((pauses - 1))
+            # Somebody else has done it, or a later watch is there for a later lease.
+            [ -d lease.expired ] || [ -d lease ] || exit 0
+            ! first watch.pid || [ "$line" = $$ ] || exit 0
+        done
     done
     say "${output:-nothing to put back}"
     rm -rf lease.expired

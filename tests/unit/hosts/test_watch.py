@@ -1,0 +1,59 @@
+"""Watches that cannot restore their host at once. The scripts really run, on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.unit.hosts.place import PROVES, THEIRS, Place
+from tests.waiting import wait_for
+from tuner.hosts.local import LocalConnector
+from tuner.services.openafs.hosts import restore
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def pauses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file with the lengths of all pauses in scripts, which are really short."""
+    path, sleep = tmp_path / "pauses", tmp_path / "bin" / "sleep"
+    sleep.parent.mkdir()
+    real = shutil.which("sleep")
+    sleep.write_text(f'#!/bin/sh\necho "$1" >> {path}\nexec {real} 0.005\n')
+    sleep.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{sleep.parent}:{os.environ['PATH']}")
+    return path
+
+
+def test_a_watch_never_gives_up(place: Place, pauses: Path) -> None:
+    """What prevents a restore, such as somebody's shell in the files, may go away much later."""
+    place.take()
+    place.journal(f"echo x >> ../../tries; [ -e ../../free ] || exit 1; {PROVES}")
+    tries, log = place.directory / "tries", place.directory / "watch.log"
+    place.expire()
+    wait_for(lambda: tries.exists() and len(tries.read_text().split()) >= 13, "more tries")
+    assert place.watches() != []
+    (place.directory / "free").touch()
+    wait_for(lambda: place.watches() == [], "its end")
+    assert place.proof == ["part"]
+    assert not (place.directory / "lease.expired").exists()
+    assert "part restored" in log.read_text()
+    # After ten tries, a try every ten minutes.
+    assert pauses.read_text().split().count("30") == 9 + 20 * (len(tries.read_text().split()) - 10)
+
+
+def test_a_watch_that_tries_again_ends_soon_after_a_restore_by_hand(
+    place: Place, pauses: Path
+) -> None:
+    place.take()
+    place.journal(f"[ -e ../../free ] || exit 1; {PROVES}")
+    place.expire()
+    wait_for((place.directory / "lease.expired").exists, "the watch")
+    (place.directory / "free").touch()
+    list(restore([LocalConnector()], str(place.directory)))
+    wait_for(lambda: place.watches() == [], "its end")
+    assert place.proof == ["part"]
+    place.take(THEIRS)
