@@ -1,7 +1,7 @@
 """A dry-run connector: runs read-only commands, and records changes instead of making them.
 
-A recorded change counts as successful; directories that it would have created count as existing, so
-that later checks see the state that would result.
+A recorded change counts as successful; directories that it would have created count as existing,
+and what it would have removed as absent, so that later checks see the state that would result.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class DryConnector:
     connector: Connector
     would: list[tuple[str, tuple[str, ...]]]
     _directories: set[str] = field(default_factory=set)
+    _absent: set[str] = field(default_factory=set)
 
     @property
     def host(self) -> str:
@@ -35,6 +36,8 @@ class DryConnector:
         """See Connector.ask."""
         if argv[0] == "test" and argv[-1] in self._directories:
             return CommandResult(tuple(argv), 0, "", "")
+        if argv[0] == "test" and argv[-1] in self._absent:
+            return CommandResult(tuple(argv), 1, "", "")
         return self.connector.ask(argv, input=input, timeout_s=timeout_s)
 
     def change(
@@ -47,8 +50,12 @@ class DryConnector:
             return CommandResult(tuple(argv), 0, "", "")
         if argv[0] == "mv":
             self._directories.add(argv[-1])
+            self._absent.discard(argv[-1])
+        elif argv[0] == "mkdir":
+            self._absent.discard(argv[-1])
         elif argv[0] == "rm":
-            self._directories.discard(argv[-1])
+            self._directories.difference_update(argv)
+            self._absent.update(argv[1:])
         self.would.append((self.host, tuple(argv)))
         return CommandResult(tuple(argv), 0, "not run\n", "")
 
@@ -60,6 +67,7 @@ class DryConnector:
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """See Connector.put."""
+        self._absent.discard(path)
         self.would.append((self.host, ("write", path, f"{len(content)} bytes, mode {mode:o}")))
 
     def get(self, path: str) -> bytes:
