@@ -94,6 +94,15 @@ def translated(host: SshHost) -> Iterator[None]:
         raise TransportError(f"{who}: {_reason(problem)}") from problem
 
 
+#: What paramiko raises for a damaged line of known_hosts, which says nothing about other hosts.
+_DAMAGED = (
+    paramiko.SSHException,
+    paramiko.hostkeys.InvalidHostKey,
+    ArithmeticError,
+    AssertionError,
+    LookupError,
+    ValueError,
+)
 _ENCRYPTED = "its private key is encrypted; load it into an agent (ssh-add) and name no key file"
 
 
@@ -174,11 +183,14 @@ def _load_known_hosts(client: paramiko.SSHClient, host: SshHost) -> None:
     for number, line in enumerate(lines, start=1):
         if not line or line.startswith(("#", "@")) or revoked & set(line.split()[2:3]):
             continue
-        with contextlib.suppress(paramiko.SSHException):
+        with contextlib.suppress(*_DAMAGED):
             entry = paramiko.hostkeys.HostKeyEntry.from_line(line, number)
-            if entry is not None:
-                for name in entry.hostnames or ():
-                    trusted.add(name, entry.key.get_name(), entry.key)
+            if entry is None:
+                continue
+            for name in entry.hostnames or ():
+                if name.startswith("|1|"):
+                    trusted.hash_host("", name)  # raises here, rather than when a host is looked up
+                trusted.add(name, entry.key.get_name(), entry.key)
 
 
 class _Refuse(paramiko.MissingHostKeyPolicy):

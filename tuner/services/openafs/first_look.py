@@ -7,7 +7,6 @@ from that file, as for any other (``preflight``).
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -104,9 +103,12 @@ def look_at_server(host: Connector) -> ServerLook:
 
 def look_at_client(host: Connector) -> ClientLook:
     """Inspect a client host. Raises TestbedError if no OpenAFS client runs there."""
-    running = host.ask(["ps", "-C", fuse.PROGRAM, "-o", "args="]).stdout.splitlines()
+    processes = host.ask(["ps", "-C", fuse.PROGRAM, "-o", "euid=", "-o", "args="]).stdout
+    # Only root's: any user may give a process that name, and any arguments.
+    users_and_words = (line.split() for line in processes.splitlines())
+    running = [words for user, *words in users_and_words if user == "0"]
     if running:
-        words = shlex.split(running[0])
+        words = running[0]
         flags = {flag: value for flag, value in pairwise(words) if flag.startswith("-")}
         settings = {
             "mount": flags.get("-mountdir", _MOUNT),

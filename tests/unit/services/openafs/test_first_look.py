@@ -124,10 +124,18 @@ def test_a_kernel_client_is_known_by_its_mount_and_its_file() -> None:
 
 
 def test_a_fuse_client_is_known_by_its_process() -> None:
-    command = "afsd.fuse -dynroot -cachedir /srv/cache -mountdir /afs -blocks 200000\n"
+    command = "    0 afsd.fuse -dynroot -cachedir /srv/cache -mountdir /afs -blocks 200000\n"
     look = look_at_client(host({**KERNEL, "ps -C afsd.fuse": command}))
     assert (look.control, look.program) == ("fuse", "afsd.fuse")
     assert look.words == (("cache", "/srv/cache"),)
+
+
+def test_a_process_of_another_user_is_no_client() -> None:
+    decoys = "1000 afsd.fuse it's -mountdir /home/ada\n 1000 afsd.fuse\n"
+    assert look_at_client(host({**KERNEL, "ps -C afsd.fuse": decoys})).program == "afsd"
+    real = f"{decoys}    0 afsd.fuse -mountdir /net/it's\n"
+    look = look_at_client(host({**KERNEL, "ps -C afsd.fuse": real}))
+    assert dict(look.words)["mount"] == "/net/it's"
 
 
 def test_a_host_without_a_client_says_so() -> None:
