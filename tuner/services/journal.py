@@ -15,7 +15,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from tuner.errors import TestbedError
-from tuner.hosts.connector import CommandFailed, Connector, check, check_change
+from tuner.hosts.connector import CommandFailed, Connector, check_change
 from tuner.identifiers import word
 from tuner.services.lasting import JournalState
 
@@ -62,7 +62,7 @@ class Journal:
             )
         if record not in names:
             return absent
-        text = check(self.host, ["cat", f"{self.directory}/{record}"])
+        text = self.host.get(f"{self.directory}/{record}").decode("utf-8", "surrogateescape")
         return tuple(text.split("\0")[:-1])
 
     def note(self, record: str, values: Sequence[str]) -> None:
@@ -175,7 +175,7 @@ class Journal:
 
 
 def _nul_separated(values: Sequence[str]) -> bytes:
-    return "".join(f"{value}\0" for value in values).encode()
+    return "".join(f"{value}\0" for value in values).encode("utf-8", "surrogateescape")
 
 
 def script(package: str, name: str) -> bytes:

@@ -45,6 +45,8 @@ _REMOUNT_TIMEOUT_S = 420.0
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=,+-]+")
 #: Debian's keyword for no options at all: afsd then chooses them.
 _AUTOMATIC = "AUTOMATIC"
+#: The encoding of the configuration file, whose comments may have any bytes.
+_ANY_BYTES = ("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class UnitClient:
         """
         journal = _journal(host, place)
         record = journal.read("found")
-        configuration = record[0] if record else check(host, ["cat", "--", place.file])
+        configuration = record[0] if record else host.get(place.file).decode(*_ANY_BYTES)
         asking = ["cat", f"{journal.directory}/crypt"] if record else ["fs", "getcrypt"]
         output = host.ask(asking).stdout
         crypt = output.strip() if record else parse.encryption(output)
@@ -131,7 +133,7 @@ class UnitClient:
         self._record()
         new_configuration = with_options(self.configuration, place.variable, options)
         content = f"{_journal(self.host, place).directory}/{_NEW_FILE}"
-        self.host.put(content, new_configuration.encode(), mode=0o600)
+        self.host.put(content, new_configuration.encode(*_ANY_BYTES), mode=0o600)
         crypt = self.crypt
         if self.live is not None:
             self.live.note_stop()
@@ -220,7 +222,7 @@ class UnitClient:
         place = self.place
         words = {"path": place.file, "unit": place.unit, "mount": place.mount}
         words |= {"cache": place.cache, "probe": place.probe, "crypt": self.crypt}
-        files = {"configuration": self.configuration.encode()}
+        files = {"configuration": self.configuration.encode(*_ANY_BYTES)}
         records = {"found": (self.configuration,)}
         return _journal(self.host, place).begin(records, words, files)
 
@@ -240,7 +242,7 @@ def options_in(text: str, variable: str) -> tuple[str, ...]:
     try:
         words = " ".join(shlex.split(value, comments=True)).split()
     except ValueError as problem:
-        raise ValueError(f"{variable}={value}: {problem}") from problem
+        raise ValueError(f"{variable}={value!r}: {problem}") from problem
     if words == [_AUTOMATIC]:
         return ()
     wrong = [word for word in words if not _PLAIN.fullmatch(word)]

@@ -36,6 +36,19 @@ def test_options_are_changed_with_an_empty_cache_and_put_back(machine: Machine) 
 
 
 @pytest.mark.slow
+def test_a_file_in_any_encoding_comes_back_byte_for_byte(machine: Machine) -> None:
+    file = machine.here / "afs.conf"
+    original = ORIGINAL.encode() + "# Gr\u00f6\u00dfe\r\n".encode("latin-1")
+    file.write_bytes(original)
+    machine.client().start(["-chunksize", "20"])
+    assert "# Gr\u00f6\u00dfe".encode("latin-1") in file.read_bytes()
+    again = machine.client()  # as when the campaign is resumed
+    again.start(["-chunksize", "19"])
+    again.restore()
+    assert file.read_bytes() == original
+
+
+@pytest.mark.slow
 def test_nothing_is_started_while_the_old_client_is_there(machine: Machine) -> None:
     """Every start on a busy mount adds daemons, and the workload would run with the old options."""
     client = machine.client()
