@@ -17,8 +17,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from tuner.documents import Duration, Name, Section, read_document
 from tuner.services.openafs.server_log import USUAL_LOGS
 
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 # Neither a leading dash, which would be an option, nor a colon, which starts a port.
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+_HOST = re.compile(rf"(?!.{{254}}){_LABEL}(\.{_LABEL})*")
 _USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 #: Neither quotes nor a leading dash: it is a word of a command line.
@@ -124,6 +125,12 @@ class ReachSection(Section):
         if sum(way is not None for way in (self.ssh, self.netns, self.local)) != 1:
             raise ValueError("name exactly one way: ssh, netns or local")
         return self
+
+    @property
+    def host(self) -> object:
+        """What tells the host apart from others; the account on it does not."""
+        ssh = self.ssh
+        return self if ssh is None else (ssh.address.lower(), ssh.port, ssh.jump, ssh.netns)
 
     @property
     def own_kernel(self) -> bool:
@@ -279,6 +286,13 @@ class TestbedFile(Section):
         names = [self.server.name, *(client.name for client in self.clients)]
         if len(set(names)) < len(names):
             raise ValueError("every host needs a name of its own")
+        hosts = [reach.host for reach in self.reached]
+        for number, host in enumerate(hosts):
+            if (first := hosts.index(host)) < number:
+                raise ValueError(
+                    f"{names[first]} and {names[number]} are the same host: the server and each "
+                    "client need one of their own"
+                )
         if len({client.control.program for client in self.clients}) > 1:
             raise ValueError("all clients must run the same program: settings differ between them")
         return self

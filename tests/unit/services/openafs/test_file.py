@@ -145,6 +145,51 @@ def test_names_must_differ(tmp_path: Path) -> None:
         read(tmp_path, content)
 
 
+@pytest.mark.parametrize(
+    ("reach", "message"),
+    [
+        ({"local": {}}, "c1 and here are the same host"),
+        (
+            {"ssh": {"address": "FS9.example.org", "user": "ada", "port": 22}},
+            "fs9 and c1 are the same host",
+        ),
+        ({"ssh": {"address": "fs9.example.org", "port": 23}}, ""),
+    ],
+)
+def test_hosts_must_differ(tmp_path: Path, reach: dict[str, object], message: str) -> None:
+    content = document()
+    content["server"]["reach"] = {"ssh": {"address": "fs9.example.org"}}
+    content["clients"][0]["reach"] = reach
+    if not message:
+        read(tmp_path, content)
+        return
+    with pytest.raises(SpecError, match=message):
+        read(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    ("address", "valid"),
+    [
+        ("fs1..example.org", False),
+        ("fs1.example.org.", False),
+        (f"{'x' * 64}.org", False),
+        (f"{'x' * 63}.org", True),
+        (".".join(["x" * 63] * 4), False),
+        ("192.0.2.9", True),
+        ("a-b.c", True),
+    ],
+)
+def test_names_of_hosts_can_be_looked_up(tmp_path: Path, address: str, valid: bool) -> None:
+    content = document()
+    content["server"]["reach"] = {"ssh": {"address": address}}
+    if valid:
+        assert address.encode("idna")
+        read(tmp_path, content)
+        return
+    with pytest.raises(SpecError, match="not a host name"):
+        read(tmp_path, content)
+
+
 def test_kernel_clients_by_their_units() -> None:
     file = read_testbed(DATA / "kernel.yaml")
     debian, redhat = (client_place(file, client) for client in file.clients)

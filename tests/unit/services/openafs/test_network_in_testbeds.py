@@ -27,6 +27,7 @@ from tuner.spec.campaign import CampaignSpec
 SPACE = search_spaces.load("host-network")
 SHARED = "nodes of a private cell share the kernel of the machine that they are on"
 NODE = {"netns": {"cell": "default", "node": "client1"}}
+OTHER_NODE = {"netns": {"cell": "default", "node": "client2"}}
 SSH = {"ssh": {"address": "c1.example.org"}}
 FILE = Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml"
 
@@ -57,7 +58,7 @@ def problem(testbed: dict[str, object], directory: Path, space: str = "host-netw
 @pytest.mark.parametrize(
     ("reaches", "taken"),
     [
-        ((NODE, NODE), False),
+        ((NODE, OTHER_NODE), False),
         ((NODE, SSH), True),
         ((SSH, NODE), True),
         ((NODE, {"local": {}}), True),
@@ -86,13 +87,13 @@ def test_a_space_of_other_settings_is_refused(tmp_path: Path, root: Path) -> Non
     text = (root / "search_spaces" / "host-network.yaml").read_text()
     space = tmp_path / "mine.yaml"
     space.write_text(text.replace("net.core.wmem_max", "net.core.somaxconn"))
-    (tmp_path / "testbed.yaml").write_text(yaml.safe_dump(document(SSH, SSH)))
+    (tmp_path / "testbed.yaml").write_text(yaml.safe_dump(document(NODE, SSH)))
     message = problem({"hosts": str(tmp_path / "testbed.yaml")}, tmp_path, str(space))
     assert "sets more than net.core.rmem_max and net.core.wmem_max" in message
 
 
 def test_only_hosts_with_a_kernel_of_their_own_are_set() -> None:
-    file = TestbedFile.model_validate(document(NODE, SSH, NODE, {"local": {}}))
+    file = TestbedFile.model_validate(document(NODE, SSH, OTHER_NODE, {"local": {}}))
     every: list[Any] = ["server", "c0", "c1", "c2"]
     kernels: list[Any] = [*hosts._kernels(file, every)]
     assert kernels == ["c0", "c2"]
