@@ -30,6 +30,7 @@ from tuner.page.recommendations import Filters, known_json, known_page, known_re
 from tuner.page.why import why
 from tuner.plan.rules import stored_rules
 from tuner.records.comparison import Comparison
+from tuner.report.answer import why_baseline
 from tuner.report.json_documents import campaign_json
 from tuner.report.noise import noise_document
 from tuner.report.recommend import (
@@ -261,7 +262,7 @@ def _print_rendering(form: Format, record: Campaign, part: str | None) -> None:
     ]
     result = render(form, parts)
     if no_gain:
-        say("fstune: no improvement shown; keep these options, which are in force", err=True)
+        say(f"fstune: {why_baseline(answer)}", err=True)
     for sentence in (*result.left_out, result.mind):
         say(f"fstune: {sentence}", err=True)
     say(result.text, nl=False)

@@ -100,6 +100,13 @@ def _verified(r: Recommendation) -> str:
     )
 
 
+def why_baseline(recommendation: Recommendation) -> str:
+    """Say why the options of the baseline are printed, where nothing is recommended."""
+    if recommendation.is_verification:
+        return f"{recommendation.reason}; these are the options from before it was applied"
+    return "no improvement shown; keep these options, which are in force"
+
+
 def answer(recommendation: Recommendation, *, verbose: bool = False) -> RenderableType:
     """Render headline, interval, reason and claim; ``verbose`` adds the e-value."""
     r = recommendation

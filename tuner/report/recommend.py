@@ -16,7 +16,7 @@ from rich.text import Text
 from search_spaces import Space
 from tuner.model import Answer, Campaign, Configuration, Recommendation, Value
 from tuner.records.comparison import Comparison
-from tuner.report.answer import claim, findings, flag_line
+from tuner.report.answer import claim, findings, flag_line, why_baseline
 from tuner.report.applying import applying
 from tuner.report.drawing import DifferenceAdjustment, Printable
 from tuner.report.references import comparison_sentence, references_section
@@ -247,7 +247,7 @@ def recommendation_flags(recommendation: Recommendation) -> str:
     flags, lines = r.flags, []
     if r.answer is Answer.NO_IMPROVEMENT:
         flags = r.baseline_flags
-        lines.append("# no improvement shown; keep these options, which are in force")
+        lines.append(f"# {clean(why_baseline(r))}")
     for component, arguments in flags.items():
         lines.append(f"# {clean(component)}" + ("" if arguments else ": no options"))
         if arguments:

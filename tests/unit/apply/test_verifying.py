@@ -21,7 +21,11 @@ from tuner.page.report_builder import report_document
 from tuner.page.snapshot import SnapshotCache
 from tuner.remote.records import recommendation_of
 from tuner.report.answer import claim, headline
-from tuner.report.recommend import recommendation_document, recommendation_page
+from tuner.report.recommend import (
+    recommendation_document,
+    recommendation_flags,
+    recommendation_page,
+)
 from tuner.run.event_writer import EventWriter
 from tuner.run.measuring import BlockRunner
 from tuner.run.resuming import refuse_verification
@@ -156,6 +160,8 @@ def test_a_certificate_that_no_longer_holds(desk: Desk) -> None:
     assert verification.recommendation is not None
     assert verification.recommendation.configuration.as_dict() == ORIGINAL
     assert headline(verification.recommendation).plain.endswith(f"{campaign.id} no longer holds")
+    remark, *_ = recommendation_flags(verification.recommendation).splitlines()
+    assert remark.endswith("no longer holds; these are the options from before it was applied")
     assert "slower than what was there before" in claim(verification.recommendation)
 
 
