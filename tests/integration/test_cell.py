@@ -300,7 +300,8 @@ def test_up_killed_at_any_moment_leaves_nothing_after_down(
         building.kill()
         building.wait()
     left = cells.load(name)
-    trace = None if left is None else Trace.of(left)
+    # The first thing recorded is a cell without nodes.
+    trace = Trace.of(left) if left is not None and left.nodes else None
     if moment == "fileserver":
         again = cells.up(CellSpec(name))
         assert trace is not None

@@ -46,14 +46,14 @@ def test_an_interrupted_request_is_completed_by_the_next(
     """The service or the machine dies at any moment between the request and the run's start."""
 
     def dies(*arguments: Any, **options: Any) -> Any:
-        raise OSError("no process can be made")
+        raise RuntimeError("the machine dies")
 
     with monkeypatch.context() as patched:
         if where == "before":
             patched.setattr(Store, "create_campaign", dies)
         else:
             patched.setattr("api.starting.subprocess.Popen", dies)
-        with pytest.raises(OSError, match="no process"):
+        with pytest.raises(RuntimeError, match="the machine dies"):
             post("/v1/campaigns", SPEC, Idempotency_Key="one")
     again = post("/v1/campaigns", SPEC, Idempotency_Key="one")
     assert again.status_code == 202, again.text

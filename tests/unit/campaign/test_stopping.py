@@ -139,9 +139,11 @@ def test_a_stop_just_after_a_write(begin: Begin, monkeypatch: pytest.MonkeyPatch
     for method in ("move_campaign", "add_trials", "begin_block", "add_measurement"):
         real = getattr(Store, method)
 
-        def write(*arguments: object, real: Callable[..., object] = real) -> None:
+        def write(
+            *arguments: object, real: Callable[..., object] = real, **options: object
+        ) -> None:
             monkeypatch.undo()
-            real(*arguments)
+            real(*arguments, **options)
             raise KeyboardInterrupt
 
         monkeypatch.setattr(Store, method, write)
