@@ -81,6 +81,10 @@ class Unreachable(ServerError):
     is_refusal: bool = False
 
 
+#: What a request may be tried again after: the server's database may be restarting, too.
+PASSING = (Unreachable, StoreError)
+
+
 class Client:
     """HTTP client for one server. ``pause``: waits for a number of seconds.
 
@@ -215,7 +219,7 @@ class Client:
         for attempt in range(1, _TRIES):
             try:
                 return ask()
-            except (Unreachable, StoreError) as problem:  # its database may be restarting
+            except PASSING as problem:
                 after_s = problem.after_s if isinstance(problem, Unreachable) else 0.0
                 wait_s = after_s or _FIRST_PAUSE_S * 2.0 ** (attempt - 1)
                 self._pause(min(wait_s, _LONGEST_PAUSE_S))

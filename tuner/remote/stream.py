@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from tuner.errors import ServerError, StoreError
+from tuner.errors import ServerError
 from tuner.model import Event
 from tuner.records.status import Absence
-from tuner.remote.client import Client, Unreachable, campaign_path
+from tuner.remote.client import PASSING, Client, campaign_path
 from tuner.remote.records import read_absence, read_event
 
 #: A service that is restarted or moved should be back within this time.
@@ -54,7 +54,7 @@ def follow(
                     if event.number > after:
                         after = event.number
                         yield event
-        except (Unreachable, StoreError) as problem:  # the server's database may be restarting
+        except PASSING as problem:
             why = str(problem)
         # A connection that was open for a while was no failure, even if there were no events.
         if announced or clock() - since_s > _LONGEST_PAUSE_S:

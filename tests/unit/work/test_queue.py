@@ -123,14 +123,20 @@ def test_jobs_of_dead_workers_are_put_back_once_by_concurrent_checks(
     assert queue.take_over() == []
 
 
-def test_a_deleted_campaign_leaves_no_job_with_a_dead_worker(
-    store: Store, queue: Queue, place: Place
-) -> None:
+def two_of_a_dead_worker(store: Store, queue: Queue, place: Place) -> tuple[Hand, str, str]:
+    """Two campaigns, and the worker that took them and died."""
     first, other = put(store, queue), put(store, queue, "hall 8")
     dead = Hand(place, queue)
     jobs = dead.take(), dead.take()
     assert None not in jobs
     dead.fall_silent(LIMIT_S + 1)
+    return dead, first, other
+
+
+def test_a_deleted_campaign_leaves_no_job_with_a_dead_worker(
+    store: Store, queue: Queue, place: Place
+) -> None:
+    _, first, other = two_of_a_dead_worker(store, queue, place)
     delete_campaign(store, first)
     assert [run.campaign for run in queue.runs()] == [other]
     assert [lost.campaign for lost in queue.take_over()] == [other]
@@ -140,11 +146,7 @@ def test_a_job_without_a_campaign_holds_up_no_other(
     store: Store, queue: Queue, place: Place
 ) -> None:
     """Deleting a campaign used to leave its job."""
-    first, other = put(store, queue), put(store, queue, "hall 8")
-    dead = Hand(place, queue)
-    jobs = dead.take(), dead.take()
-    assert None not in jobs
-    dead.fall_silent(LIMIT_S + 1)
+    dead, first, other = two_of_a_dead_worker(store, queue, place)
     dead.sql(
         "UPDATE procrastinate_jobs SET args = jsonb_set(args, '{campaign}', '\"no such\"') "
         f"WHERE args->>'campaign' = '{first}' RETURNING id"

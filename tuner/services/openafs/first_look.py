@@ -136,8 +136,7 @@ def look_at_client(host: Connector) -> ClientLook:
 def _command(status: str, instance: str) -> str:
     """The first command line of an instance in ``bos status -long``, "" if it has none."""
     own = status.partition(f"Instance {instance}, ")[2].partition("\nInstance ")[0]
-    command = re.search(r"^    Command 1 is '(.*)'$", own, re.MULTILINE)
-    return "" if command is None else command[1]
+    return next(iter(parse.bos_commands(own)), "")
 
 
 def _configured_cache(host: Connector) -> str:

@@ -44,10 +44,15 @@ class InstanceStatus:
         return "disabled" in self.summary or "too many errors" in self.summary
 
 
+def bos_commands(text: str) -> tuple[str, ...]:
+    """Parse the command lines of an instance in ``bos status HOST INSTANCE -long``."""
+    return tuple(re.findall(r"^    Command \d+ is '(.*)'$", text, re.MULTILINE))
+
+
 def bos_status(text: str) -> InstanceStatus:
     """Parse ``bos status HOST INSTANCE -long``."""
     summary = re.search(r"^Instance \S+, (.*?)$", text, re.MULTILINE)
-    commands = re.findall(r"^    Command \d+ is '(.*)'$", text, re.MULTILINE)
+    commands = bos_commands(text)
     if summary is None or not commands:
         raise ValueError(f"bos status: no instance in {text.strip()[:200]!r}")
     error = re.search(r"^    Last error exit at (.*?)$", text, re.MULTILINE)
@@ -57,7 +62,7 @@ def bos_status(text: str) -> InstanceStatus:
     notifier = re.search(r"^    Notifier  is '(.*)'$", text, re.MULTILINE)
     return InstanceStatus(
         " ".join(summary.group(1).rstrip(".").split()),
-        tuple(commands),
+        commands,
         "" if error is None else error.group(1).partition(", ")[2],
         0 if starts is None else int(starts.group(1)),
         "" if notifier is None else notifier.group(1),
