@@ -32,6 +32,23 @@ class TunerError(Exception):
         self.details: Details = details or {}
 
 
+def of_kind(slug: str, message: str) -> TunerError | None:
+    """Return an error of the kind with this slug, with this complete message; None if no kind has
+    it. Only kinds in modules that have been imported are known.
+    """
+    todo: list[type[TunerError]] = [TunerError]
+    while todo:
+        kind = todo.pop()
+        # A subclass without a slug of its own is a special case of its base.
+        if vars(kind).get("slug") == slug:
+            error = kind.__new__(kind)
+            # The constructors of some kinds compose the message.
+            TunerError.__init__(error, message)
+            return error
+        todo.extend(kind.__subclasses__())
+    return None
+
+
 def evidence(problem: BaseException) -> dict[str, str | int]:
     """Return the kind of a failure, and the details of it or of its cause."""
     data: dict[str, str | int] = {}
@@ -96,6 +113,18 @@ class TransportError(TestbedError):
     """A command did not reach its host, or did not return in time."""
 
     slug = "transport"
+
+
+class AccessError(TestbedError):
+    """The host rejects our login, or we do not trust its key: retrying would not help."""
+
+    slug = "access"
+
+
+class TokenError(TestbedError):
+    """The ticket or the token that a host needs cannot be obtained."""
+
+    slug = "token"
 
 
 class ConfigurationError(TunerError):

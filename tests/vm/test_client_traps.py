@@ -8,8 +8,7 @@ import pytest
 
 from deploy.cell.client import MOUNT_POINT
 from tests.vm.client_host import ClientHost
-from tuner.errors import ConfigurationError, TestbedError
-from tuner.services.openafs.tokens import TokenError
+from tuner.errors import ConfigurationError, TestbedError, TokenError
 
 pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(1200)]
 

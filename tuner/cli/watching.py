@@ -13,7 +13,7 @@ from rich.console import Console
 
 from tuner.cli.ending import CampaignEnd, stored_end, tell_end
 from tuner.cli.say import say
-from tuner.errors import INTERRUPTED, ConflictError, SpecError, TunerError
+from tuner.errors import INTERRUPTED, ConflictError, SpecError, TunerError, of_kind
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
 from tuner.plan.rules import stored_rules
 from tuner.plan.scores import ScoreTable
@@ -273,20 +273,7 @@ def _error(campaign: Campaign, last: Event | None) -> TunerError | None:
     if campaign.state is not CampaignState.FAILED:
         return None
     slug = "" if last is None else str(last.data.get("failure", ""))
-    kind = _kinds().get(slug, TunerError)
-    error = kind.__new__(kind)
-    # The reason is a complete message; some kinds' constructors would compose another one.
-    TunerError.__init__(error, campaign.reason)
-    return error
+    # It defines further kinds of errors, and nothing else here has imported it.
+    from tuner.hosts import connector  # noqa: F401
 
-
-def _kinds() -> dict[str, type[TunerError]]:
-    # These define further kinds of errors, which nothing else here has imported.
-    from tuner.hosts import connector, link  # noqa: F401
-
-    kinds, todo = {TunerError.slug: TunerError}, [TunerError]
-    while todo:
-        for kind in todo.pop().__subclasses__():
-            kinds[kind.slug] = kind
-            todo.append(kind)
-    return kinds
+    return of_kind(slug, campaign.reason) or TunerError(campaign.reason)

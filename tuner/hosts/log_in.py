@@ -14,15 +14,9 @@ from pathlib import Path
 import paramiko
 from paramiko.pkey import UnknownKeyType
 
-from tuner.errors import TestbedError, TransportError
+from tuner.errors import AccessError, TransportError
 
 _SSH_PORT = 22
-
-
-class AccessError(TestbedError):
-    """The host rejects our login, or we do not trust its key: retrying would not help."""
-
-    slug = "access"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from types import TracebackType
 
 import paramiko
 
-from tuner.errors import TestbedError, TransportError
+from tuner.errors import AccessError, TestbedError, TransportError
 from tuner.hosts import detached
 from tuner.hosts.connector import (
     OUTPUT_LIMIT_BYTES,
@@ -30,7 +30,7 @@ from tuner.hosts.connector import (
 )
 from tuner.hosts.exchange import BOOTSTRAP, Answer, AnswerReader, Request
 from tuner.hosts.link import Link, OpenSocket, open_socket
-from tuner.hosts.log_in import AccessError, Patience, SshHost
+from tuner.hosts.log_in import Patience, SshHost
 from tuner.hosts.quoting import quote, refuse_null
 from tuner.hosts.ssh_conversation import SshConversation
 from tuner.interruption import uninterrupted

@@ -19,20 +19,7 @@ from urllib.parse import quote
 import httpx2
 
 import tuner
-from tuner.errors import (
-    CampaignHalted,
-    ConfigurationError,
-    ConflictError,
-    NotFoundError,
-    ServerError,
-    SpecError,
-    StalePlanError,
-    StoreError,
-    TestbedError,
-    TransportError,
-    TunerError,
-    WorkloadError,
-)
+from tuner.errors import NotFoundError, ServerError, StoreError, TunerError, of_kind
 from tuner.remote.address import Address
 from tuner.text import clean
 
@@ -54,21 +41,8 @@ _MOST_PAGES = 100_000
 _LONGEST_DETAIL = 1000
 #: Answers without a kind of ours. 429 and 503: nothing was begun; others: a proxy got no answer.
 _REFUSALS, _NO_ANSWER = (429, 503), (502, 504)
-_MEANINGS: Mapping[str, type[TunerError]] = {
-    kind.slug: kind
-    for kind in (
-        SpecError,
-        NotFoundError,
-        ConflictError,
-        StalePlanError,
-        StoreError,
-        TestbedError,
-        TransportError,
-        ConfigurationError,
-        WorkloadError,
-        CampaignHalted,
-    )
-}
+#: Kinds of errors that are about the server itself, not about what it was asked for.
+_OF_THE_SERVER = (TunerError.slug, ServerError.slug)
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,79}")
 
 
@@ -276,8 +250,12 @@ class Client:
             kind, detail = str(body["type"]), clean(str(body["detail"]))[:_LONGEST_DETAIL]
         except (ValueError, TypeError, KeyError):
             kind, detail = "", f"it answered {status} {clean(answer.reason_phrase)}"
-        if (meaning := _MEANINGS.get(kind.removeprefix("urn:fstune:"))) is not None:
-            return meaning(detail)
+        # It defines further kinds of errors.
+        from tuner.hosts import connector  # noqa: F401
+
+        slug = kind.removeprefix("urn:fstune:")
+        if slug not in _OF_THE_SERVER and (error := of_kind(slug, detail)) is not None:
+            return error
         if status in _REFUSALS + _NO_ANSWER:
             lost = Unreachable(f"{self.url}: {detail}")
             after = answer.headers.get("retry-after", "")

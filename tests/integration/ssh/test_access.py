@@ -21,9 +21,9 @@ from tests.integration.ssh.conftest import (
     make_key,
 )
 from tests.waiting import wait_for
-from tuner.errors import TransportError
+from tuner.errors import AccessError, TransportError
 from tuner.hosts.connector import CommandFailed, CommandTimeout
-from tuner.hosts.log_in import AccessError, Patience
+from tuner.hosts.log_in import Patience
 from tuner.hosts.ssh import SshConnector
 
 pytestmark = pytest.mark.cell

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tuner.errors import SpecError, TransportError
+from tuner.errors import AccessError, SpecError, TransportError
 from tuner.hosts import detached
 from tuner.hosts.exchange import Answer, Request
-from tuner.hosts.log_in import AccessError
 
 Step = str | BaseException
 

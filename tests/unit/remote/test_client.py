@@ -22,6 +22,7 @@ from tuner.errors import (
     TransportError,
     TunerError,
 )
+from tuner.hosts.connector import CommandFailed
 from tuner.records.status import Absence
 from tuner.remote.address import Address
 from tuner.remote.client import Client, Unreachable, campaign_path
@@ -68,6 +69,11 @@ def client(server: Server, waits: list[float] | None = None) -> Client:
         (problem(409, "stale-plan", "it has changed"), StalePlanError, "it has changed"),
         (problem(502, "testbed", "fs1 is down"), TestbedError, "fs1 is down"),
         (problem(502, "transport", "fs1: no route"), TransportError, "fs1: no route"),
+        (
+            problem(502, "command-failed", "fs1: no fileserver"),
+            CommandFailed,
+            "^fs1: no fileserver",
+        ),
         (problem(404, "not-found", "a\x1b[2Jb"), NotFoundError, r"a \[2Jb"),
         (httpx2.Response(404, text="<html>"), ServerError, "it answered 404 Not Found"),
         (httpx2.Response(200, text="<html>"), ServerError, "not understood"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from tuner.errors import TestbedError
+from tuner.errors import TokenError
 from tuner.hosts.connector import Connector, failure_data
 from tuner.services.journal import Journal
 from tuner.services.openafs import parse
@@ -29,12 +29,6 @@ for program in "$@"; do
 done
 """
 _COMMANDS = ("kinit", "klist", "kdestroy", "aklog", "tokens", "unlog")
-
-
-class TokenError(TestbedError):
-    """The ticket or the token for a client host cannot be obtained."""
-
-    slug = "token"
 
 
 @dataclass(frozen=True, slots=True)

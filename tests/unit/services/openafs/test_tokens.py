@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.services.openafs.kernel_client import Machine
-from tuner.errors import TestbedError, evidence
+from tuner.errors import TestbedError, TokenError, evidence
 from tuner.hosts.local import LocalConnector
 from tuner.services.openafs import parse, tokens
-from tuner.services.openafs.tokens import TokenError, TokenPlace, why_no_ticket
+from tuner.services.openafs.tokens import TokenPlace, why_no_ticket
 
 KLIST = """\
 Ticket cache: FILE:/var/lib/fstune-restore/restore/token/ticket
