@@ -196,9 +196,9 @@ def conduct(
     """Run a campaign, new or resumed, in this process. Stop signals pause it.
 
     Returns its outcome and the results of its pilot. ``pilot_only``: pause when the pilot ends.
-    ``keep_request``: carry out a request that was made to a run that died. ``stopping``: called
-    with a message by the handler of stop signals, by default that of the observer. Raises
-    ConflictError when another process runs it or uses one of its testbeds.
+    ``keep_request``: nobody asked for this run, so it carries out a request that was made to a run
+    that died. ``stopping``: called with a message by the handler of stop signals, by default that
+    of the observer. Raises ConflictError when another process runs it or uses one of its testbeds.
     """
     from tuner.run.runner import Runner
 
@@ -210,6 +210,8 @@ def conduct(
         hold_testbeds(store, campaign.id, names, limit_s) as holding,
     ):
         _refuse_unfinished(store, names)
+        if not keep_request:
+            store.drop_request(campaign.id)
         runner = Runner(
             store,
             campaign.id,
@@ -220,6 +222,5 @@ def conduct(
             aspects=prepared.aspects,
             leases=holding,
             pilot_only=pilot_only,
-            keep_request=keep_request,
         )
         return runner.run(), runner.pilot

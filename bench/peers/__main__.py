@@ -38,6 +38,7 @@ def main(arguments: list[str]) -> int:
         options.slow_seeds,
     )
     out = Path(options.out)
+    out.mkdir(parents=True, exist_ok=True)
     path = out / "results.csv"
     rows = {_key(row): row for row in read_rows(path)} if options.go_on else {}
     tasks_left = [task for task in all_tasks if _key(task) not in rows]

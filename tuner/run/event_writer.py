@@ -75,13 +75,7 @@ class EventWriter:
         kind: str,
         message: str,
         data: Data | None = None,
-        *,
-        keep_request: bool = False,
     ) -> None:
-        """Move the campaign to a state, and show the event. ``keep_request``: see
-        ``Store.move_campaign``.
-        """
+        """Move the campaign to a state, and show the event."""
         event = self.event(kind, message, data)
-        self.show(
-            self._store.move_campaign(self._id, state, reason, event, keep_request=keep_request)
-        )
+        self.show(self._store.move_campaign(self._id, state, reason, event))

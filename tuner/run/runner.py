@@ -61,8 +61,7 @@ class Runner:
 
     ``testbeds``: those of the campaign, as many as the specification names. ``aspects``: what it
     measures with, checked against what earlier runs measured with. ``leases``: on the testbeds,
-    held by this process. ``keep_request``: nobody asked for this run, so it carries out a request
-    that was made to a run that died.
+    held by this process.
     """
 
     def __init__(
@@ -77,7 +76,6 @@ class Runner:
         aspects: Mapping[str, Aspect] | None = None,
         leases: LeaseKeeper | None = None,
         pilot_only: bool = False,
-        keep_request: bool = False,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._store = store
@@ -91,7 +89,6 @@ class Runner:
         self._doing = observer.doing
         self._writer = EventWriter(store, campaign, observer, now)
         self._pilot_only = pilot_only
-        self._keep_request = keep_request
         self._target: Target
         self._facts: Facts
         self._failures: Failures
@@ -118,10 +115,7 @@ class Runner:
             self._void_cut_off()
             new = self._store.campaign(self._id).state is CampaignState.CREATED
             text = "campaign started" if new else "campaign resumed"
-            keep = self._keep_request
-            self._writer.move(
-                CampaignState.RUNNING, "", "campaign-started", text, keep_request=keep
-            )
+            self._writer.move(CampaignState.RUNNING, "", "campaign-started", text)
             self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)

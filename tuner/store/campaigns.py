@@ -93,25 +93,19 @@ class CampaignStore(LeaseStore):
         return self._database.read(find)
 
     def move_campaign(
-        self,
-        campaign: str,
-        state: CampaignState,
-        reason: str,
-        event: NewEvent,
-        *,
-        keep_request: bool = False,
+        self, campaign: str, state: CampaignState, reason: str, event: NewEvent
     ) -> Event:
-        """Change the state of a campaign and, without ``keep_request``, delete the pending request
-        to it. At the end of the campaign, its open trials end in the same transaction: if only some
-        of them had ended, a resumed run would decide differently.
+        """Change the state of a campaign. When its run ends, the pending request to it is deleted.
+        At the end of the campaign, its open trials end in the same transaction: if only some of
+        them had ended, a resumed run would decide differently.
         """
-        table, requests = tables.campaign, tables.request
+        table = tables.campaign
 
         def move(connection: Connection, _: Row[Any]) -> Event:
             this, what = table.c.id == campaign, f"campaign {campaign}"
             queries.move(connection, table, this, what, state, reason=reason)
-            if not keep_request:
-                connection.execute(delete(requests).where(requests.c.campaign == campaign))
+            if state is not CampaignState.RUNNING:
+                queries.drop_request(connection, campaign)
             if state in _TRIALS_END:
                 queries.end_trials(connection, campaign, *_TRIALS_END[state])
             return queries.add_event(connection, campaign, event)

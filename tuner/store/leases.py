@@ -173,6 +173,10 @@ class LeaseStore(OpenStore):
 
         return self._read(campaign, find)
 
+    def drop_request(self, campaign: str) -> None:
+        """Delete the pending request to a campaign: the run that it was made to has died."""
+        self._change(campaign, lambda connection, _: queries.drop_request(connection, campaign))
+
     # The basis of a campaign
 
     def measured_with(self, campaign: str) -> dict[str, Aspect]:

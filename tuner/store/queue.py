@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, text
+from sqlalchemy import Connection, Row, text
 
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.model import Event, Holder
 from tuner.queue_records import QueuedRun, WorkerProcess
 from tuner.states import OVER
-from tuner.store import queries, queue_tables, tables
+from tuner.store import queries, queue_tables
 from tuner.store.database import Database
 from tuner.store.queue_tables import SCHEMA, look_there_first
 from tuner.store.rows import NewEvent, record
@@ -121,8 +121,7 @@ class Queue:
             look_there_first(connection)
             defer(connection.connection.driver_connection)
             # Somebody wants it to run: a worker's run would carry out the request.
-            request = tables.request
-            connection.execute(delete(request).where(request.c.campaign == campaign))
+            queries.drop_request(connection, campaign)
             return queries.add_event(connection, campaign, event)
 
         return self._database.write(put)

@@ -122,7 +122,6 @@ class Campaign:
     testbed: SimulatedTestbed | None = None
     leases: LeaseKeeper | None = None
     testbeds: list[CampaignTestbed] | None = None
-    keep_request: bool = False
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -148,7 +147,6 @@ class Campaign:
             watching,
             aspects=prepared.aspects,
             leases=self.leases,
-            keep_request=self.keep_request,
         )
         return runner.run()
 

@@ -17,6 +17,7 @@ import pytest
 
 from tests.unit.campaign.campaigns import SHORT, Campaign, Recorder, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
+from tuner.compose import conduct
 from tuner.interruption import check
 from tuner.model import Answer, Configuration, Event, Measurement, Request, Wish
 from tuner.run.runner import Outcome
@@ -199,7 +200,6 @@ def test_a_run_that_nobody_asked_for_carries_out_the_request_to_a_killed_one(
     begin: Begin, wish: Wish
 ) -> None:
     campaign = requested_of_a_killed_run(begin, wish)
-    campaign.keep_request = True
     outcome = campaign.run()
     assert outcome.campaign.state is STATE_BY_WISH[wish]
     assert outcome.campaign.reason == f"asked to {wish} from desk"
@@ -212,7 +212,9 @@ def test_a_run_that_nobody_asked_for_carries_out_the_request_to_a_killed_one(
 
 def test_a_resume_by_a_person_drops_the_request_to_a_killed_run(begin: Begin) -> None:
     campaign = requested_of_a_killed_run(begin, Wish.CANCEL)
-    assert campaign.run().campaign.state is CampaignState.FINISHED
+    stored = campaign.store.campaign(campaign.id)
+    outcome, _ = conduct(campaign.store, stored, campaign.prepared(), Recorder())
+    assert outcome.campaign.state is CampaignState.FINISHED
 
 
 @pytest.mark.parametrize("wish", list(Wish))
@@ -221,7 +223,6 @@ def test_a_stop_signal_does_not_replace_the_request_to_a_killed_run(
 ) -> None:
     """Otherwise the next worker would continue what was paused by this one's end."""
     campaign = requested_of_a_killed_run(begin, wish)
-    campaign.keep_request = True
     with stop_signals():
         outcome = campaign.run(sends(1, signal.SIGTERM))
     assert outcome.campaign.state is STATE_BY_WISH[wish]

@@ -134,9 +134,12 @@ def test_requests_are_for_campaigns_that_run(store: Store) -> None:
     with pytest.raises(ConflictError, match="was already asked to cancel"):
         store.ask(campaign, wish, records.event())
     assert store.request(campaign) == cancel
-    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event(), keep_request=True)
-    assert store.request(campaign) == cancel
     store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    assert store.request(campaign) == cancel
+    store.drop_request(campaign)
+    assert store.request(campaign) is None
+    store.ask(campaign, cancel, records.event())
+    store.move_campaign(campaign, CampaignState.PAUSED, "", records.event())
     assert store.request(campaign) is None
 
 
