@@ -49,8 +49,9 @@ class CampaignDocument(Document):
 
     ``testbed``: kind or file named in its specification. ``answer``: null until there is one.
     ``trial``: the trial that the answer refers to; ``ratio``: its time relative to the baseline.
-    ``expired``: why the certificate is no longer valid, "" if it is valid. ``time_use``: null while
-    the campaign runs, so that its ETag changes with the state and not with time.
+    ``expired``: why the certificate is no longer valid, "" if it is valid. ``verification``: which
+    certificate this verified and how that ended, "" unless this is a verification. ``time_use``:
+    null while the campaign runs, so that its ETag changes with the state and not with time.
     """
 
     id: str
@@ -67,6 +68,7 @@ class CampaignDocument(Document):
     trial: int | None
     ratio: float | None
     expired: str
+    verification: str
     time_use: TimeUseDocument | None
 
     @classmethod
@@ -89,6 +91,7 @@ class CampaignDocument(Document):
             trial=None if answer is None else answer.trial,
             ratio=None if answer is None else answer.ratio,
             expired=expired(store, campaign),
+            verification="" if answer is None else answer.verification,
             time_use=None
             if campaign.state is CampaignState.RUNNING
             else TimeUseDocument.model_validate(campaign.time_use),

@@ -153,7 +153,7 @@ def recommendation_page(campaign: PathCampaign, serving: Serving, who: Reader) -
         who,
         campaign=campaign,
         document=document,
-        headline=headline(answer).plain if answer.is_verification else "",
+        headline=headline(answer).plain if answer.verification else "",
         expired=answer.expired,
         notes=answer.notes[bool(answer.expired) :],
         rows=settings(answer.baseline, answer.configuration),

@@ -337,7 +337,7 @@ def _disturbance_text(of: Sequence[tuple[int, str]]) -> str:
 def _answer(answer: Recommendation | None) -> str:
     if answer is None:
         return ""
-    if answer.is_verification:
+    if answer.verification:
         return answer.reason
     if answer.answer is Answer.NO_IMPROVEMENT:
         return "no improvement shown: keep the baseline"

@@ -356,9 +356,11 @@ class Recommendation:
         return next((note for note in self.notes[:1] if note.startswith(self.EXPIRED)), "")
 
     @property
-    def is_verification(self) -> bool:
-        """Whether it is the result of a verification, which certifies nothing itself."""
-        return self.reason.startswith(self.VERIFICATION)
+    def verification(self) -> str:
+        """Which certificate it verified and how that ended; "" unless it is the result of a
+        verification, which certifies nothing itself.
+        """
+        return self.reason if self.reason.startswith(self.VERIFICATION) else ""
 
 
 @dataclass(frozen=True, slots=True)

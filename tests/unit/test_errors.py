@@ -19,8 +19,8 @@ from tuner.measure.driver import NotStarted
     ],
 )
 def test_an_error_is_restored_with_its_kind_and_message(error: TunerError) -> None:
-    restored = of_kind(error.slug, str(error))
-    assert (type(restored), str(restored)) == (type(error), str(error))
+    again = of_kind(error.slug, str(error))
+    assert (type(again), str(again)) == (type(error), str(error))
 
 
 def test_a_special_case_is_restored_as_its_kind() -> None:

@@ -138,7 +138,6 @@ def _fits(campaign: Campaign, filters: Filters) -> bool:
     return (
         answer is not None
         and answer.answer is Answer.RECOMMENDED
-        and not answer.is_verification
         and filters.testbed in (None, all_names.testbed)
         and filters.workload in (None, all_names.workload)
         and (filters.space is None or filters.space in all_names.spaces.values())

@@ -272,7 +272,7 @@ def _sure(look: _Look) -> Iterator[str]:
         )
         return
     yield claim(answer)
-    if answer.is_verification:
+    if answer.verification:
         return
     if answer.lower is not None and answer.upper is not None and answer.ratio is not None:
         yield (

@@ -120,7 +120,7 @@ def _claims(evidence: Evidence) -> Iterator[str]:
     answer = evidence.campaign.recommendation
     if answer is not None and answer.answer is Answer.RECOMMENDED:
         if 0 < answer.blocks < _FEW_BLOCKS:
-            what = "verification" if answer.is_verification else "certificate"
+            what = "verification" if answer.verification else "certificate"
             yield (
                 f"The {what} rests on {blocks(answer.blocks)}: its error is valid for "
                 "differences that are roughly normal, which so few cannot show."

@@ -61,7 +61,7 @@ _VERDICTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
 
 def read_campaign(document: Any) -> Campaign:
     """Read a campaign, with the part of its answer that lists have: trial, ratio, why it has
-    expired.
+    expired, which certificate it verified.
     """
     fields = mapping(document)
     answer = fields.get("answer")
@@ -69,7 +69,7 @@ def read_campaign(document: Any) -> Campaign:
     if answer is not None:
         answer_record = Recommendation(
             answer=checked(TypeAdapter(Answer), answer),
-            reason="",
+            reason=clean(str(fields.get("verification") or "")),
             trial=checked(TypeAdapter(int), fields.get("trial") or BASELINE),
             configuration=Configuration(),
             baseline=Configuration(),

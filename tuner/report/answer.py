@@ -52,7 +52,7 @@ def columns(*headings: str, right: Iterable[int] = ()) -> Table:
 def headline(recommendation: Recommendation) -> Text:
     """The answer in one line."""
     r = recommendation
-    if r.is_verification:
+    if r.verification:
         holds = f" {FASTER}" if r.answer is Answer.RECOMMENDED else ""
         return Text(f"Verification: {r.reason}", style=f"{STRONG}{holds}")
     if r.answer is Answer.NO_IMPROVEMENT:
@@ -69,7 +69,7 @@ def claim(recommendation: Recommendation) -> str:
     that holds for all of them simultaneously.
     """
     r = recommendation
-    if r.is_verification:
+    if r.verification:
         return _verified(r)
     if r.answer is Answer.RECOMMENDED:
         level = f"{100.0 * ALPHA:.3g}%"
@@ -102,7 +102,7 @@ def _verified(r: Recommendation) -> str:
 
 def why_baseline(recommendation: Recommendation) -> str:
     """Say why the options of the baseline are printed, where nothing is recommended."""
-    if recommendation.is_verification:
+    if recommendation.verification:
         return f"{recommendation.reason}; these are the options from before it was applied"
     return "no improvement shown; keep these options, which are in force"
 
@@ -111,7 +111,7 @@ def answer(recommendation: Recommendation, *, verbose: bool = False) -> Renderab
     """Render headline, interval, reason and claim; ``verbose`` adds the e-value."""
     r = recommendation
     lines: list[RenderableType] = [headline(r)]
-    if r.is_verification:  # both sentences say the rest
+    if r.verification:  # both sentences say the rest
         return Group(*lines, "", paragraph(claim(r)))
     if r.ratio is not None and r.lower is not None and r.upper is not None:
         interval_words = f"{confidence_text(r.confidence)} {interval(r.lower, r.upper)}"

@@ -105,6 +105,9 @@ def _answer(campaign: Campaign) -> Text:
     r = campaign.recommendation
     if r is None:
         return literal(campaign.reason, QUIET)
+    if r.verification:
+        campaign_id, _, outcome = r.verification.removeprefix(r.VERIFICATION).partition(" ")
+        return literal(f"{campaign_id}: {outcome}")
     if r.answer is Answer.NO_IMPROVEMENT:
         return Text("no improvement")
     gain = f"trial {r.trial}" if r.ratio is None else faster(r.ratio)

@@ -98,6 +98,7 @@ def campaign_document(campaign: Campaign, stalled: str = "") -> Json:
         "trial": None if answer is None else answer.trial,
         "percent": None if answer is None or answer.ratio is None else _percent(answer.ratio),
         "expired": None if answer is None else answer.expired or None,
+        "verification": None if answer is None else answer.verification or None,
     }
 
 

@@ -40,7 +40,7 @@ def fingerprint(testbed: Mapping[str, str]) -> str:
 def expired(store: Store, campaign: Campaign) -> str:
     """Return why a campaign's certificate has expired, as a sentence; "" if it has not."""
     answer = campaign.recommendation
-    if answer is None or answer.answer is not Answer.RECOMMENDED or answer.is_verification:
+    if answer is None or answer.answer is not Answer.RECOMMENDED or answer.verification:
         return ""
     pages = Pages(store)
     later = pages.later_on_same_testbed(campaign)

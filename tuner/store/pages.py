@@ -20,6 +20,7 @@ from tuner.model import (
     ComponentResult,
     Event,
     Measurement,
+    Recommendation,
     Trial,
 )
 from tuner.store import queries, tables
@@ -74,11 +75,12 @@ class Pages:
         return self._read(read)
 
     def with_answer(self, limit: int) -> list[Campaign]:
-        """Return the newest campaigns that have an answer."""
+        """Return the newest campaigns that have an answer, without verifications."""
         table, answer = tables.campaign, tables.recommendation
         query = (
             select(table.c.id)
             .join(answer, answer.c.campaign == table.c.id)
+            .where(~answer.c.reason.startswith(Recommendation.VERIFICATION))
             .order_by(table.c.created.desc(), table.c.id.desc())
             .limit(limit)
         )

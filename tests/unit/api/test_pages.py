@@ -22,6 +22,7 @@ from tuner.page.effects_cache import EffectsCache, Latest
 from tuner.page.snapshot import Snapshot, SnapshotCache
 from tuner.page.svg import WIDTH, Axis, Point, interval, series
 from tuner.records.estimate import Estimate
+from tuner.remote.records import read_campaign
 from tuner.settings import ServiceSettings
 from tuner.store import NewEvent, Store
 
@@ -117,6 +118,12 @@ def test_the_pages_of_a_verification_say_that_it_is_one(
         assert f"<h1>Verification: {reason}</h1>" in page
         assert "False-alarm risk" not in page
         assert client.get("/v1/recommendations").json() == []
+        assert f">{reason}</a>" in client.get("/", headers=PAGE).text
+        (document,) = client.get("/v1/campaigns").json()["items"]
+        assert document["verification"] == reason
+        record = read_campaign(document).recommendation
+        assert record is not None
+        assert record.verification == reason
 
 
 @pytest.mark.parametrize(

@@ -212,8 +212,8 @@ def test_a_run_that_nobody_asked_for_carries_out_the_request_to_a_killed_one(
 
 def test_a_resume_by_a_person_drops_the_request_to_a_killed_run(begin: Begin) -> None:
     campaign = requested_of_a_killed_run(begin, Wish.CANCEL)
-    stored = campaign.store.campaign(campaign.id)
-    outcome, _ = conduct(campaign.store, stored, campaign.prepared(), Recorder())
+    record = campaign.store.campaign(campaign.id)
+    outcome, _ = conduct(campaign.store, record, campaign.prepared(), Recorder())
     assert outcome.campaign.state is CampaignState.FINISHED
 
 

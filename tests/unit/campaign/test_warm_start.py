@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 
 from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.model import Prior
+from tuner.model import Prior, Recommendation
 from tuner.plan.rules import rules_of
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState
+from tuner.store import NewEvent
 
 pytestmark = pytest.mark.slow
 
@@ -35,6 +39,17 @@ def test_a_similar_campaign_guides_if_it_is_asked_for(earlier: Campaign) -> None
     assert priors
     assert all(prior.origin.startswith(f"{earlier.id}:") for prior in priors)
     assert guided(earlier, spec()) == ([], [])
+
+
+def test_a_verification_guides_nothing(begin: Begin) -> None:
+    verification = begin(spec())
+    assert verification.run().campaign.state is CampaignState.FINISHED
+    answer = verification.store.campaign(verification.id).recommendation
+    assert answer is not None
+    holds = replace(answer, reason=f"{Recommendation.VERIFICATION}20260301-120000-abcd holds")
+    event = NewEvent(datetime.now(UTC), "recommended", "it holds")
+    verification.store.save_recommendation(verification.id, holds, event)
+    assert guided(verification, spec(**AUTO)) == ([], [])  # type: ignore[arg-type]
 
 
 def test_the_newest_campaign_counts_for_shared_configurations(

@@ -18,7 +18,7 @@ from tests.unit.report.samples import (
     printed,
     screen_of,
 )
-from tuner.model import Block, BlockKind, Measurement, Trial
+from tuner.model import Block, BlockKind, Measurement, Recommendation, Trial
 from tuner.records.estimate import Estimate
 from tuner.report.campaign_list import campaigns_table
 from tuner.report.tables import EVENTS_SHOWN, block_counts, campaign_page
@@ -62,6 +62,16 @@ def test_each_campaign_is_a_row() -> None:
     assert lines[2].split() == ["b", "other", "running", "2026-03-01T12:00:05Z"]
     assert lines[3].rstrip().endswith("no improvement")
     assert lines[4].rstrip().endswith("no [fs1]")
+
+
+def test_the_row_of_a_verification_claims_no_gain() -> None:
+    verification = campaign()
+    assert verification.recommendation is not None
+    reason = f"{Recommendation.VERIFICATION}20260301-120000-abcd holds"
+    answer = replace(verification.recommendation, reason=reason)
+    row = screen_of(campaigns_table([replace(verification, recommendation=answer)]), 120).lines[1]
+    assert row.rstrip().endswith("  20260301-120000-abcd: holds")
+    assert "faster" not in row
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
