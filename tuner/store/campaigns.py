@@ -12,7 +12,7 @@ from tuner.errors import ConflictError
 from tuner.identifiers import new_campaign_id
 from tuner.model import Campaign, Configuration, Event, Prior, Recommendation
 from tuner.states import CampaignState, TrialState
-from tuner.store import posted_requests, queries, tables
+from tuner.store import posted_requests, queries, statements, tables
 from tuner.store.leases import LeaseStore
 from tuner.store.posted_requests import PostedRequest
 from tuner.store.rows import NewEvent, values
@@ -105,7 +105,7 @@ class CampaignStore(LeaseStore):
             this, what = table.c.id == campaign, f"campaign {campaign}"
             queries.move(connection, table, this, what, state, reason=reason)
             if state is not CampaignState.RUNNING:
-                queries.drop_request(connection, campaign)
+                connection.execute(statements.DROP_REQUEST, {"of": campaign})
             if state in _TRIALS_END:
                 queries.end_trials(connection, campaign, *_TRIALS_END[state])
             return queries.add_event(connection, campaign, event)

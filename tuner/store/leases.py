@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, delete, insert, or_, select, update
 from tuner.errors import ConflictError
 from tuner.model import Aspect, Campaign, Event, Holder, Lease, Prior, Request, Wish
 from tuner.states import BlockState, CampaignState
-from tuner.store import queries, tables
+from tuner.store import queries, statements, tables
 from tuner.store.open_store import OpenStore
 from tuner.store.rows import NewEvent, record, values
 
@@ -175,7 +175,8 @@ class LeaseStore(OpenStore):
 
     def drop_request(self, campaign: str) -> None:
         """Delete the pending request to a campaign: the run that it was made to has died."""
-        self._change(campaign, lambda connection, _: queries.drop_request(connection, campaign))
+        of = {"of": campaign}
+        self._change(campaign, lambda c, _: c.execute(statements.DROP_REQUEST, of))
 
     # The basis of a campaign
 

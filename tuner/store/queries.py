@@ -9,18 +9,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Table,
-    case,
-    delete,
-    func,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Row, Table, case, func, insert, select, update
 
 from tuner import states
 from tuner.errors import ConflictError, NotFoundError
@@ -183,12 +172,6 @@ def move(
     )
     if changed.rowcount != 1:
         raise ConflictError(f"{what} is no longer {old}; it cannot become {new}")
-
-
-def drop_request(connection: Connection, campaign: str) -> None:
-    """Delete the pending request to a campaign, if there is one."""
-    table = tables.request
-    connection.execute(delete(table).where(table.c.campaign == campaign))
 
 
 def end_block(

@@ -18,7 +18,7 @@ from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.model import Event, Holder
 from tuner.queue_records import QueuedRun, WorkerProcess
 from tuner.states import OVER
-from tuner.store import queries, queue_tables
+from tuner.store import queries, queue_tables, statements
 from tuner.store.database import Database
 from tuner.store.queue_tables import SCHEMA, look_there_first
 from tuner.store.rows import NewEvent, record
@@ -121,7 +121,7 @@ class Queue:
             look_there_first(connection)
             defer(connection.connection.driver_connection)
             # Somebody wants it to run: a worker's run would carry out the request.
-            queries.drop_request(connection, campaign)
+            connection.execute(statements.DROP_REQUEST, {"of": campaign})
             return queries.add_event(connection, campaign, event)
 
         return self._database.write(put)
