@@ -1,6 +1,6 @@
 """A dry-run connector: runs read-only commands, and records changes instead of making them.
 
-A recorded change counts as successful; directories that it would have created count as existing,
+A recorded change counts as successful; directories that it would have moved count as existing,
 and what it would have removed as absent, so that later checks see the state that would result.
 """
 
@@ -22,8 +22,8 @@ class DryConnector:
 
     connector: Connector
     would: list[tuple[str, tuple[str, ...]]]
-    _directories: set[str] = field(default_factory=set)
-    _absent: set[str] = field(default_factory=set)
+    #: Whether a path would exist by now; other paths are looked up on the host.
+    _exists: dict[str, bool] = field(default_factory=dict)
 
     @property
     def host(self) -> str:
@@ -34,10 +34,8 @@ class DryConnector:
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
         """See Connector.ask."""
-        if argv[0] == "test" and argv[-1] in self._directories:
-            return CommandResult(tuple(argv), 0, "", "")
-        if argv[0] == "test" and argv[-1] in self._absent:
-            return CommandResult(tuple(argv), 1, "", "")
+        if argv[0] == "test" and argv[-1] in self._exists:
+            return CommandResult(tuple(argv), 0 if self._exists[argv[-1]] else 1, "", "")
         return self.connector.ask(argv, input=input, timeout_s=timeout_s)
 
     def change(
@@ -49,13 +47,11 @@ class DryConnector:
             self.put(file[0], input, file[1])
             return CommandResult(tuple(argv), 0, "", "")
         if argv[0] == "mv":
-            self._directories.add(argv[-1])
-            self._absent.discard(argv[-1])
+            self._exists[argv[-1]] = True
         elif argv[0] == "mkdir":
-            self._absent.discard(argv[-1])
+            self._exists.pop(argv[-1], None)
         elif argv[0] == "rm":
-            self._directories.difference_update(argv)
-            self._absent.update(argv[1:])
+            self._exists.update(dict.fromkeys(argv[1:], False))
         self.would.append((self.host, tuple(argv)))
         return CommandResult(tuple(argv), 0, "not run\n", "")
 
@@ -67,7 +63,7 @@ class DryConnector:
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """See Connector.put."""
-        self._absent.discard(path)
+        self._exists.pop(path, None)
         self.would.append((self.host, ("write", path, f"{len(content)} bytes, mode {mode:o}")))
 
     def get(self, path: str) -> bytes:
