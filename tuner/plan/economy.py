@@ -2,7 +2,7 @@
 
 A certificate is worth its blocks when it is likely to succeed: when both the gain and the floors
 are likely to be shown, according to what the search knows of the candidate. It is attempted early
-if that costs little of the remaining budget and less than what was spent so far, or if nothing
+if that costs little of the remaining budget and no more than what was spent so far, or if nothing
 better is in prospect, and at the latest when the remaining budget would otherwise become too small.
 The same holds for a candidate that is delta better than what has been certified: users get it at
 once, and the search continues.
@@ -36,9 +36,6 @@ _LIKELY = 0.85
 _WORTH = 0.3
 #: Share of the remaining budget that an early attempt may cost.
 _CHEAP = 0.15
-#: Arms that it may take, per arm measured so far: little was learned from the first ones, and the
-#: next block may find what takes fewer to certify.
-_QUICK = 0.7
 #: The last attempts that may be made early, for a larger gain and for fewer settings: each has a
 #: smaller share of the error than the one before.
 _LAST_FOR_GAIN, _LAST_FOR_FEWER = 3, 6
@@ -176,7 +173,8 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
         return _without_finalist(view, rules, at)
     forecast = forecast_of(best, view.noise, rules, at.attempt, blocks, at.fewest)
     early = _large_step(best, rules, at) or _simpler(best, at)
-    affordable = min(_CHEAP * at.arms_left, _QUICK * at.measured)
+    # Little was learned from the first blocks, and the next may find what takes fewer to certify.
+    affordable = min(_CHEAP * at.arms_left, at.measured)
     cheap = early and per_block * max(forecast.mean_blocks, rules.testbeds) <= affordable
     share = max(_FEWEST, rules.certify_share * at.total_arms / per_block)
     enough = min(share, max(_FEWEST, math.ceil(1.3 * forecast.mean_blocks)), rules.certify_blocks)

@@ -96,12 +96,12 @@ def test_a_likely_but_costly_attempt_waits_while_something_better_is_in_prospect
     assert move(Stub(likely, hopes=0.1), 30.0, total_arms=120.0) is Move.CERTIFY
 
 
-def test_an_early_attempt_takes_fewer_arms_than_were_measured_so_far() -> None:
+def test_an_early_attempt_takes_no_more_arms_than_were_measured_so_far() -> None:
     """What looks best after a single block seldom is: the search goes on until it has more."""
     likely = Stub(prediction(0.05), hopes=0.9)
     forecast = forecast_of(prediction(0.05), NOISE, rules(), 1, 20)
     assert forecast.power > 0.85
-    arms = math.ceil(2 * forecast.mean_blocks / 0.7)
+    arms = math.ceil(2 * forecast.mean_blocks)
     assert move(likely, 400.0, total_arms=450.0, measured=arms - 1) is Move.SEARCH
     assert move(likely, 400.0, total_arms=450.0, measured=arms) is Move.CERTIFY
 
