@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from tests.ending import kill, kill_runs
 from tests.postgresql import Server
@@ -126,6 +127,19 @@ def is_finished(store: Store, campaign: str) -> bool:
     return store.campaign(campaign).state is CampaignState.FINISHED
 
 
+def is_locked(store: Store, campaign: str) -> bool:
+    """Return whether a transaction is changing the campaign. A process that is stopped within one
+    keeps the lock, and nobody else could write.
+    """
+    statement = f"SELECT id FROM campaign WHERE id = '{campaign}' FOR UPDATE NOWAIT"
+    try:
+        with store._database.writer.begin() as connection:
+            connection.exec_driver_sql(statement)
+    except OperationalError:
+        return True
+    return False
+
+
 def stopped_process(store: Store, campaigns: Sequence[str]) -> Lease | None:
     """Stop the process of a campaign in progress; return its lease, None when there is none."""
     for lease in store.leases():
@@ -133,9 +147,11 @@ def stopped_process(store: Store, campaigns: Sequence[str]) -> Lease | None:
             continue
         with suppress(ProcessLookupError):
             os.kill(lease.holder.pid, signal.SIGSTOP)
-        if not is_finished(store, lease.campaign) and lease.token in {
-            o.token for o in store.leases()
-        }:
+        if (
+            not is_locked(store, lease.campaign)
+            and not is_finished(store, lease.campaign)
+            and lease.token in {o.token for o in store.leases()}
+        ):
             return lease
         with suppress(ProcessLookupError):
             os.kill(lease.holder.pid, signal.SIGCONT)
