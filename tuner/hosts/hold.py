@@ -100,8 +100,8 @@ class Hold:
         for name in (_HEARTBEAT, _WATCH, PUT_BACK):
             connector.put(f"{directory}/{name}", _script(name), mode=0o700)
         connector.put(f"{directory}/after_s", f"{after_s:.0f}\n".encode(), mode=0o600)
-        # A running watch may use another timeout: make it stop; the first heartbeat starts ours.
-        check_change(connector, ["rm", "--force", f"{directory}/watch.pid"])
+        # It takes over from a running watch, which may use another timeout.
+        check_change(connector, ["sh", f"{directory}/{_WATCH}", "start"])
         hold.beat()
         return hold
 

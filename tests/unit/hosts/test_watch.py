@@ -10,6 +10,8 @@ import pytest
 
 from tests.unit.hosts.place import PROVES, THEIRS, Place
 from tests.waiting import wait_for
+from tuner.errors import TestbedError
+from tuner.hosts.hold import Hold
 from tuner.hosts.local import LocalConnector
 from tuner.services.openafs.hosts import restore
 
@@ -57,3 +59,38 @@ def test_a_watch_that_tries_again_ends_soon_after_a_restore_by_hand(
     wait_for(lambda: place.watches() == [], "its end")
     assert place.proof == ["part"]
     place.take(THEIRS)
+
+
+def test_a_host_that_could_not_be_put_back_by_hand_puts_itself_back_later(place: Place) -> None:
+    place.take(after_s=2.0)
+    place.journal(f"[ -e ../../free ] || exit 1; {PROVES}")
+    with pytest.raises(TestbedError, match="not put back: part"):
+        list(restore([LocalConnector()], str(place.directory)))
+    assert not (place.directory / "lease").exists()
+    (place.directory / "free").touch()
+    wait_for(lambda: place.watches() == [], "its end")
+    assert place.proof == ["part"]
+    assert not (place.directory / "lease.expired").exists()
+
+
+def test_a_process_that_dies_while_it_takes_a_host_over_leaves_it_to_the_watch(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.take(after_s=2.0)
+    place.journal()
+    make_lease = Hold._make_lease
+    results: list[bool] = []
+
+    def dying(hold: Hold) -> bool:
+        if results:
+            raise KeyboardInterrupt
+        results.append(make_lease(hold))
+        return results[0]
+
+    monkeypatch.setattr(Hold, "_make_lease", dying)
+    with pytest.raises(KeyboardInterrupt):
+        place.take(after_s=2.0)
+    assert results == [False]
+    assert not (place.directory / "lease").exists()
+    wait_for(lambda: place.watches() == [], "its end")
+    assert place.proof == ["part"]

@@ -1,6 +1,6 @@
 #!/bin/sh
 # watch.sh start: until the host is released, restore it when no heartbeat of fstune has arrived for too long.
-# Needs nothing of fstune but the files here.
+# A host is released when nobody holds it and no journal is left. Needs nothing of fstune but the files here.
 set -u
 umask 077
 cd "$(dirname "$0")" || exit 1
@@ -24,21 +24,36 @@ say() {
     printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*"
 }
 
+open_journals() {
+    set -- restore/*/restore.sh
+    [ -e "$1" ]
+}
+
 # A later watch takes over from an earlier one.
 echo $$ > watch.pid
-while [ -d lease ] && first watch.pid && [ "$line" = $$ ]; do
+owner=
+# Not the wall clock, which may be adjusted at any time.
+first /proc/uptime
+heard=${line%%.*}
+# The lease may be gone although the host is still changed: whoever took it over was killed before making a new one, or
+# the host could not be put back by hand.
+while first watch.pid && [ "$line" = $$ ] && { [ -d lease ] || open_journals; }; do
     sleep "$pause_s"
-    first lease/heartbeat || continue
-    # A damaged heartbeat counts as expired.
-    case $line in '' | *[!0-9-]*) heard=-$after_s ;; *) heard=$line ;; esac
-    # Not the wall clock, which may be adjusted at any time.
+    if first lease/heartbeat; then
+        # A damaged heartbeat counts as expired.
+        case $line in '' | *[!0-9-]*) heard=-$after_s ;; *) heard=$line ;; esac
+    fi
+    ! first lease/owner || owner=$line
     first /proc/uptime
     [ $((${line%%.*} - heard)) -ge "$after_s" ] || continue
     # Take the lease away first, so that its holder notices and changes nothing any more. On a read-only disk
     # the lease stays, but its holder cannot record heartbeats either.
-    first lease/owner
-    owner=$line
-    mv lease lease.expired 2> /dev/null || [ -d lease ] || exit 0
+    if ! mv lease lease.expired 2> /dev/null && ! [ -d lease ]; then
+        open_journals || exit 0
+        # Whoever wants the host waits until this is done.
+        mkdir lease.expired 2> /dev/null || exit 0
+        echo "$owner" > lease.expired/owner
+    fi
     say "no heartbeat for $after_s s: putting this host back"
     # Only while it still belongs to that owner: if somebody else has restored it meanwhile, a later campaign may hold it.
     until output=$(sh put-back.sh "$(pwd)" ${owner:+"$owner"} 2>&1); do
