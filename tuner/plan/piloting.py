@@ -48,9 +48,15 @@ def plan_pilot(
     assessment = assess_pilot(pairs, rules) if len(pairs) >= MIN_PAIRS else None
     search_began = any(block.kind is not BlockKind.PILOT for block in blocks)
     undecided = assessment is None or assessment.outcome is PilotOutcome.UNDECIDED
-    return PilotPlan(
-        twin, undecided and not search_began and len(pairs) < rules.max_blocks, assessment
-    )
+    more = undecided and not search_began and len(pairs) < _most_blocks(rules)
+    return PilotPlan(twin, more, assessment)
+
+
+def _most_blocks(rules: PilotRules) -> int:
+    """The maximum number of blocks that the budget's measurements allow."""
+    if rules.budget_measurements is None:
+        return rules.max_blocks
+    return min(rules.max_blocks, rules.budget_measurements // 2)
 
 
 def _counts(block: BlockTimes) -> bool:

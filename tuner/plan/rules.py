@@ -99,7 +99,7 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         max_blocks=max(3, spec.pilot.blocks),
         budget_s=spec.budget.wall_time,
         arms=1 + spec.search.arms,
-        certify_blocks=min(500, spec.certification.blocks),
+        certify_blocks=spec.certification.blocks,
         certify_share=spec.certification.share,
         certify_arms=1 + finalists,
         alpha_certify=alpha,

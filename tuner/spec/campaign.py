@@ -95,7 +95,7 @@ class PilotSection(Section):
     number of its blocks, 0 for no pilot. ``override``: continue although it advises against.
     """
 
-    blocks: int = Field(default=20, ge=0, le=1000)
+    blocks: int = Field(default=20, ge=0, le=500)
     override: bool = False
 
     @field_validator("blocks")
@@ -131,7 +131,7 @@ class CertificationSection(Section):
     that the budget can show it.
     """
 
-    blocks: int = Field(default=20, ge=3, le=1000)
+    blocks: int = Field(default=20, ge=3, le=500)
     finalists: int = Field(default=1, ge=1, le=10)
     share: Fraction = 0.4
     floors: Literal["auto", "strict", "bounded"] = "auto"

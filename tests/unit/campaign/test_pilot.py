@@ -125,3 +125,9 @@ def test_a_budget_that_ends_before_the_certificate_is_named_as_the_reason(place:
     assert answer is not None
     assert answer.answer is Answer.NO_IMPROVEMENT
     assert answer.reason.startswith("not certified within the budget: ")
+
+
+def test_a_pilot_measures_no_more_than_the_budget_allows(place: Place) -> None:
+    place.write(noise=0.3, wall_time="2h, measurements: 11")
+    place.fstune("run", str(place.file))
+    assert place.kinds() == [BlockKind.PILOT] * 5
