@@ -84,8 +84,10 @@ def study_page(surface: Surface, results: Sequence[Result]) -> RenderableType:
 
 def _row(surface: Surface, result: Result) -> tuple[Text, ...]:
     answer = Text(_ANSWERS.get(result.answer, result.answer))
-    if result.answer == Answer.RECOMMENDED:
-        answer = Text("FALSE", SLOWER) if result.false else Text("recommended", FASTER)
+    if result.false:
+        answer = Text("FALSE", SLOWER)
+    elif result.answer == Answer.RECOMMENDED:
+        answer = Text("recommended", FASTER)
     return (
         Text(str(result.seed)),
         answer,

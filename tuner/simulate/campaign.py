@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from tuner.documents import problems
 from tuner.errors import CampaignHalted, SpecError
 from tuner.interruption import uninterrupted
-from tuner.model import BASELINE, Answer, Configuration, Event, Recommendation
+from tuner.model import BASELINE, Configuration, Event, Recommendation
 from tuner.records.standing import Standing
 from tuner.run.lanes import CampaignTestbed
 from tuner.run.runner import Runner
@@ -64,9 +64,10 @@ class Result:
     ``answer``: a value of ``Answer``, or HALTED. ``configuration``: the recommended one, or else
     the finalist, or else the baseline; ``score`` and ``regret``: its true ones, see ``Surface``.
     ``certified_h``: hours on the testbed until the first certificate; None if there is none.
-    ``false``: recommended although not faster, or although it breaks the floor. ``curve``: the
-    regret of the configuration considered best, at each change; ``best``: the last of these;
-    ``certified``: like ``curve`` for the certified configuration, initially the baseline.
+    ``false``: recommended at any time although not faster, or although it breaks the floor: each
+    answer is shown at once. ``curve``: the regret of the configuration considered best, at each
+    change; ``best``: the last of these; ``certified``: like ``curve`` for the certified
+    configuration, initially the baseline.
     """
 
     seed: int
@@ -145,7 +146,6 @@ def run_campaign(
     answer = campaign.recommendation
     configuration = trials[BASELINE].configuration if answer is None else answer.configuration
     score, _ = surface.truth(configuration)
-    recommended = answer is not None and answer.answer is Answer.RECOMMENDED
     return Result(
         seed=seed,
         answer=_answer(answer),
@@ -153,7 +153,7 @@ def run_campaign(
         score=score,
         regret=surface.regret(configuration),
         certified_h=watch.certified[1].hours if len(watch.certified) > 1 else None,
-        false=recommended and (score >= 0.0 or not surface.keeps(configuration)),
+        false=watch.false,
         hours=campaign.time_use.wall_s / _HOUR_S,
         trials=sum(trial.race > 0 for trial in trials),
         blocks=len(blocks),
@@ -185,7 +185,7 @@ def _answer(recommendation: Recommendation | None) -> str:
 @dataclass(slots=True)
 class _Watch:
     """An observer that records the regret over time. ``configuration``: returns a trial's, by
-    number.
+    number. ``false``: whether any certificate was.
     """
 
     surface: Surface
@@ -194,6 +194,7 @@ class _Watch:
     best: Configuration = field(init=False)
     curve: list[Point] = field(init=False)
     certified: list[Point] = field(init=False)
+    false: bool = False
     _trial: int | None = None
 
     def __post_init__(self) -> None:
@@ -219,3 +220,5 @@ class _Watch:
             self._trial = standing.certified
             configuration = self.configuration(standing.certified)
             self.certified.append(Point(hours, self.surface.regret(configuration)))
+            is_faster = self.surface.truth(configuration).score < 0.0
+            self.false |= not (is_faster and self.surface.keeps(configuration))

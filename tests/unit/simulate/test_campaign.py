@@ -19,7 +19,7 @@ from tuner.model import Answer, Configuration
 from tuner.records.standing import Standing
 from tuner.run.stopping import stop_signals
 from tuner.services.simulated import SimulatedTestbed
-from tuner.simulate import Surface, load_surface
+from tuner.simulate import Surface, campaign, load_surface
 from tuner.simulate.campaign import HALTED, Point, Result, Settings, run_campaign, specification
 from tuner.simulate.study import hours_until_near, middle, regret_at, run_all, summary
 from tuner.store import Store
@@ -77,6 +77,17 @@ def test_a_recommendation_is_scored_against_the_truth(surface: Surface) -> None:
     assert last.regret == 0.0
     assert [point.hours for point in result.curve] == sorted(p.hours for p in result.curve)
     assert standings[-1].elapsed_s == pytest.approx(result.hours * 3600.0)
+
+
+def test_a_false_certificate_counts_although_a_better_one_follows(surface: Surface) -> None:
+    standings: list[Standing] = []
+    result = run_campaign(surface, 1, SHORTEST, standings.append)
+    configurations = {1: result.configuration, 2: surface.baseline}
+    for order, false in (((1,), False), ((2, 1), True), ((1, 2), True)):
+        watch = campaign._Watch(surface, configurations.__getitem__, lambda standing: None)
+        for trial in order:
+            watch.standing(replace(standings[-1], certified=trial))
+        assert watch.false is false
 
 
 def test_a_campaign_that_cannot_continue_has_no_answer(tmp_path: Path) -> None:
