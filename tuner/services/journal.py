@@ -89,7 +89,7 @@ class Journal:
         parent, _, name = self.directory.rpartition("/")
         fresh = f"{parent}/.{name}.new"  # hidden, so that searches for journals skip it
         check_change(self.host, ["rm", "--recursive", "--force", fresh])
-        check_change(self.host, ["mkdir", "--parents", "--mode=0700", fresh])
+        self._make_own(parent, fresh)
         plain = {name: _nul_separated(values) for name, values in records.items()}
         plain |= {name: f"{value}\n".encode() for name, value in words.items()}
         plain |= contents or {}
@@ -152,10 +152,15 @@ class Journal:
 
     def _move(self, old: str, new: str) -> None:
         before, after = old.rpartition("/")[0], new.rpartition("/")[0]
-        check_change(self.host, ["mkdir", "--parents", "--mode=0700", after])
+        self._make_own(after.rpartition("/")[0], after)
         check_change(self.host, ["mv", "--no-target-directory", old, new])
         # Must be on disk before it takes effect, the new directory before the old one.
         check_change(self.host, ["sync", after, before])
+
+    def _make_own(self, parent: str, directory: str) -> None:
+        # Both are named, since the mode applies only to named ones: the others depend on the umask,
+        # and put-back.sh refuses directories that a group can write.
+        check_change(self.host, ["mkdir", "--parents", "--mode=0700", parent, directory])
 
     def restore(self) -> str | None:
         """Restore the recorded settings and remove the journal.
