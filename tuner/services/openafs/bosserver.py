@@ -37,3 +37,19 @@ def status_of(host: Connector, place: FileserverPlace) -> parse.InstanceStatus |
         return parse.bos_status(result.stdout)
     except ValueError as problem:
         raise TestbedError(f"{host.host}: {problem}") from problem
+
+
+def check_type(
+    host: Connector, place: FileserverPlace, status: parse.InstanceStatus | None
+) -> None:
+    """Raise TestbedError for an instance of another type: a change would create it as dafs."""
+    if status is not None and not status.is_dafs:
+        raise TestbedError(f"{host.host}: {not_dafs(place.instance, status.summary)}")
+
+
+def not_dafs(instance: str, summary: str) -> str:
+    """Why an instance that is not of type dafs is not tuned, and what to do."""
+    return (
+        f"the fileserver's instance {instance} is {summary}, but every change would create it as "
+        "type dafs: create it as dafs yourself, or name another one under server.instance"
+    )

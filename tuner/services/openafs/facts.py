@@ -32,7 +32,7 @@ class ServerFacts:
 
     ``commands``: the command lines of its instance. ``volumes``: their names. ``clients``:
     addresses of clients that have called it recently. ``no_log``: why its starts cannot be judged
-    by its log, "" if they can or it is not to be restarted.
+    by its log, "" if they can or it is not to be restarted. ``restarts``: whether it is to be.
     """
 
     state: str
@@ -42,6 +42,7 @@ class ServerFacts:
     quota_kib: int
     used_kib: int
     no_log: str = ""
+    restarts: bool = True
 
     def lines(self) -> dict[str, str]:
         """All facts as text, by label; only the first command is included."""
@@ -137,7 +138,7 @@ def server_facts(host: Connector, section: ServerSection, *, restarts: bool = Tr
         raise TestbedError(f"{host.host}: {problem}") from problem
     no_log = why_no_log(host, status.commands[0], section.log) if restarts else ""
     return ServerFacts(
-        status.summary, status.commands, volumes, clients, quota_kib, used_kib, no_log
+        status.summary, status.commands, volumes, clients, quota_kib, used_kib, no_log, restarts
     )
 
 

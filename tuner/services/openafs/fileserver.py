@@ -25,7 +25,7 @@ from tuner.model import Value
 from tuner.services.journal import Journal
 from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
-from tuner.services.openafs.bosserver import FileserverPlace, status_of
+from tuner.services.openafs.bosserver import FileserverPlace, check_type, status_of
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.limits import kernel_setting, memory_bytes, open_files
 from tuner.services.openafs.server_log import LogEnd, log_end, log_since
@@ -83,6 +83,8 @@ class Fileserver:
         journal = _journal(host, place)
         record = journal.read("commands")
         original = record or now
+        if record is None:
+            check_type(host, place, status)  # before that, somebody else's would be lost
         if not original:
             raise TestbedError(f"{host.host}: bosserver has no instance {place.instance!r}")
         program, *options = original[0].split()
@@ -101,9 +103,8 @@ class Fileserver:
         notifier = _notifier(status)
         if record is not None:
             notifier = journal.read("notifier", notifier) or ()
-        return cls(
-            host, place, space, original, identity, values, facts, rest, now, False, last, notifier
-        )
+        settings = (original, identity, values, facts, rest)
+        return cls(host, place, space, *settings, now, False, last, notifier)
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: a restart, unless it would change neither command line nor buffers."""

@@ -35,6 +35,11 @@ class InstanceStatus:
     notifier: str = ""
 
     @property
+    def is_dafs(self) -> bool:
+        """Whether it is of type dafs, the one that fstune creates again for every change."""
+        return is_dafs(self.summary)
+
+    @property
     def running(self) -> bool:
         return "currently running normally" in self.summary
 
@@ -42,6 +47,11 @@ class InstanceStatus:
     def given_up(self) -> bool:
         """Whether bosserver has stopped restarting it, or does so only with growing delays."""
         return "disabled" in self.summary or "too many errors" in self.summary
+
+
+def is_dafs(summary: str) -> bool:
+    """Whether the state of an instance, as worded by bos, says that it is of type dafs."""
+    return "(type is dafs)" in summary
 
 
 def bos_commands(text: str) -> tuple[str, ...]:

@@ -7,8 +7,10 @@ from datetime import datetime, time
 
 from tuner.services.facts import HostFacts
 from tuner.services.kind import Finding
+from tuner.services.openafs.bosserver import not_dafs
 from tuner.services.openafs.facts import ClientFacts, ServerFacts
 from tuner.services.openafs.file import FuseSection, HoursSection, TestbedFile, UnitSection
+from tuner.services.openafs.parse import is_dafs
 
 #: Free space required on a host for fstune itself, and in a cache or volume.
 _LEAST_FREE_BYTES = 64 << 20
@@ -29,7 +31,7 @@ def preflight(
     findings = [
         *_volumes(file, host.host, programs),
         *_strangers(file, host, clients, programs),
-        *_state(host.host, programs),
+        *_state(file, host.host, programs),
         *_log(host.host, programs),
         *_quota(file, host.host, programs),
     ]
@@ -83,7 +85,9 @@ def _strangers(
     return [Finding(server.host, True, message)]
 
 
-def _state(host: str, programs: ServerFacts) -> list[Finding]:
+def _state(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:
+    if programs.restarts and not is_dafs(programs.state):
+        return [Finding(host, True, not_dafs(file.server.instance, programs.state))]
     if "currently running normally" in programs.state:
         return []
     return [Finding(host, True, f"the fileserver's instance is {programs.state}; start it first")]

@@ -41,10 +41,24 @@ fi
 echo "${2#*=}" > "$HERE/${name##*.}"
 echo "$name = ${2#*=}\"""",
     "bos": """
+start() {
+    echo start >> "$HERE/calls"
+    rm -f "$HERE/stopped"
+    read -r first < "$HERE/commands"
+    size=65536
+    case $first in *-udpsize*) size=${first##*-udpsize } size=${size%% *} ;; esac
+    limit=$(cat /proc/sys/net/core/rmem_max)
+    [ "$size" -lt "$limit" ] || size=$limit
+    echo "$size" > "$HERE/buffer"
+    echo "x File server starting ($first)" >> "$HERE/FileLog"
+    echo "x File Server started x" >> "$HERE/FileLog"
+}
 case $1 in
 status)
     [ -e "$HERE/commands" ] || { echo "bos: no such entity" >&2; exit 1; }
-    echo "Instance dafs, (type is dafs) currently running normally."
+    state="currently running normally"
+    [ ! -e "$HERE/stopped" ] || state="disabled, currently shutdown"
+    echo "Instance dafs, (type is $(cat "$HERE/type")) $state."
     echo "    Process last started at Fri Nov 20 23:23:38 2026 (1 proc starts)"
     [ ! -e "$HERE/notifier" ] || echo "    Notifier  is '$(cat "$HERE/notifier")'"
     number=0
@@ -52,9 +66,11 @@ status)
         number=$((number + 1))
         echo "    Command $number is '$line'"
     done < "$HERE/commands" ;;
+stop) touch "$HERE/stopped" ;;
+start) start ;;
 delete) rm -f "$HERE/commands" "$HERE/notifier" ;;
 create)
-    echo start >> "$HERE/calls"
+    echo dafs > "$HERE/type"
     before=
     for one; do
         case $before:$one in
@@ -63,14 +79,7 @@ create)
         esac
         before=$one
     done
-    read -r first < "$HERE/commands"
-    size=65536
-    case $first in *-udpsize*) size=${first##*-udpsize } size=${size%% *} ;; esac
-    limit=$(cat /proc/sys/net/core/rmem_max)
-    [ "$size" -lt "$limit" ] || size=$limit
-    echo "$size" > "$HERE/buffer"
-    echo "x File server starting ($first)" >> "$HERE/FileLog"
-    echo "x File Server started x" >> "$HERE/FileLog" ;;
+    start ;;
 esac""",
     "rxdebug": 'echo "AFS version: OpenAFS 1.8.9"; echo "11 threads are idle"',
     "xstat_fs_test": 'printf "\\t 1 numPerfCalls\\n"',

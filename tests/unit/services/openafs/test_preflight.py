@@ -49,6 +49,10 @@ PROGRAMS = ServerFacts(
 )
 
 
+STOPPED = "(type is dafs) disabled, currently shutdown"
+TRADITIONAL = "(type is fs) currently running normally"
+
+
 def look(
     server: HostFacts = SERVER,
     programs: ServerFacts = PROGRAMS,
@@ -71,7 +75,8 @@ def test_a_spare_server_with_its_own_clients_is_fine() -> None:
         (replace(PROGRAMS, volumes=frozenset({"bench", "home.ada"})), "fs9", "home.ada"),
         (replace(PROGRAMS, volumes=frozenset()), "fs9", "does not serve bench"),
         (replace(PROGRAMS, clients=frozenset({"198.51.100.7"})), "fs9", "198.51.100.7"),
-        (replace(PROGRAMS, state="temporarily disabled"), "fs9", "temporarily disabled"),
+        (replace(PROGRAMS, state=STOPPED), "fs9", "currently shutdown; start it first"),
+        (replace(PROGRAMS, state=TRADITIONAL), "fs9", "create it as dafs yourself"),
         (replace(PROGRAMS, quota_kib=5000, used_kib=4000), "fs9", "quota"),
         (replace(PROGRAMS, no_log="/log cannot be read"), "fs9", "its log: /log cannot be read"),
     ],
@@ -92,6 +97,10 @@ def test_what_is_named_in_the_file_is_allowed() -> None:
         clients=frozenset({"192.0.2.77", "192.0.2.9"}),
     )
     assert look(programs=others) == ()
+
+
+def test_a_server_of_another_type_is_fine_if_it_is_not_restarted() -> None:
+    assert look(programs=replace(PROGRAMS, state=TRADITIONAL, restarts=False)) == ()
 
 
 def test_many_volumes_are_counted_rather_than_listed() -> None:

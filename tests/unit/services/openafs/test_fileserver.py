@@ -1,0 +1,33 @@
+"""A fileserver's instance as it is when fstune comes to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import search_spaces
+from tests.unit.services.openafs.network_host import NetworkHost, host_in
+from tuner.errors import TestbedError
+from tuner.services.openafs.fileserver import Fileserver
+
+SPACE = search_spaces.load("openafs-fileserver-1.8")
+
+
+@pytest.fixture
+def server_host(tmp_path: Path) -> NetworkHost:
+    host = host_in(tmp_path, "fs9")
+    host.set_up_server("-p 12")
+    return host
+
+
+def attach(host: NetworkHost) -> Fileserver:
+    return Fileserver.attach(host, host.place, SPACE)
+
+
+@pytest.mark.slow
+def test_an_instance_of_another_type_is_refused(server_host: NetworkHost) -> None:
+    server_host.write("type", "fs")
+    with pytest.raises(TestbedError, match=r"fs9: .* dafs is \(type is fs\) .* under server\.inst"):
+        attach(server_host)
+    assert (server_host.calls(), server_host.journals()) == ([], [])
