@@ -103,8 +103,9 @@ class Fileserver:
         notifier = _notifier(status)
         if record is not None:
             notifier = journal.read("notifier", notifier) or ()
+        running = now if status is not None and status.running else ()
         settings = (original, identity, values, facts, rest)
-        return cls(host, place, space, *settings, now, False, last, notifier)
+        return cls(host, place, space, *settings, running, False, last, notifier)
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: a restart, unless it would change neither command line nor buffers."""

@@ -31,3 +31,11 @@ def test_an_instance_of_another_type_is_refused(server_host: NetworkHost) -> Non
     with pytest.raises(TestbedError, match=r"fs9: .* dafs is \(type is fs\) .* under server\.inst"):
         attach(server_host)
     assert (server_host.calls(), server_host.journals()) == ([], [])
+
+
+@pytest.mark.slow
+def test_one_that_is_stopped_is_started_by_its_own_options(server_host: NetworkHost) -> None:
+    assert attach(server_host).apply({"threads": 12}) is None
+    (server_host.here / "stopped").touch()
+    assert attach(server_host).apply({"threads": 12}) == "restart"
+    assert server_host.calls() == ["start"]
