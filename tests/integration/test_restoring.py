@@ -24,6 +24,7 @@ from tests.integration.conftest import (
 from tests.integration.targets import commands_now, silent
 from tuner.errors import TestbedError
 from tuner.services.openafs import parse
+from tuner.services.openafs.bosserver import is_restricted
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.cell import RESTORE
 from tuner.services.target import Target
@@ -115,6 +116,23 @@ def test_a_notifier_is_kept(unchanged: None, cell: Cell) -> None:
     replace(last, notifier=()).apply(as_found.initial)
     shutil.rmtree(cell.server.shared / "restore")
     assert notifier() == ""
+
+
+def test_a_server_of_a_restricted_bosserver_is_started_again(unchanged: None, cell: Cell) -> None:
+    server = attach_fileserver(cell)
+    cell.server.check(["bos", "setrestricted", SERVER_ADDRESS, "1", "-localauth"])
+    try:
+        assert is_restricted(server.host, SERVER_ADDRESS)
+        with pytest.raises(TestbedError, match="not authorized"):
+            server.apply({"threads": 20})
+        assert attach_fileserver(cell).running == ()
+        assert "restarted as found" in server.restore()
+    finally:
+        # As the finding says.
+        cell.server.check(["pkill", "-FPE", "bosserver"])
+        cell.server.check(["bos", "setrestricted", SERVER_ADDRESS, "0", "-localauth"])
+    assert not is_restricted(server.host, SERVER_ADDRESS)
+    cell.clients[0].check(["ls", VOLUME_PATH])
 
 
 def test_a_journal_that_somebody_removed_is_rewritten_for_restoring(

@@ -39,6 +39,12 @@ def status_of(host: Connector, place: FileserverPlace) -> parse.InstanceStatus |
         raise TestbedError(f"{host.host}: {problem}") from problem
 
 
+def is_restricted(host: Connector, address: str) -> bool:
+    """Whether bosserver is in restricted mode; false for one that does not know that mode."""
+    answer = host.ask(["bos", "getrestricted", address, "-localauth"])
+    return "Restricted mode is on" in answer.stdout
+
+
 def check_type(
     host: Connector, place: FileserverPlace, status: parse.InstanceStatus | None
 ) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tuner.errors import TestbedError
 from tuner.hosts.connector import Connector, check
 from tuner.services.openafs import parse
+from tuner.services.openafs.bosserver import is_restricted
 from tuner.services.openafs.cache_manager import cache_info
 from tuner.services.openafs.file import ClientSection, ServerSection, TestbedFile, UnitSection
 from tuner.services.openafs.server_log import why_no_log
@@ -33,6 +34,7 @@ class ServerFacts:
     ``commands``: the command lines of its instance. ``volumes``: their names. ``clients``:
     addresses of clients that have called it recently. ``no_log``: why its starts cannot be judged
     by its log, "" if they can or it is not to be restarted. ``restarts``: whether it is to be.
+    ``restricted``: whether it is, but bosserver is in restricted mode.
     """
 
     state: str
@@ -43,6 +45,7 @@ class ServerFacts:
     used_kib: int
     no_log: str = ""
     restarts: bool = True
+    restricted: bool = False
 
     def lines(self) -> dict[str, str]:
         """All facts as text, by label; only the first command is included."""
@@ -138,7 +141,15 @@ def server_facts(host: Connector, section: ServerSection, *, restarts: bool = Tr
         raise TestbedError(f"{host.host}: {problem}") from problem
     no_log = why_no_log(host, status.commands[0], section.log) if restarts else ""
     return ServerFacts(
-        status.summary, status.commands, volumes, clients, quota_kib, used_kib, no_log, restarts
+        state=status.summary,
+        commands=status.commands,
+        volumes=volumes,
+        clients=clients,
+        quota_kib=quota_kib,
+        used_kib=used_kib,
+        no_log=no_log,
+        restarts=restarts,
+        restricted=restarts and is_restricted(host, address),
     )
 
 

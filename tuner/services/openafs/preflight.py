@@ -32,6 +32,7 @@ def preflight(
         *_volumes(file, host.host, programs),
         *_strangers(file, host, clients, programs),
         *_state(file, host.host, programs),
+        *_restricted(file, host.host, programs),
         *_log(host.host, programs),
         *_quota(file, host.host, programs),
     ]
@@ -91,6 +92,18 @@ def _state(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]
     if "currently running normally" in programs.state:
         return []
     return [Finding(host, True, f"the fileserver's instance is {programs.state}; start it first")]
+
+
+def _restricted(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:
+    if not programs.restricted:
+        return []
+    message = (
+        "bosserver is in restricted mode: the fileserver could be stopped, but not be created with "
+        "other options. bos setrestricted cannot switch that off: as root there, run "
+        f"pkill -FPE bosserver, then bos setrestricted {file.server.address} 0 -localauth, or its "
+        "next start is restricted again (restrictmode in BosConfig)"
+    )
+    return [Finding(host, True, message)]
 
 
 def _log(host: str, programs: ServerFacts) -> list[Finding]:

@@ -54,6 +54,11 @@ start() {
     echo "x File Server started x" >> "$HERE/FileLog"
 }
 case $1 in
+delete | create)
+    [ ! -e "$HERE/restricted" ] || { echo "bos: you are not authorized" >&2; exit 6; }
+esac
+case $1 in
+getrestricted) [ -e "$HERE/restricted" ] && echo "Restricted mode is on" ;;
 status)
     [ -e "$HERE/commands" ] || { echo "bos: no such entity" >&2; exit 1; }
     state="currently running normally"

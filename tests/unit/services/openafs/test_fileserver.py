@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import search_spaces
-from tests.unit.services.openafs.network_host import NetworkHost, host_in
+from tests.unit.services.openafs.network_host import PROGRAM, NetworkHost, host_in
 from tuner.errors import TestbedError
+from tuner.services.openafs.bosserver import is_restricted
 from tuner.services.openafs.fileserver import Fileserver
 
 SPACE = search_spaces.load("openafs-fileserver-1.8")
@@ -39,3 +40,22 @@ def test_one_that_is_stopped_is_started_by_its_own_options(server_host: NetworkH
     (server_host.here / "stopped").touch()
     assert attach(server_host).apply({"threads": 12}) == "restart"
     assert server_host.calls() == ["start"]
+
+
+@pytest.mark.slow
+def test_what_a_restricted_bosserver_lets_be_stopped_is_started_again(
+    server_host: NetworkHost,
+) -> None:
+    """It may have become restricted after the inspection of the host."""
+    (server_host.here / "restricted").touch()
+    assert is_restricted(server_host, server_host.place.address)
+    server = attach(server_host)
+    with pytest.raises(TestbedError, match="not authorized"):
+        server.apply({"threads": 20})
+    assert (server_host.here / "stopped").exists()
+    assert server.restore() == f"fileserver on fs9 restarted as found: {PROGRAM} -p 12"
+    assert (server_host.calls(), server_host.journals()) == (["start"], [])
+
+
+def test_a_bosserver_that_is_not_restricted(server_host: NetworkHost) -> None:
+    assert not is_restricted(server_host, server_host.place.address)

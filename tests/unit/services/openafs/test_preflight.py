@@ -77,6 +77,7 @@ def test_a_spare_server_with_its_own_clients_is_fine() -> None:
         (replace(PROGRAMS, clients=frozenset({"198.51.100.7"})), "fs9", "198.51.100.7"),
         (replace(PROGRAMS, state=STOPPED), "fs9", "currently shutdown; start it first"),
         (replace(PROGRAMS, state=TRADITIONAL), "fs9", "create it as dafs yourself"),
+        (replace(PROGRAMS, restricted=True), "fs9", "then bos setrestricted 192.0.2.9 0 -local"),
         (replace(PROGRAMS, quota_kib=5000, used_kib=4000), "fs9", "quota"),
         (replace(PROGRAMS, no_log="/log cannot be read"), "fs9", "its log: /log cannot be read"),
     ],
