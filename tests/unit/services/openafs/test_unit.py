@@ -169,6 +169,31 @@ def test_changes_by_somebody_else_are_not_overwritten(machine: Machine) -> None:
 
 
 @pytest.mark.slow
+def test_a_file_that_somebody_removed_is_put_back(machine: Machine) -> None:
+    client = machine.client()
+    client.start(["-chunksize", "20"])
+    (machine.here / "afs.conf").unlink()
+    assert f"; somebody else had removed {machine.here}/afs.conf" in client.restore()
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
+    assert machine.journals() == []
+
+
+@pytest.mark.slow
+def test_a_full_disk_does_not_prevent_putting_back(machine: Machine) -> None:
+    """Then what somebody else wrote is lost, and the message says so."""
+    client = machine.client()
+    client.start(["-chunksize", "20"])
+    (machine.here / "afs.conf").write_text(EDITED)
+    full = machine.here / "bin" / "cp"
+    full.write_text('#!/bin/sh\nfor to; do :; done\necho half > "$to"\necho full >&2; exit 1\n')
+    full.chmod(0o755)
+    assert "afs.conf, which could not be kept: full" in client.restore()
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
+    assert list((machine.here / "restore").glob("afs.conf.*")) == []
+    assert machine.journals() == []
+
+
+@pytest.mark.slow
 def test_leftovers_of_a_killed_run_are_not_taken_for_foreign_changes(machine: Machine) -> None:
     machine.client().start(["-chunksize", "20"])
     journal = machine.here / "restore" / "cache_manager"

@@ -17,10 +17,16 @@ fi
 path=$(cat path)
 kept=
 if ! cmp -s "$path" configuration && ! cmp -s "$path" wanted && ! cmp -s "$path" applied; then
-    # Somebody else has changed it: the original is still restored, and their version is saved.
+    # Somebody else has changed it: the original is still restored, and their version is saved if that can be done.
     kept=$(dirname "$(pwd)")/${path##*/}.changed-$(date -u +%Y%m%dT%H%M%SZ)
-    cp --preserve "$path" "$kept" || exit 1
-    kept="; somebody else had changed $path: kept as $kept"
+    if [ ! -e "$path" ]; then
+        kept="; somebody else had removed $path"
+    elif problem=$(cp --preserve "$path" "$kept" 2>&1); then
+        kept="; somebody else had changed $path: kept as $kept"
+    else
+        rm -f "$kept" # it may have a part of it only
+        kept="; somebody else had changed $path, which could not be kept: $problem"
+    fi
 fi
 # First, so that it applies after a reboot if the client does not stop; in place, so that owner and mode do not change.
 cmp -s "$path" configuration || cat configuration > "$path" || exit 1
