@@ -75,7 +75,8 @@ while there; do
     mounted && detach > /dev/null && continue
     sleep 0.02
 done
-find "$cache" -mindepth 1 -delete || fail 3 "$cache cannot be wiped"
+# With the slash, also if it is a symbolic link.
+find "$cache/" -mindepth 1 -not -name lost+found -delete || fail 3 "$cache cannot be wiped"
 
 limit=$(($(uptime_s) + serve_s))
 # A daemon must not keep this script's output or a lock open. Commands with a timeout stay in the process group of this
