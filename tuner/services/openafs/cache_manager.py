@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 from search_spaces import Space, SpaceError
@@ -50,7 +52,8 @@ class CacheManager:
 
         ``program``: the program that they run, for provenance. ``alike``: require that all have the
         same original settings; this is not needed when each is only restored to its own. Raises
-        TestbedError when their options cannot be read, or differ in options of the space.
+        TestbedError when their options cannot be read, or differ in options of the space, or when
+        a client's cache is not the directory that would be wiped.
         """
         settings: list[Mapping[str, Value]] = []
         rests: list[tuple[str, ...]] = []
@@ -66,6 +69,8 @@ class CacheManager:
                     f"{client.host.host} and {clients[0].host.host} run with different options "
                     f"({parsed.values} and {settings[0]}); a testbed's clients must be alike"
                 )
+            if alike:  # what restores a client has checked it before the first change
+                _check_cache(client, parsed.rest)
             settings.append(parsed.values)
             rests.append(parsed.rest)
         version = check(clients[0].host, ["fs", "-version"]).strip()
@@ -145,6 +150,22 @@ class CacheManager:
         return on_all(pairs, lambda pair: do(*pair))
 
 
+def _check_cache(client: Client, rest: Sequence[str]) -> None:
+    """Raise TestbedError unless the directory that would be wiped is the client's cache.
+
+    ``rest``: its options with their full names, as its own parser understands them.
+    """
+    values = dict(pairwise(rest))
+    cache, source = values.get("-cachedir"), "its option -cachedir"
+    if cache is None:
+        cache, source = cache_info(client.host, values.get("-confdir"))[1], "its cacheinfo file"
+    if PurePosixPath(cache) != PurePosixPath(client.cache):
+        raise TestbedError(
+            f"{client.host.host}: the client's cache is {cache}, according to {source}, and not "
+            f"{client.cache}, which would be wiped: correct the cache in the testbed file"
+        )
+
+
 def _facts(clients: Sequence[Client]) -> dict[str, int]:
     """The limits of the clients' hosts: for each limit the smallest value."""
     each = [host_limits(client.host, client.cache) for client in clients]
@@ -162,12 +183,13 @@ def host_limits(host: Connector, cache: str) -> dict[str, int]:
         }
 
 
-def cache_info(host: Connector) -> tuple[str, str, int]:
+def cache_info(host: Connector, directory: str | None = None) -> tuple[str, str, int]:
     """Mount point, cache directory and cache size in KiB from the client's cacheinfo file.
 
-    Raises TestbedError when there is no readable one.
+    ``directory``: where the client's configuration is, if not at the usual places. Raises
+    TestbedError when there is no readable one.
     """
-    usual, other = _CACHE_INFO
+    usual, other = _CACHE_INFO if directory is None else (f"{directory}/cacheinfo",) * 2
     result = host.ask(["cat", usual])
     text = result.stdout if result.status == 0 else check(host, ["cat", other])
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import (
@@ -74,9 +73,6 @@ class FuseClient:
             command, program = _running_daemon(host, place)
         else:
             command, program = record, check(host, ["cat", f"{journal.directory}/program"]).strip()
-        # The cache directory will be wiped.
-        if (cache := _cache_of(command) or place.cache) != place.cache:
-            raise TestbedError(f"{host.host}: the cache of {PROGRAM} is {cache}, not {place.cache}")
         put_scripts(host, place.directory, _DAEMONS, _REMOUNT)
         return cls(host, place, command, program)
 
@@ -172,12 +168,6 @@ def _journal(host: Connector, place: FusePlace) -> Journal:
     return Journal(
         host, f"{place.directory}/cache_manager", __package__, _RESTORE, (_DAEMONS, _REMOUNT)
     )
-
-
-def _cache_of(command: Sequence[str]) -> str | None:
-    """Return the cache directory given on a command line."""
-    values = [value for word, value in pairwise(command) if word == "-cachedir"]
-    return values[0] if values else None
 
 
 @dataclass(frozen=True, slots=True)

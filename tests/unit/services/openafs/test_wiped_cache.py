@@ -1,0 +1,61 @@
+"""A directory is only emptied if it is the client's cache, however its options say so."""
+
+from __future__ import annotations
+
+import pytest
+
+import search_spaces
+from tests.unit.services.openafs.test_first_look import host
+from tuner.errors import TestbedError
+from tuner.hosts.connector import Connector
+from tuner.services.openafs.cache_manager import CacheManager
+from tuner.services.openafs.client import Client
+from tuner.services.openafs.fuse import FuseClient, FusePlace
+from tuner.services.openafs.unit import UnitClient, UnitPlace
+
+ANSWERS = {
+    "cat /etc/openafs/cacheinfo": "/afs:/cache:100000\n",
+    "cat /srv/cacheinfo": "/afs:/srv/cache:100000\n",
+    "cat /proc/meminfo": "MemTotal: 5 kB\n",
+    "stat --file-system": "4096 1000\n",
+    "fs -version": "openafs 1.8.9\n",
+}
+
+
+def fuse(machine: Connector, options: str, cache: str) -> Client:
+    place = FusePlace("/afs", cache, "/afs/bench", "/fstune")
+    return FuseClient(machine, place, ("afsd.fuse", *options.split()), "/usr/sbin/afsd.fuse")
+
+
+def kernel(machine: Connector, options: str, cache: str) -> Client:
+    place = UnitPlace("afs", "/afs.conf", "OPTIONS", "/afs", cache, "/afs/bench", "/fstune")
+    return UnitClient(machine, place, f'OPTIONS="{options}"\n', "on")
+
+
+def attach(kind: str, options: str, cache: str, *, alike: bool = True) -> None:
+    client = {"fuse": fuse, "linux": kernel}[kind](host(ANSWERS), options, cache)
+    space = search_spaces.load(f"openafs-cache-manager-{kind}-1.8")
+    CacheManager.attach([client], "afsd", space, alike=alike)
+
+
+@pytest.mark.parametrize("kind", ["fuse", "linux"])
+@pytest.mark.parametrize(
+    ("options", "cache"),
+    [
+        ("-dynroot -cachedir /x", "/x"),
+        ("-cachedir=/x -afsdb", "/x"),
+        ("--cachedir /x", "/x"),
+        ("-cached /x/", "/x"),
+        ("-dynroot", "/cache"),
+        ("-confdir /srv", "/srv/cache"),
+    ],
+)
+def test_only_the_client_s_own_cache_is_wiped(kind: str, options: str, cache: str) -> None:
+    attach(kind, options, cache)
+    with pytest.raises(TestbedError, match=f"cache is {cache}/?, .* not /home, which would be wip"):
+        attach(kind, options, "/home")
+
+
+def test_a_client_that_is_only_restored_is_not_refused() -> None:
+    """Its journal says what is wiped; somebody may have changed cacheinfo since."""
+    attach("linux", "-dynroot", "/home", alike=False)
