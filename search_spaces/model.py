@@ -205,6 +205,11 @@ class Parameter:
         return Risk.PERFORMANCE if is_safe else self.risk
 
     @property
+    def stays_as_found(self) -> bool:
+        """Whether it keeps its original value unless somebody asks for another one."""
+        return self.risk is not Risk.PERFORMANCE or self.role is Role.HELD
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """All options that set this parameter."""
         own = (self.flag, self.off_flag, *self.choice_flags.values())

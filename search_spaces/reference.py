@@ -22,7 +22,7 @@ those, not this page. `fstune space explain NAME PARAMETER` prints the same for 
 A search leaves each parameter unset or gives it a value. *Negative controls* are inert in a short
 trial: a campaign can search them on purpose (`also`) to see that no effect is found where there is
 none. Parameters of the risk classes *durability*, *security* and *availability* stay as found
-unless a campaign names the class (`allow_risk`).
+unless a campaign names the class (`allow_risk`) or a preset that sets them.
 
 A space of your own is a file like these, by the schema `search_spaces/schema.json`, which editors
 understand; with `extends: NAME` it contains only what differs. `fstune space check FILE` checks it.

@@ -28,7 +28,7 @@ AT_STAKE = {
 }
 
 Flags = Callable[[Configuration], Mapping[str, tuple[str, ...]]]
-#: What each setting of a configuration can harm, by qualified name.
+#: What each setting of a configuration can harm, by qualified name; also one that it leaves unset.
 Risks = Callable[[Configuration], Mapping[str, Risk]]
 
 
@@ -193,10 +193,16 @@ def _doubts(plan: Plan) -> tuple[str, ...]:
 def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) -> tuple[str, ...]:
     """One sentence for each changed setting that puts more than performance at risk."""
     before, now = baseline.as_dict(), configuration.as_dict()
+
+    def change(name: str) -> str:
+        if name in now:
+            return f"{name} = {now[name]}"
+        return f"leaving {name} unset, which was {before[name]},"
+
     return tuple(
-        f"{name} = {now[name]} puts {risk} at risk: {AT_STAKE[risk]}"
+        f"{change(name)} puts {risk} at risk: {AT_STAKE[risk]}"
         for name, risk in risks(configuration).items()
-        if risk is not Risk.PERFORMANCE and before.get(name) != now[name]
+        if risk is not Risk.PERFORMANCE and before.get(name) != now.get(name)
     )
 
 

@@ -84,11 +84,15 @@ def _first(target: Target, facts: Facts, spec: CampaignSpec) -> Iterator[tuple[C
 def _presets(
     target: Target, facts: Facts, spec: CampaignSpec
 ) -> Iterator[tuple[Configuration, str]]:
-    """Yield the selected presets over the baseline, each adjusted to the limits of its host."""
+    """Yield the selected presets over the baseline, each adjusted to the limits of its host.
+
+    A preset replaces the values found on its part, but not those that nobody asked to change.
+    """
     for part_name, part in target.parts.items():
         others = {n: v for n, v in target.baseline if not n.startswith(f"{part_name}.")}
+        as_found = {n: v for n, v in part.initial.items() if part.space[n].stays_as_found}
         for preset in part.space.presets:
             if preset.name in spec.spaces[part_name].presets:
-                values = part.space.fit(preset.values, facts[part_name])
+                values = part.space.fit(as_found | dict(preset.values), facts[part_name])
                 own = {f"{part_name}.{name}": value for name, value in values.items()}
                 yield Configuration.of(others | own), f"preset {preset.name}"

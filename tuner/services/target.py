@@ -57,12 +57,23 @@ class Target:
         return ", ".join(dict.fromkeys(part.identity for part in self.parts.values()))
 
     def risks(self, configuration: Configuration) -> dict[str, Risk]:
-        """What each setting of a configuration can harm, by qualified name."""
-        return {
-            f"{part_name}.{name}": part.space[name].risk_of(value)
-            for part_name, part in self.parts.items()
-            for name, value in configuration.part(part_name).items()
-        }
+        """What each setting of a configuration can harm, by qualified name; also a setting as
+        found that it leaves unset, if that changes the value in effect.
+        """
+        harms: dict[str, Risk] = {}
+        for part_name, part in self.parts.items():
+            values = configuration.part(part_name)
+            for name, value in values.items():
+                harms[f"{part_name}.{name}"] = part.space[name].risk_of(value)
+            before = part.space.in_effect(part.initial, part.facts)
+            now = part.space.in_effect(values, part.facts)
+            for name in [name for name in part.initial if name not in values]:
+                if name not in now:
+                    # Without a fixed default, nobody knows what is in effect: it may do harm.
+                    harms[f"{part_name}.{name}"] = part.space[name].risk
+                elif now[name] != before.get(name):
+                    harms[f"{part_name}.{name}"] = part.space[name].risk_of(now[name])
+        return harms
 
     def flags(self, configuration: Configuration) -> dict[str, tuple[str, ...]]:
         """The command-line options for a configuration, by part."""

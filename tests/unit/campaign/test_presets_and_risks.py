@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 CAMPAIGN = """
 name: presets
-testbed: {{simulated: {{effects: [{effect}]}}}}
+testbed: {{simulated: {{effects: [{effect}], found: {found}}}}}
 spaces:
   fileserver: {server}
   cache_manager: {client}
@@ -31,6 +31,7 @@ stop: certified
 def _run(directory: Path, **text: object) -> tuple[int, str]:
     usual = {
         "effect": "{parameter: fileserver.threads, low: 1, change: -0.01}",
+        "found": "{}",
         "server": "openafs-fileserver-1.8",
         "client": "openafs-cache-manager-fuse-1.8",
         "trials": 4,
@@ -99,3 +100,17 @@ def test_a_recommendation_tells_its_risks(tmp_path: Path) -> None:
     )
     (note,) = json.loads(printed.output)["notes"]
     assert "availability" in note
+
+
+def test_a_recommendation_tells_the_risk_of_a_setting_left_unset(tmp_path: Path) -> None:
+    status, output = _run(
+        tmp_path,
+        effect="{parameter: fileserver.sync_behavior, value: always, change: 0.3}",
+        found="{fileserver.sync_behavior: always}",
+        server="{name: openafs-fileserver-1.8, only: [sync_behavior], allow_risk: [durability]}",
+        client="{name: openafs-cache-manager-fuse-1.8, only: [daemons]}",
+        trials=2,
+    )
+    assert status == 0, output
+    note = "leaving fileserver.sync_behavior unset, which was always, puts durability at risk"
+    assert note in " ".join(output.split())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 import search_spaces
-from search_spaces import Space
+from search_spaces import Risk, Space
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.model import Configuration, Value
 from tuner.services import target as module
@@ -141,4 +141,20 @@ def test_a_clamp_that_the_space_declares_is_no_difference() -> None:
 def test_what_is_not_shown_counts_as_requested() -> None:
     assert verify_effective(FILESERVER, {"sync_behavior": "always"}, {}, {}) == {
         "sync_behavior": "always"
+    }
+
+
+def test_a_setting_left_unset_can_do_harm_too() -> None:
+    initial: dict[str, Value] = {
+        "sync_behavior": "always",
+        "rx_max_mtu": 1400,
+        "jumbograms": True,
+        "abort_threshold": 10,
+    }
+    target = Target({"fileserver": Remembering(FILESERVER, initial)})
+    assert target.risks(Configuration.of({})) == {
+        "fileserver.sync_behavior": Risk.DURABILITY,  # the default is less safe
+        "fileserver.rx_max_mtu": Risk.AVAILABILITY,  # the default depends on the network
+        "fileserver.jumbograms": Risk.PERFORMANCE,  # the default is safe
+        # -abortthreshold 10 is the default: nothing changes.
     }
