@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _NAME_LIMIT = 40
+#: Size of the largest whole numbers that a message repeats.
+_SHOWN_BITS = 128
 
 
 class SpecError(ValueError):
@@ -93,7 +95,9 @@ class Fields:
         if isinstance(value, bool) or not isinstance(value, int):
             raise SpecError(self.path(name), f"must be a whole number, not {_show(value)}")
         if not low <= value <= high:
-            raise SpecError(self.path(name), f"must be between {low} and {high}, not {value}")
+            raise SpecError(
+                self.path(name), f"must be between {low} and {high}, not {_show(value)}"
+            )
         return value
 
     def number(self, name: str, low: float, high: float, default: float | None = None) -> float:
@@ -103,8 +107,11 @@ class Fields:
         value = self.value(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise SpecError(self.path(name), f"must be a number, not {_show(value)}")
-        if not math.isfinite(value) or not low <= value <= high:
-            raise SpecError(self.path(name), f"must be between {low:g} and {high:g}, not {value}")
+        # In this order: math.isfinite fails for a whole number that is too large for a float.
+        if not low <= value <= high or not math.isfinite(value):
+            raise SpecError(
+                self.path(name), f"must be between {low:g} and {high:g}, not {_show(value)}"
+            )
         return float(value)
 
     def flag(self, name: str) -> bool:
@@ -145,4 +152,6 @@ def _kind(value: object) -> str:
 
 
 def _show(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+        return "a number that large"  # Python refuses to write the largest ones as text
     return repr(value) if isinstance(value, (str, int, float)) else _kind(value)

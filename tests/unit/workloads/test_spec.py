@@ -24,6 +24,7 @@ ERRORS: list[tuple[tuple[str | int, ...], object, str, str]] = [
     (("processes",), 1.5, "processes", "whole number"),
     (("wall_clock_limit_s",), "60", "wall_clock_limit_s", "must be a number"),
     (("wall_clock_limit_s",), float("nan"), "wall_clock_limit_s", "between"),
+    (("wall_clock_limit_s",), float("inf"), "wall_clock_limit_s", "between"),
     (("filesets",), {}, "filesets", "must not be empty"),
     (("filesets",), [], "filesets", "must be a mapping"),
     (("filesets", "Small"), {}, "filesets.Small", "lower-case"),
@@ -285,3 +286,11 @@ def test_mixed_use_is_half_small_files_and_half_one_large() -> None:
 def test_an_unknown_workload_is_told_apart_from_the_packaged_ones() -> None:
     with pytest.raises(SpecError, match=r"no workload and no file 'mixed'; packaged: .*mixed-use"):
         load("mixed")
+
+
+@pytest.mark.parametrize("key", ["wall_clock_limit_s", "processes"])
+def test_a_number_of_hundreds_of_digits_is_refused(mapping: dict[str, Any], key: str) -> None:
+    for number in (10**400, -(10**400), 10**5000):
+        mapping[key] = number
+        with pytest.raises(SpecError, match=f"^{key}: must be .*, not a number that large$"):
+            parse(mapping)
