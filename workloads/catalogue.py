@@ -50,3 +50,5 @@ def load(name_or_path: str) -> SpecSource:
         raise SpecError("", f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SpecError("", f"cannot read {path}: it is not UTF-8 text") from None
+    except ValueError:  # a NUL, for example
+        raise SpecError("", f"{name_or_path!r} is not a valid name or path") from None

@@ -38,6 +38,7 @@ from tuner.errors import SpecError
 from tuner.services.kinds import part_order
 from tuner.spec.space_section import Spaces, SpaceSection, as_section, by_part
 from tuner.spec.testbed_section import TestbedSection
+from tuner.text import clean
 
 #: Samplers that can propose configurations; see ``tuner.propose.samplers``.
 SamplerName = Literal["model", "tpe", "cmaes", "nsga2", "random", "grid"]
@@ -307,14 +308,14 @@ def _unknown_names(document: Mapping[str, object], directory: Path) -> list[str]
         try:
             workloads.load(workload)
         except workloads.SpecError as problem:
-            wrong.append(f"workload {workload}: {problem}")
+            wrong.append(clean(f"workload {workload}: {problem}"))
     sections = document.get("spaces")
     for part, section in sections.items() if isinstance(sections, dict) else ():
         if part in part_order() and (space := name_of(section)):
             try:
                 search_spaces.load(space)
             except SpaceError as problem:
-                wrong.append(f"spaces.{part}: {problem}")
+                wrong.append(clean(f"spaces.{part}: {problem}"))
     return wrong
 
 

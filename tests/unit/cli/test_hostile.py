@@ -76,6 +76,15 @@ def test_a_campaign_file_is_refused(tmp_path: Path, at: At) -> None:
         assert str(refused.value).isprintable(), value
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\0/b"])
+def test_a_name_of_no_file_is_refused_with_the_other_mistakes(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "campaign.yaml"
+    path.write_text(yaml.safe_dump(CAMPAIGN | {"workload": name, "seeed": 1}))
+    with pytest.raises(SpecError, match=r"seeed: unknown key.*is not a valid name or path") as why:
+        read_spec(path)
+    assert str(why.value).isprintable()
+
+
 def test_values_to_try_first_are_those_of_the_space() -> None:
     for part in ("fileserver", "cache-manager-fuse"):
         space = search_spaces.load(f"openafs-{part}-1.8")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workloads import SpecError, parse, resolve
+from workloads import SpecError, load, parse, resolve
 
 
 def _none(name: str) -> object:
@@ -141,3 +141,9 @@ def test_a_mistake_in_a_mix_is_named(
         resolve(_mix(**changes), shelf.__getitem__)
     assert caught.value.key == key
     assert problem in caught.value.problem
+
+
+def test_a_name_with_a_null_is_refused() -> None:
+    parts = {"workloads": [{"workload": "a\0b", "weight": 1.0}]}
+    with pytest.raises(SpecError, match=r"'a\\x00b' is not a valid name or path"):
+        resolve(_mix(**parts), load)
