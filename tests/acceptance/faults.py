@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.cell import Node
+from deploy.cell.network import SERVER_ADDRESS
 from tests.acceptance.lab import RESTORE, Lab
 from tests.waiting import wait_for
 
@@ -40,6 +41,12 @@ def restart(lab: Lab, node: Node) -> None:
         node.check(["bosserver"])
     node.check(["mkdir", "--parents", "/run/sshd"])
     lab.start_sshd(node)
+
+
+def delete_fileserver(lab: Lab) -> None:
+    """Leave the server as a run does that is killed between the deletion and the creation."""
+    for words in (["stop", SERVER_ADDRESS, "dafs", "-wait"], ["delete", SERVER_ADDRESS, "dafs"]):
+        lab.server.check(["bos", *words, "-localauth"])
 
 
 def hear_nothing(lab: Lab) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from deploy.cell import Node
-from tests.acceptance.faults import hear_nothing, standing_in
+from tests.acceptance.faults import delete_fileserver, hear_nothing, standing_in
 from tests.acceptance.lab import Lab
 from tests.acceptance.processes import runs_with
 from tests.integration.conftest import process_in
@@ -117,6 +117,18 @@ def test_hosts_whose_controller_is_killed_put_themselves_back(lab: Lab) -> None:
     settled = lab.fstune("rollback", newest(lab).id, "--yes")
     assert settled.returncode == 0, settled.stdout + settled.stderr
     assert newest(lab).state is ApplicationState.FAILED
+
+
+def test_a_server_without_its_instance_is_rolled_back(lab: Lab) -> None:
+    with applying(lab) as process:
+        wait_for(lambda: runs_with(lab.server, "dafileserver", "-p", "20"), "the new options")
+        process.kill()
+        process.wait()
+    delete_fileserver(lab)
+    settled = lab.fstune("rollback", newest(lab).id, "--yes")
+    assert settled.returncode == 0, settled.stdout + settled.stderr
+    assert newest(lab).state is ApplicationState.FAILED
+    lab.put_back()  # a watch takes a moment to end
 
 
 @contextmanager

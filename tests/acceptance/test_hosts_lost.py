@@ -14,7 +14,7 @@ from tests.acceptance.campaigns import (
     the,
     wait_for_end,
 )
-from tests.acceptance.faults import cable_cut, hear_nothing, restart
+from tests.acceptance.faults import cable_cut, delete_fileserver, hear_nothing, restart
 from tests.acceptance.lab import Lab
 from tests.acceptance.processes import engine_runs
 from tests.waiting import wait_for
@@ -40,6 +40,14 @@ def test_hosts_whose_controller_was_killed_put_themselves_back(lab: Lab) -> None
     after = lab.load()
     assert before.measured.items() <= after.measured.items()
     assert after.blocks[0].state is BlockState.VOID
+
+
+def test_a_campaign_that_was_killed_while_its_server_was_changed_can_be_resumed(lab: Lab) -> None:
+    with lab.running("run", str(lab.directory / "campaign.yaml")) as process:
+        says(lab, process, "block 1, ")
+        process.kill()
+    delete_fileserver(lab)
+    goes_on(lab, lab.load())
 
 
 def test_without_its_hosts_a_campaign_ends_and_goes_on_later(lab: Lab) -> None:

@@ -18,6 +18,7 @@ from tuner.measure.references import ReferencePlan, install_references
 from tuner.measure.together import Together
 from tuner.measure.workload import Workload
 from tuner.services.host_state import host_state
+from tuner.services.journal import Journal
 from tuner.services.openafs import fuse, unit
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.cache_manager import CacheManager
@@ -109,12 +110,17 @@ def assemble(
     *,
     alike: bool = True,
     kernels: Sequence[Connector] = (),
+    down: bool = False,
 ) -> ReadyTestbed:
     """Read the settings of the programs, and install engine and probes on the hosts.
 
     Changes no settings. ``alike``: see ``CacheManager.attach``; ``kernels``: the hosts that have
-    their own kernel.
+    their own kernel. ``down``: the fileserver is down since a run was cut off while it changed it;
+    it is put back from its journal, since whatever follows uses its volumes.
     """
+    if down:
+        journal = f"{layout.server.directory}/fileserver"
+        Journal(server, journal, __package__, "fileserver-restore.sh").restore()
     hosts = [client.host for client in clients]
     place = (layout.directory, layout.path)
     references = install_references(hosts[0], *place, requirements.references, work)

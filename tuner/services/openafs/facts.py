@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tuner.errors import TestbedError
-from tuner.hosts.connector import Connector, check
+from tuner.errors import TestbedError, TransportError
+from tuner.hosts.connector import CommandTimeout, Connector, check
 from tuner.services.openafs import parse
 from tuner.services.openafs.bosserver import is_restricted
 from tuner.services.openafs.cache_manager import cache_info
@@ -31,28 +31,32 @@ _TRIES, _PAUSE_S = 5, 1.0
 class ServerFacts:
     """Facts about a fileserver.
 
-    ``commands``: the command lines of its instance. ``volumes``: their names. ``clients``:
-    addresses of clients that have called it recently. ``no_log``: why its starts cannot be judged
-    by its log, "" if they can or it is not to be restarted. ``restarts``: whether it is to be.
-    ``restricted``: whether it is, but bosserver is in restricted mode.
+    ``commands``: the command lines of its instance. ``volumes``: their names, None if it was cut
+    off and does not tell. ``clients``: addresses of clients that have called it recently.
+    ``no_log``: why its starts cannot be judged by its log, "" if they can or it is not to be
+    restarted. ``restarts``: whether it is to be. ``restricted``: whether it is, but bosserver is in
+    restricted mode. ``cut_off``: whether it has a journal, so that it may be down until restored.
     """
 
     state: str
     commands: tuple[str, ...]
-    volumes: frozenset[str]
+    volumes: frozenset[str] | None
     clients: frozenset[str]
     quota_kib: int
     used_kib: int
     no_log: str = ""
     restarts: bool = True
     restricted: bool = False
+    cut_off: bool = False
 
     def lines(self) -> dict[str, str]:
         """All facts as text, by label; only the first command is included."""
+        programs = {"state": self.state, "command": next(iter(self.commands), "none")}
+        if self.volumes is None:
+            return programs
         quota = f"{self.quota_kib >> 10} MiB" if self.quota_kib else "none"
         return {
-            "state": self.state,
-            "command": next(iter(self.commands), "none"),
+            **programs,
             "volumes": ", ".join(sorted(self.volumes)),
             "quota": f"{quota}, {self.used_kib >> 10} MiB used",
             "clients": ", ".join(sorted(self.clients)) or "none lately",
@@ -123,16 +127,50 @@ def token_place(client: ClientSection, directory: str) -> TokenPlace | None:
     )
 
 
-def server_facts(host: Connector, section: ServerSection, *, restarts: bool = True) -> ServerFacts:
+def server_facts(
+    host: Connector, section: ServerSection, directory: str = "", *, restarts: bool = True
+) -> ServerFacts:
     """Query the programs of a fileserver host. Raises TestbedError if one does not answer.
 
-    ``restarts``: whether the fileserver is going to be restarted.
+    ``restarts``: whether the fileserver is going to be restarted. ``directory``: the restore
+    directory of its host; with a journal there, programs that do not answer are no error.
     """
+    journal = f"{directory}/restore/fileserver"
+    if not directory or host.ask(["test", "-d", journal]).status != 0:
+        return _all_facts(host, section, restarts)
+    try:
+        status = parse.bos_status(host.ask(_asking(section)).stdout)
+        state, commands, running = status.summary, status.commands, status.running
+    except ValueError:
+        state, commands, running = "not in bosserver", (), False
+    if running:  # otherwise, the others would only be waited for
+        try:
+            return replace(_all_facts(host, section, restarts), cut_off=True)
+        except TestbedError as problem:
+            if isinstance(problem, TransportError) and not isinstance(problem, CommandTimeout):
+                raise
+    return ServerFacts(
+        state=f"{state}; an interrupted run has left a restore journal",
+        commands=commands,
+        volumes=None,
+        clients=frozenset(),
+        quota_kib=0,
+        used_kib=0,
+        restarts=restarts,
+        restricted=restarts and is_restricted(host, section.address),
+        cut_off=True,
+    )
+
+
+def _asking(section: ServerSection) -> list[str]:
+    return ["bos", "status", section.address, section.instance, "-long", "-localauth"]
+
+
+def _all_facts(host: Connector, section: ServerSection, restarts: bool) -> ServerFacts:
     address, volume = section.address, section.volumes[0]
-    asking = ["bos", "status", address, section.instance, "-long", "-localauth"]
     rx = ["rxdebug", address, str(parse.FILESERVER_PORT), "-allconnections", "-onlyserver"]
     try:
-        status = parse.bos_status(check(host, asking))
+        status = parse.bos_status(check(host, _asking(section)))
         clients = parse.clients_connected(check(host, rx))
         volumes = parse.volumes(_patiently(host, ["vos", "listvol", address, "-localauth"]))
         volume_text = check(host, ["vos", "examine", volume, "-localauth"])

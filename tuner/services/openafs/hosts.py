@@ -167,6 +167,7 @@ class HostsTestbed:
             workload,
             alike=not self._putting_back,
             kernels=_kernels(file, self._holds),
+            down=survey.programs.volumes is None and not self._putting_back,
         )
         return replace(ready, target=replace(ready.target, before_restore=self._only_restore))
 
@@ -231,7 +232,7 @@ def look(file: TestbedFile, hosts: Hosts, requirements: Requirements) -> Survey:
         server, *others = pool.map(host_facts, hosts.all, paths)
     clients = tuple(others)
     restarts = requirements.fileserver is not None
-    programs = server_facts(hosts.server, file.server, restarts=restarts)
+    programs = server_facts(hosts.server, file.server, directory, restarts=restarts)
     with ThreadPoolExecutor(len(clients)) as pool:
         caches = list(pool.map(client_facts, hosts.clients, repeat(file), file.clients))
     now = datetime.now().astimezone()
@@ -249,7 +250,7 @@ def _needs(
         limits = cache_manager.host_limits(connector, client.control.way.cache)
         needs[connector.host] = _largest_bytes(requirements.cache_manager, limits)
     if requirements.fileserver is not None:
-        limits = fileserver.host_limits(hosts.server, programs.commands[0])
+        limits = fileserver.host_limits(hosts.server, next(iter(programs.commands), ""))
         if requirements.host_network is not None:
             limits |= possible(requirements.host_network, limits)
         needs[hosts.server.host] = _largest_bytes(requirements.fileserver, limits)

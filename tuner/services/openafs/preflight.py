@@ -39,7 +39,7 @@ def preflight(
     for facts in (host, *clients):
         findings += _machine(facts, needs_bytes.get(facts.host, 0))
     for client, cache in zip(file.clients, caches, strict=False):
-        findings += _cache(file, client.control.way, cache)
+        findings += _cache(file, client.control.way, cache, programs)
     if file.hours is not None and not within(file.hours, now.time()):
         message = f"it is {now:%H:%M}; this testbed may be used from {_hours(file.hours)}"
         findings.append(Finding(file.name, True, message))
@@ -58,6 +58,8 @@ def _hours(hours: HoursSection) -> str:
 
 
 def _volumes(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:
+    if programs.volumes is None:
+        return []
     declared = {*file.server.volumes, *file.server.other_volumes}
     missing = sorted(set(file.server.volumes) - programs.volumes)
     messages = []
@@ -77,7 +79,7 @@ def _strangers(
 ) -> list[Finding]:
     ours = server.addresses.union(file.other_clients, *(c.addresses for c in clients))
     strangers = sorted(programs.clients - ours)
-    if not strangers:
+    if not strangers or programs.cut_off:
         return []
     message = (
         f"it has clients that are not the testbed's: {', '.join(strangers[:5])}; a restart would "
@@ -87,6 +89,8 @@ def _strangers(
 
 
 def _state(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:
+    if programs.cut_off:
+        return []  # it will be as found only after it has been restored
     if programs.restarts and not is_dafs(programs.state):
         return [Finding(host, True, not_dafs(file.server.instance, programs.state))]
     if "currently running normally" in programs.state:
@@ -123,9 +127,11 @@ def _quota(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]
     return [Finding(host, True, f"{message}; raise it, or empty the volume")]
 
 
-def _cache(file: TestbedFile, way: FuseSection | UnitSection, facts: ClientFacts) -> list[Finding]:
+def _cache(
+    file: TestbedFile, way: FuseSection | UnitSection, facts: ClientFacts, programs: ServerFacts
+) -> list[Finding]:
     messages = []
-    if not facts.sees:
+    if not facts.sees and not programs.cut_off:
         messages.append(
             f"{file.path} is not a directory there; a mount point created through afsd.fuse is not "
             "one for other clients: name the volume itself, as /afs/.:mount/CELL:VOLUME"

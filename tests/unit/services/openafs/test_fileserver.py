@@ -10,9 +10,12 @@ import search_spaces
 from tests.unit.services.openafs.network_host import PROGRAM, NetworkHost, host_in
 from tuner.errors import TestbedError
 from tuner.services.openafs.bosserver import is_restricted
+from tuner.services.openafs.facts import server_facts
+from tuner.services.openafs.file import read_testbed
 from tuner.services.openafs.fileserver import Fileserver
 
 SPACE = search_spaces.load("openafs-fileserver-1.8")
+SECTION = read_testbed(Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml").server
 
 
 @pytest.fixture
@@ -59,3 +62,23 @@ def test_what_a_restricted_bosserver_lets_be_stopped_is_started_again(
 
 def test_a_bosserver_that_is_not_restricted(server_host: NetworkHost) -> None:
     assert not is_restricted(server_host, server_host.place.address)
+
+
+@pytest.mark.slow
+def test_one_that_an_interrupted_run_has_deleted_is_no_error(
+    server_host: NetworkHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.services.openafs.facts._PAUSE_S", 0.0)
+    directory = str(server_host.here)
+    attach(server_host).apply({"threads": 20})
+    hanging = server_facts(server_host, SECTION, directory)  # its rxdebug lists no clients
+    assert (hanging.cut_off, hanging.volumes) == (True, None)
+    assert "-p 20" in hanging.lines()["command"]
+    server_host.run(["bos", "delete"])
+    absent = server_facts(server_host, SECTION, directory)
+    assert (absent.cut_off, absent.volumes, absent.commands) == (True, None, ())
+    assert absent.lines() == {"state": absent.state, "command": "none"}
+    assert "restarted as found" in attach(server_host).restore()
+    (server_host.here / "commands").unlink()
+    with pytest.raises(TestbedError, match="no such entity"):
+        server_facts(server_host, SECTION, directory)  # the journal is gone

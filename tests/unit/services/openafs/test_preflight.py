@@ -104,6 +104,17 @@ def test_a_server_of_another_type_is_fine_if_it_is_not_restarted() -> None:
     assert look(programs=replace(PROGRAMS, state=TRADITIONAL, restarts=False)) == ()
 
 
+@pytest.mark.parametrize("state", [STOPPED, TRADITIONAL, "not in bosserver"])
+def test_a_server_that_was_cut_off_may_be_down_until_it_is_restored(state: str) -> None:
+    unknown = replace(PROGRAMS, state=state, commands=(), volumes=None, cut_off=True)
+    blind = ClientFacts("c1", False)
+    assert look(programs=unknown, caches=(blind, blind)) == ()
+    strangers = replace(PROGRAMS, clients=frozenset({"198.51.100.7"}), cut_off=True)
+    assert look(programs=strangers) == ()
+    (finding,) = look(programs=replace(unknown, restricted=True))
+    assert finding.refuses
+
+
 def test_many_volumes_are_counted_rather_than_listed() -> None:
     many = replace(PROGRAMS, volumes=frozenset({"bench"} | {f"v{n}" for n in range(40)}))
     (finding,) = look(programs=many)
