@@ -24,6 +24,8 @@ _HOLDERS = r"""
 find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd -maxdepth 1 \
     \( -lname "$1" -o -lname "$1/*" \) 2> /dev/null | cut -d/ -f3 | sort -nu
 """
+#: Properties of a unit: whether it exists and runs, and which units stop together with it.
+_STATE, _STOP_TOO = "LoadState,ActiveState", "RequiredBy,RequisiteOf,BoundBy,ConsistsOf"
 _TRIES, _PAUSE_S = 5, 1.0
 
 
@@ -71,7 +73,9 @@ class ClientFacts:
     be down until it is restored. The others are for kernel clients only. ``cache_info``: mount
     point and cache directory from its cacheinfo file. ``holders``: PIDs of processes that use its
     files; ``tokens``: whether it has any; ``no_ticket``: why no ticket can be obtained from its
-    keytab, "" if it can or no keytab is configured.
+    keytab, "" if it can or no keytab is configured. ``unit_problem``: what systemd says of its unit
+    if that does not run, "" if it does or there is a journal. ``stop_too``: the active units that
+    systemd stops together with it.
     """
 
     host: str
@@ -80,20 +84,51 @@ class ClientFacts:
     holders: tuple[str, ...] = ()
     tokens: bool = False
     no_ticket: str = ""
+    unit_problem: str = ""
+    stop_too: tuple[str, ...] = ()
 
 
 def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> ClientFacts:
     """Query a client about its cache manager. Raises TestbedError."""
     way = client.control.way
     journal = f"{file.restore.directory}/restore/cache_manager"
-    sees = _sees(host, file.path, client) or host.ask(["test", "-d", journal]).status == 0
+    may_be_down = host.ask(["test", "-d", journal]).status == 0
+    sees = may_be_down or _sees(host, file.path, client)
     if not isinstance(way, UnitSection):
         return ClientFacts(host.host, sees)
     pids = host.ask(["sh", "-c", _HOLDERS, "sh", way.mount]).stdout.split()
     tokens = parse.has_tokens(host.ask(["tokens"]).stdout)
     token = token_place(client, f"{file.restore.directory}/restore")
     no_ticket = "" if token is None else why_no_ticket(host, token)
-    return ClientFacts(host.host, sees, cache_info(host)[:2], tuple(pids), tokens, no_ticket)
+    return ClientFacts(
+        host.host,
+        sees,
+        cache_info(host)[:2],
+        tuple(pids),
+        tokens,
+        no_ticket,
+        unit_problem="" if may_be_down else _unit_problem(host, way.unit),
+        stop_too=_stop_too(host, way.unit),
+    )
+
+
+def _unit_problem(host: Connector, unit: str) -> str:
+    """What systemd says of a unit that does not exist or run, "" if it does."""
+    text = check(host, ["systemctl", "show", f"--property={_STATE}", "--", unit])
+    state = parse.unit_properties(text)
+    both = state.get("LoadState", "unknown"), state.get("ActiveState", "unknown")
+    return "" if both == ("loaded", "active") else ", ".join(both)
+
+
+def _stop_too(host: Connector, unit: str) -> tuple[str, ...]:
+    """The active units that systemd stops together with a unit; it does not start them again."""
+    text = check(host, ["systemctl", "show", f"--property={_STOP_TOO}", "--", unit])
+    units = list(dict.fromkeys(" ".join(parse.unit_properties(text).values()).split()))
+    if not units:
+        return ()
+    # Its exit status says only whether all are active.
+    states = host.ask(["systemctl", "is-active", "--", *units]).stdout.split()
+    return tuple(one for one, state in zip(units, states, strict=False) if state == "active")
 
 
 def _sees(host: Connector, path: str, client: ClientSection) -> bool:

@@ -242,6 +242,12 @@ def ticket_life_s(text: str) -> float | None:
     return min(lives, default=None)
 
 
+def unit_properties(text: str) -> dict[str, str]:
+    """The properties of a unit, from ``systemctl show``."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {name: value for name, equals, value in pairs if equals}
+
+
 @dataclass(frozen=True, slots=True)
 class Connection:
     """One Rx connection of a client to a server.

@@ -40,6 +40,7 @@ def preflight(
         findings += _machine(facts, needs_bytes.get(facts.host, 0))
     for client, cache in zip(file.clients, caches, strict=False):
         findings += _cache(file, client.control.way, cache, programs)
+        findings += _unit(client.control.way, cache)
     if file.hours is not None and not within(file.hours, now.time()):
         message = f"it is {now:%H:%M}; this testbed may be used from {_hours(file.hours)}"
         findings.append(Finding(file.name, True, message))
@@ -153,6 +154,23 @@ def _cache(
         message = "it has tokens, which every restart of its client loses"
         findings.append(Finding(facts.host, False, message))
     return findings
+
+
+def _unit(way: FuseSection | UnitSection, facts: ClientFacts) -> list[Finding]:
+    if not isinstance(way, UnitSection):
+        return []
+    messages = []
+    if facts.unit_problem:
+        messages.append(
+            f"its unit {way.unit} does not run ({facts.unit_problem}), so the client could not be "
+            "started again with it: start it, or correct the unit in the testbed file"
+        )
+    if facts.stop_too:
+        messages.append(
+            f"{', '.join(facts.stop_too[:5])} would be stopped together with {way.unit} and not "
+            "started again: stop them before the campaign"
+        )
+    return [Finding(facts.host, True, one) for one in messages]
 
 
 def _machine(facts: HostFacts, needs_bytes: int) -> list[Finding]:

@@ -24,6 +24,16 @@ SERVER = "192.0.2.9"
 STAND_INS = {
     "systemctl": """
 case $1 in
+cat) [ ! -e "$HERE/no-unit" ] || { echo "No files found for $3." >&2; exit 1; } ;;
+show)
+    case $2 in
+    *State) cat "$HERE/unit" ;;
+    *) printf '%s\n' RequiredBy= "BoundBy=backup.service web.service" ConsistsOf=backup.service ;;
+    esac ;;
+is-active)
+    shift 2
+    for one; do [ -e "$HERE/$one" ] && echo active || echo inactive; done
+    exit 3 ;;
 stop)
     echo stop >> "$HERE/calls"
     [ -e "$HERE/busy" ] || rm -f "$HERE/mounted" "$HERE/loaded" "$HERE/connection" "$HERE"/*token ;;
@@ -183,6 +193,7 @@ def machine_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setenv("HERE", str(directory))
     (directory / "afs.conf").write_text(ORIGINAL)
     (directory / "afs.conf").chmod(0o640)
+    (directory / "unit").write_text("LoadState=loaded\nActiveState=active\n")
     (directory / "crypt").write_text("crypt (data security)")
     (directory / "storebehind").write_text("0")
     (directory / "bypassthreshold").write_text("-1")

@@ -149,6 +149,16 @@ REDHAT = ClientFacts("c2", True, ("/afs", "/usr/vice/cache"))
         (replace(DEBIAN, holders=("17", "200")), True, "processes 17, 200 are in /afs"),
         (replace(DEBIAN, tokens=True), False, "tokens, which every restart"),
         (replace(DEBIAN, no_ticket="kinit: no key"), True, "keytab gives no ticket: kinit: no key"),
+        (
+            replace(DEBIAN, unit_problem="not-found, inactive"),
+            True,
+            "its unit openafs-client does not run (not-found, inactive)",
+        ),
+        (
+            replace(DEBIAN, stop_too=("web.service",)),
+            True,
+            "web.service would be stopped together with openafs-client and not started again",
+        ),
     ],
 )
 def test_a_client_that_cannot_be_restarted_safely_is_named(

@@ -88,6 +88,18 @@ def test_files_that_are_mounted_twice_are_left_alone(machine: Machine) -> None:
     assert (machine.here / "afs.conf").read_text() == ORIGINAL
 
 
+def test_nothing_is_stopped_if_the_unit_does_not_exist(machine: Machine) -> None:
+    """The client would be unmounted and its cache emptied, and no start could bring it back."""
+    client = machine.client()
+    machine.set("no-unit")
+    message = r"no unit openafs-client: No files found for openafs-client\.; nothing was stopped"
+    with pytest.raises(TestbedError, match=message):
+        client.start(["-chunksize", "20"])
+    assert machine.calls() == []
+    assert list((machine.here / "cache").iterdir()) != []
+    assert client.restore().endswith("left as found: -chunksize 18 -afsdb")
+
+
 def test_a_volume_that_needs_a_token_is_there(machine: Machine) -> None:
     client = machine.client()
     program = machine.here / "bin" / "stat"

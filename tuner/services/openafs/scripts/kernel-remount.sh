@@ -52,6 +52,10 @@ if [ -e "$beside/applied" ] && ! cmp -s "$file" "$beside/applied" && ! cmp -s "$
     ! cmp -s "$file" "$wanted"; then
     fail 3 "somebody else has changed $file meanwhile; nothing was stopped"
 fi
+# A "stop" of a unit that does not exist fails like one of a busy client, and could then be undone by no "start".
+if ! output=$(timeout 20 systemctl cat -- "$unit" 2>&1 > /dev/null); then
+    fail 3 "systemd has no unit $unit: $output; nothing was stopped"
+fi
 limit=$(($(uptime_s) + leave_s))
 while held=$(holders) && [ -n "$held" ]; do
     [ "$(uptime_s)" -lt "$limit" ] || fail 3 "$mount is in use by: $held; end these processes; nothing was stopped"
