@@ -16,6 +16,7 @@ from tuner.services.openafs import parse
 from tuner.services.openafs.bosserver import is_restricted
 from tuner.services.openafs.cache_manager import cache_info
 from tuner.services.openafs.file import ClientSection, ServerSection, TestbedFile, UnitSection
+from tuner.services.openafs.fuse import FusePlace, services
 from tuner.services.openafs.server_log import why_no_log
 from tuner.services.openafs.tokens import TokenPlace, why_no_ticket
 
@@ -70,7 +71,8 @@ class ClientFacts:
     """Facts about a client's cache manager.
 
     ``sees``: whether the testbed's path is visible, or there is a journal, so that the client may
-    be down until it is restored. The others are for kernel clients only. ``cache_info``: mount
+    be down until it is restored. ``services``: the systemd services that an afsd.fuse is the main
+    process of. The others are for kernel clients only. ``cache_info``: mount
     point and cache directory from its cacheinfo file. ``holders``: PIDs of processes that use its
     files; ``tokens``: whether it has any; ``no_ticket``: why no ticket can be obtained from its
     keytab, "" if it can or no keytab is configured. ``unit_problem``: what systemd says of its unit
@@ -86,6 +88,7 @@ class ClientFacts:
     no_ticket: str = ""
     unit_problem: str = ""
     stop_too: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
 
 
 def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> ClientFacts:
@@ -95,7 +98,8 @@ def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> C
     may_be_down = host.ask(["test", "-d", journal]).status == 0
     sees = may_be_down or _sees(host, file.path, client)
     if not isinstance(way, UnitSection):
-        return ClientFacts(host.host, sees)
+        place = FusePlace(way.mount, way.cache, file.path, f"{file.restore.directory}/restore")
+        return ClientFacts(host.host, sees, services=services(host, place))
     pids = host.ask(["sh", "-c", _HOLDERS, "sh", way.mount]).stdout.split()
     tokens = parse.has_tokens(host.ask(["tokens"]).stdout)
     token = token_place(client, f"{file.restore.directory}/restore")

@@ -30,6 +30,13 @@ _DOES_NOT_SERVE = 4
 #: Longer than the script can take: two grace periods, a start and a first access.
 _REMOUNT_TIMEOUT_S = 130.0
 _ANSWER_TIMEOUT_S = 20.0
+#: Prints the systemd service whose main process has this PID, if any. A process that was started
+#: from a login over SSH or by another program is in a service too, but is not its main process.
+_SERVICE = r"""
+sed -n 's|.*/\([^/]*\.service\)$|\1|p' "/proc/$1/cgroup" | sort -u | while read -r unit; do
+    [ "$(systemctl show --property=MainPID -- "$unit")" != "MainPID=$1" ] || echo "$unit"
+done
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +175,14 @@ def _journal(host: Connector, place: FusePlace) -> Journal:
     return Journal(
         host, f"{place.directory}/cache_manager", __package__, _RESTORE, (_DAEMONS, _REMOUNT)
     )
+
+
+def services(host: Connector, place: FusePlace) -> tuple[str, ...]:
+    """The systemd services that the cache manager mounted there is the main process of."""
+    units: list[str] = []
+    for daemon in _look(host, place).daemons:
+        units += host.ask(["sh", "-c", _SERVICE, "sh", str(daemon.pid)]).stdout.split()
+    return tuple(units)
 
 
 @dataclass(frozen=True, slots=True)

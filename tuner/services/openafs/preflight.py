@@ -157,9 +157,14 @@ def _cache(
 
 
 def _unit(way: FuseSection | UnitSection, facts: ClientFacts) -> list[Finding]:
-    if not isinstance(way, UnitSection):
-        return []
     messages = []
+    if facts.services:
+        messages.append(
+            f"its afsd.fuse belongs to {', '.join(facts.services)}, and would not be started again "
+            "by systemd but by fstune: stop that service, and mount the client without it"
+        )
+    if not isinstance(way, UnitSection):
+        return [Finding(facts.host, True, one) for one in messages]
     if facts.unit_problem:
         messages.append(
             f"its unit {way.unit} does not run ({facts.unit_problem}), so the client could not be "

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
-from tuner.hosts.connector import CommandResult
+import pytest
+
+from tuner.hosts.connector import CommandResult, Connector
 from tuner.hosts.local import LocalConnector
 from tuner.services.openafs.client import put_scripts
+from tuner.services.openafs.fuse import FusePlace, services
 
 
 def remount(here: Path, cache: Path) -> CommandResult:
@@ -36,3 +42,43 @@ def test_the_lost_and_found_of_a_cache_partition_stays(tmp_path: Path) -> None:
     (cache / "CacheItems").write_text("cached")
     assert remount(tmp_path, cache).status == 0
     assert list(cache.iterdir()) == [cache / "lost+found"]
+
+
+class DaemonHost:
+    """This machine, with a process as its afsd.fuse that is in two control groups."""
+
+    host = "c1"
+
+    def __init__(self, cgroup: Path) -> None:
+        self._cgroup = cgroup
+
+    def ask(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+    ) -> CommandResult:
+        if argv[:2] == ["sh", "-s"]:
+            return CommandResult(
+                tuple(argv), 0, "found 7 6100 /usr/sbin/afsd.fuse\nmount root\n", ""
+            )
+        script = [word.replace("/proc/$1/cgroup", str(self._cgroup)) for word in argv]
+        return LocalConnector().ask(script)
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "main", "expected"),
+    [
+        ("0::/system.slice/afs-fuse.service\n", 7, ("afs-fuse.service",)),
+        ("1:name=systemd:/system.slice/a.service\n0::/system.slice/a.service\n", 7, ("a.service",)),
+        ("0::/system.slice/ssh.service\n", 9, ()),
+        ("0::/user.slice/user-0.slice/session-3.scope\n", 7, ()),
+        ("0::/\n", 7, ()),
+    ],
+)
+def test_a_service_is_that_of_its_main_process(
+    cgroup: str, main: int, expected: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cgroup").write_text(cgroup)
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho MainPID={main}\n")
+    (tmp_path / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    host = cast("Connector", DaemonHost(tmp_path / "cgroup"))
+    assert services(host, FusePlace("/afs", "/cache", "/afs/bench", "/fstune")) == expected

@@ -170,6 +170,13 @@ def test_a_client_that_cannot_be_restarted_safely_is_named(
     assert message in finding.message
 
 
+def test_a_client_of_a_service_is_refused() -> None:
+    """It would be put back outside its unit, for which systemd may start a second one."""
+    (finding,) = look(caches=(ClientFacts("c1", True, services=("afs-fuse.service",)),))
+    assert (finding.host, finding.refuses) == ("c1", True)
+    assert "its afsd.fuse belongs to afs-fuse.service, and would not be" in finding.message
+
+
 def test_a_slow_answer_is_not_taken_for_clock_skew() -> None:
     assert look(server=replace(SERVER, clock_ahead_s=5.0, asked_s=6.0)) == ()
 
