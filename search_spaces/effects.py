@@ -1,9 +1,8 @@
-"""Effects of a configuration: values in effect, violations, and how to make it valid."""
+"""Effects of a configuration: values in effect, and violations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from math import ceil, floor
 
 from search_spaces.commandline import line_length
@@ -46,25 +45,6 @@ def limits(parameter: Parameter, env: Mapping[str, Value]) -> tuple[int | None, 
         most = floor(parameter.at_most.expression.number(env))
         high = most if high is None else min(high, most)
     return low, high
-
-
-def clip(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> Value | None:
-    """The nearest valid value; None if no value is valid."""
-    if not parameter.kind.numeric or isinstance(value, str):
-        return value
-    low, high = limits(parameter, env)
-    if low is not None and high is not None and low > high:
-        return None
-    if (low is None or value >= low) and (high is None or value <= high):
-        return value
-    moved = low if low is not None and value < low else high
-    assert moved is not None
-    if parameter.kind is not Kind.POWER_OF_TWO or moved < 1:
-        return moved
-    below = 1 << (moved.bit_length() - 1)
-    power = below if below == moved or moved == high else below * 2
-    fits = (low is None or power >= low) and (high is None or power <= high)
-    return power if fits else moved
 
 
 def _in_effect(
@@ -258,125 +238,3 @@ def effective(
         why = clamps.get(name, "")
         expected[name] = Expected(read_back.key, reading, env[name], requested, bool(why), why)
     return expected
-
-
-def walk(
-    space: Catalogue,
-    facts: Mapping[str, int] | None,
-    propose: Callable[[Parameter, Mapping[str, Value]], Value | None],
-) -> tuple[dict[str, Value], dict[str, Value]]:
-    """Visit the parameters in dependency order and move each proposed value into its limits.
-
-    ``propose`` is called for each parameter whose condition holds, with the values in effect so
-    far; if it returns None, the parameter is left unset. Returns the configuration and its values
-    in effect.
-    """
-    env = space.assume(facts)
-    values: dict[str, Value] = {}
-    companions: dict[str, Value] = {}
-    for parameter in space.order:
-        name, value = parameter.name, parameter.fixed
-        if parameter.only_if is None or parameter.only_if.expression(env):
-            if value is None:
-                value = propose(parameter, env)
-                if value is None:
-                    value = companions.get(name)
-                if value is not None:
-                    value = clip(parameter, value, env)
-            if value is not None:
-                values[name] = env[name] = value
-                if parameter.accompanied_by:
-                    companions.update(parameter.accompanied_by)
-                continue
-        unset = default(space, parameter, env)
-        if unset is not None:
-            env[name] = unset
-    return values, env
-
-
-def fit(
-    space: Catalogue, values: Mapping[str, Value], facts: Mapping[str, int] | None
-) -> dict[str, Value]:
-    """See Space.fit."""
-    for name, value in values.items():
-        wrong = type_problem(space[name], value)
-        if wrong:
-            raise SpaceError(f"{space.name}: {name}: {wrong}")
-    configuration, env = walk(space, facts, lambda parameter, _: values.get(parameter.name))
-    return satisfy(space, configuration, env, facts)
-
-
-def satisfy(
-    space: Catalogue,
-    values: dict[str, Value],
-    env: dict[str, Value],
-    facts: Mapping[str, int] | None,
-) -> dict[str, Value]:
-    """Satisfy the whole-configuration constraints by changing the parameters they name as little as
-    possible. Raises SpaceError if no configuration fits.
-    """
-
-    def refit(proposal: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, Value]]:
-        return walk(space, facts, lambda parameter, _: proposal.get(parameter.name))
-
-    def holds(constraint: Constraint, proposal: Mapping[str, Value]) -> bool:
-        configuration, then = refit(proposal)
-        return constraint not in broken_constraints(space, configuration, then)
-
-    for _ in range(len(space.constraints) + 1):
-        failing = broken_constraints(space, values, env)
-        if not failing:
-            return values
-        for constraint in failing:
-            values = _give_way(space, values, constraint, holds)
-        values, env = refit(values)
-    values, env = refit({})
-    failing = broken_constraints(space, values, env)
-    if failing:
-        raise SpaceError(f"{space.name}: no configuration fits this host: {failing[0].why}")
-    return values
-
-
-def _give_way(
-    space: Catalogue,
-    values: dict[str, Value],
-    constraint: Constraint,
-    holds: Callable[[Constraint, Mapping[str, Value]], bool],
-) -> dict[str, Value]:
-    """Lower, then unset the parameters named by the constraint until it is satisfied."""
-    proposal = dict(values)
-    for name in constraint.lower:
-        parameter, value = space.by_name[name], proposal.get(name)
-        if parameter.fixed is not None or not isinstance(value, int) or value <= parameter.low:
-            continue
-        proposal[name] = parameter.low
-        if holds(constraint, proposal):
-            return _largest(parameter, value, proposal, partial(holds, constraint))
-    for name in (*constraint.lower, *constraint.unset):
-        if name in proposal and space.by_name[name].fixed is None:
-            del proposal[name]
-            if holds(constraint, proposal):
-                break
-    return proposal
-
-
-def _largest(
-    parameter: Parameter,
-    value: int,
-    proposal: dict[str, Value],
-    good: Callable[[Mapping[str, Value]], bool],
-) -> dict[str, Value]:
-    """Binary search for the largest good number below ``value``; ``parameter.low`` is good."""
-    in_powers = parameter.kind is Kind.POWER_OF_TWO
-    low, high = parameter.low, value
-    if in_powers:
-        low, high = low.bit_length() - 1, (value - 1).bit_length()
-    best = proposal
-    while high - low > 1:
-        middle = (low + high) // 2
-        candidate = {**proposal, parameter.name: 1 << middle if in_powers else middle}
-        if good(candidate):
-            low, best = middle, candidate
-        else:
-            high = middle
-    return best

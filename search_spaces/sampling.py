@@ -7,8 +7,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from search_spaces.effects import expand_preset, fit, satisfy, walk
+from search_spaces.effects import expand_preset
 from search_spaces.expressions import Value
+from search_spaces.fitting import fit, satisfy, walk
 from search_spaces.model import Kind, Parameter
 from search_spaces.space import Space
 

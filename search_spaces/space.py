@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from search_spaces import commandline, effects, narrowing
+from search_spaces import commandline, effects, fitting, narrowing
 from search_spaces.expressions import Value
 from search_spaces.model import (
     Expected,
@@ -93,7 +93,7 @@ class Space(Catalogue):
         A valid configuration is unchanged. Raises SpaceError if the values fixed by narrowing
         exclude every configuration on this host.
         """
-        return effects.fit(self, values, facts)
+        return fitting.fit(self, values, facts)
 
     def memory_bytes(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
