@@ -106,6 +106,16 @@ def expand_preset(
     return merged
 
 
+def laid_over(
+    space: Catalogue, initial: Mapping[str, Value], values: Mapping[str, Value]
+) -> dict[str, Value]:
+    """See Space.laid_over."""
+    both = {**initial, **values}
+    if space.preset_parameter in values or _ill_formed(space, both):
+        return both
+    return expand_preset(space, both, [name for name in space.preset_fields if name in values])
+
+
 def memory_estimate(space: Catalogue, env: Mapping[str, Value]) -> int:
     """Sum of the parameters' memory costs in bytes, for the values in effect."""
     total = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from search_spaces.effects import broken_constraints, default, limits, type_problem
+from search_spaces.effects import broken_constraints, default, expand_preset, limits, type_problem
 from search_spaces.expressions import Value
 from search_spaces.model import Constraint, Kind, Parameter, SpaceError
 from search_spaces.space_file import Catalogue
@@ -65,15 +65,32 @@ def walk(
 
 
 def fit(
-    space: Catalogue, values: Mapping[str, Value], facts: Mapping[str, int] | None
+    space: Catalogue,
+    values: Mapping[str, Value],
+    facts: Mapping[str, int] | None,
+    initial: Mapping[str, Value],
 ) -> dict[str, Value]:
     """See Space.fit."""
     for name, value in values.items():
         wrong = type_problem(space[name], value)
         if wrong:
             raise SpaceError(f"{space.name}: {name}: {wrong}")
-    configuration, env = walk(space, facts, lambda parameter, _: values.get(parameter.name))
+    request = _with_preset_expanded(space, values, initial)
+    configuration, env = walk(space, facts, lambda parameter, _: request.get(parameter.name))
     return satisfy(space, configuration, env, facts)
+
+
+def _with_preset_expanded(
+    space: Catalogue, values: Mapping[str, Value], initial: Mapping[str, Value]
+) -> dict[str, Value]:
+    """``values`` with the preset of ``initial`` expanded if one of its values is given or fixed."""
+    request, preset = dict(values), space.preset_parameter
+    if preset not in initial or request.get(preset) != initial[preset]:
+        return request
+    for name in space.preset_fields:
+        if (fixed := space.by_name[name].fixed) is not None:
+            request[name] = fixed
+    return expand_preset(space, request, space.preset_fields)
 
 
 def satisfy(

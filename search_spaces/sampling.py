@@ -122,14 +122,18 @@ def _fixed_values(space: Space, initial: Mapping[str, Value]) -> dict[str, Value
 
 
 def answers(
-    space: Space, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
+    space: Space,
+    values: Mapping[str, Value],
+    facts: Mapping[str, int] | None = None,
+    initial: Mapping[str, Value] | None = None,
 ) -> dict[str, Value]:
     """The answers that make ``draw`` return ``values``, as closely as its ranges allow.
 
     Use it to report a configuration to an optimiser that did not propose it. Values are first made
-    valid on this host. Raises SpaceError for an unknown parameter or a value of the wrong type.
+    valid on this host; ``initial``: the original configuration. Raises SpaceError for an unknown
+    parameter or a value of the wrong type.
     """
-    values_that_fit = fit(space, values, facts)
+    values_that_fit = fit(space, values, facts, initial or {})
     answers_by_question: dict[str, Value] = {}
 
     def propose(parameter: Parameter, _: Mapping[str, Value]) -> Value | None:

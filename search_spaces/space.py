@@ -37,6 +37,16 @@ class Space(Catalogue):
         values = effects.expand_preset(self, parsed.values, self.preset_fields)
         return Parsed(values, parsed.rest)
 
+    def laid_over(
+        self, initial: Mapping[str, Value], values: Mapping[str, Value]
+    ) -> dict[str, Value]:
+        """The configuration ``initial`` with ``values`` in place of its own.
+
+        A preset in it is expanded if ``values`` contains one of the values that it sets,
+        since the program accepts both together.
+        """
+        return effects.laid_over(self, initial, values)
+
     def lines(self, values: Mapping[str, Value]) -> list[str]:
         """The output of ``render`` as lines to read or type; empty if nothing is set."""
         return commandline.lines(self, values)
@@ -85,15 +95,19 @@ class Space(Catalogue):
         return {p.name: env[p.name] for p in self.parameters if p.name in env}
 
     def fit(
-        self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
+        self,
+        values: Mapping[str, Value],
+        facts: Mapping[str, int] | None = None,
+        initial: Mapping[str, Value] | None = None,
     ) -> dict[str, Value]:
         """The nearest valid configuration: values are moved into their limits, and those whose
         condition fails are dropped.
 
-        A valid configuration is unchanged. Raises SpaceError if the values fixed by narrowing
-        exclude every configuration on this host.
+        A valid configuration is unchanged. ``initial``: the original configuration; its preset is
+        expanded if values that it sets are given besides. Raises SpaceError if the values fixed by
+        narrowing exclude every configuration on this host.
         """
-        return fitting.fit(self, values, facts)
+        return fitting.fit(self, values, facts, initial or {})
 
     def memory_bytes(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None

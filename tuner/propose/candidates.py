@@ -57,7 +57,7 @@ class Candidates:
             # A change leaves most parts unchanged.
             key = part, frozenset(request.items())
             if key not in self._adapted:
-                own = tunable.space.fit(request, tunable.facts)
+                own = tunable.space.fit(request, tunable.facts, tunable.baseline)
                 self._adapted[key] = {f"{part}.{name}": value for name, value in own.items()}
             values_by_name |= self._adapted[key]
         return Configuration.of(values_by_name)

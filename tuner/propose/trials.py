@@ -90,7 +90,7 @@ def replay(configuration: Configuration, tunables: Mapping[str, Tunable]) -> Rep
     """Return the answers that lead to a configuration, or as near to it as the spaces allow."""
     prepared: dict[str, Value] = {}
     for part, tunable in tunables.items():
-        own = answers(tunable.space, configuration.part(part), tunable.facts)
+        own = answers(tunable.space, configuration.part(part), tunable.facts, tunable.baseline)
         prepared |= {f"{part}.{name}": answer for name, answer in own.items()}
     return Replay(prepared)
 

@@ -15,7 +15,7 @@ from tuner.propose.strategies import proposer
 from tuner.run.equivalence import Facts
 from tuner.services.target import Target
 from tuner.spec.campaign import CampaignSpec
-from tuner.spec.values import given_values
+from tuner.spec.values import given_values, laid_over
 
 
 def guide_of(
@@ -67,7 +67,8 @@ def compared(target: Target, facts: Facts, spec: CampaignSpec) -> list[Proposal]
 
 def _over_baseline(target: Target, facts: Facts, where: str, spec: CampaignSpec) -> Configuration:
     """The baseline with the values of one key of the file. Raises SpecError if it does not fit."""
-    configuration = Configuration.of(target.baseline.as_dict() | dict(given_values(spec))[where])
+    spaces = {name: part.space for name, part in target.parts.items()}
+    configuration = laid_over(target.baseline, dict(given_values(spec))[where], spaces)
     for part_name, part in target.parts.items():
         wrong = part.space.violations(configuration.part(part_name), facts[part_name])
         if wrong:

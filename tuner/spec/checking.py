@@ -13,7 +13,7 @@ from tuner.errors import SpecError
 from tuner.model import Configuration
 from tuner.services.kind import Preview
 from tuner.spec.campaign import CampaignSpec
-from tuner.spec.values import given_values
+from tuner.spec.values import given_values, laid_over
 
 
 def check_plan(
@@ -37,7 +37,7 @@ def _wrong_first(
             # A space supplied by the campaign need not cover every setting that will be found.
             own_settings = {} if hosts is None else hosts.initial
             relevant = {name: value for name, value in own_settings.items() if name in parameters}
-            configuration = Configuration.of({**relevant, **values})
+            configuration = laid_over(Configuration.of(relevant), values, spaces)
             for part, space in spaces.items():
                 own = configuration.part(part)
                 wrong = (

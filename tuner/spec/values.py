@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from search_spaces import Space
 from tuner.documents import ParameterValue, meant
+from tuner.model import Configuration, Value
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.space_section import SpaceSection
 
@@ -31,6 +32,21 @@ def compared_values(spec: CampaignSpec) -> list[tuple[str, dict[str, ParameterVa
         )
         for name, parts in spec.compare.items()
     ]
+
+
+def laid_over(
+    initial: Configuration, values: Mapping[str, Value], spaces: Mapping[str, Space]
+) -> Configuration:
+    """Return the original configuration with these values, by qualified name, in place of its own;
+    a preset is expanded where one of the values that it sets is new.
+    """
+    new = Configuration.of(values)
+    merged = initial.as_dict() | new.as_dict()
+    for part, space in spaces.items():
+        own = space.laid_over(initial.part(part), new.part(part))
+        merged = {n: v for n, v in merged.items() if not n.startswith(f"{part}.")}
+        merged |= {f"{part}.{name}": value for name, value in own.items()}
+    return Configuration.of(merged)
 
 
 def wrong_names(spec: CampaignSpec, spaces: Mapping[str, Space]) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.propose.spaces import CLIENT, FACTS, SERVER, tunables
 from tuner.model import Configuration
 from tuner.propose.candidates import Candidates, unique
+from tuner.propose.encoding import Tunable
 
 
 def check_valid(configuration: Configuration) -> None:
@@ -58,3 +59,23 @@ def test_an_invalid_value_is_moved_to_the_nearest_valid_one() -> None:
 def test_unique_keeps_the_order() -> None:
     a, b = Configuration.of({"x.y": 1}), Configuration.of({"x.y": 2})
     assert unique([b, a, b, a]) == [b, a]
+
+
+def test_a_preset_as_found_is_expanded_for_a_value_that_it_sets() -> None:
+    parts = {"fileserver": Tunable(SERVER, FACTS, {"preset": "L"})}
+    valid = Candidates(parts, "1").valid
+    both = valid({"fileserver.preset": "L", "fileserver.threads": 64}).part("fileserver")
+    assert (both["threads"], both["callbacks"], both["small_vnodes"]) == (64, 64000, 600)
+    assert "preset" not in both
+    assert valid({"fileserver.preset": "L"}).part("fileserver") == {"preset": "L"}
+    # Where no preset was found, one that is searched excludes its values, as before.
+    without = Candidates(tunables(), "1").valid
+    alone = without({"fileserver.preset": "L", "fileserver.threads": 64}).part("fileserver")
+    assert alone == {"preset": "L"}
+
+
+def test_a_value_that_the_campaign_fixes_takes_the_place_of_that_of_a_preset_as_found() -> None:
+    space = SERVER.narrow(only=["dir_buffers"], fix={"threads": 64})
+    valid = Candidates({"fileserver": Tunable(space, FACTS, {"preset": "L"})}, "1").valid
+    own = valid({"fileserver.preset": "L"}).part("fileserver")
+    assert (own["threads"], own["callbacks"]) == (64, 64000)
