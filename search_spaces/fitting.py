@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from search_spaces.effects import broken_constraints, default, expand_preset, limits, type_problem
+from search_spaces.effects import (
+    broken_constraints,
+    default,
+    expand_preset,
+    limits,
+    settle,
+    type_problem,
+)
 from search_spaces.expressions import Value
 from search_spaces.model import Constraint, Kind, Parameter, SpaceError
 from search_spaces.space_file import Catalogue
@@ -34,12 +41,14 @@ def walk(
     space: Catalogue,
     facts: Mapping[str, int] | None,
     propose: Callable[[Parameter, Mapping[str, Value]], Value | None],
+    original: Mapping[str, Value],
 ) -> tuple[dict[str, Value], dict[str, Value]]:
     """Visit the parameters in dependency order and move each proposed value into its limits.
 
     ``propose`` is called for each parameter whose condition holds, with the values in effect so
-    far; if it returns None, the parameter is left unset. Returns the configuration and its values
-    in effect.
+    far; if it returns None, the parameter is left unset. ``original``: the values that were in
+    effect before; one that is proposed again is no change, so nothing is set with it. Returns the
+    configuration and its values in effect.
     """
     env = space.assume(facts)
     values: dict[str, Value] = {}
@@ -55,7 +64,8 @@ def walk(
                     value = clip(parameter, value, env)
             if value is not None:
                 values[name] = env[name] = value
-                if parameter.accompanied_by:
+                same = parameter.fixed is None and value == original.get(name)
+                if parameter.accompanied_by and not same:
                     companions.update(parameter.accompanied_by)
                 continue
         unset = default(space, parameter, env)
@@ -76,8 +86,17 @@ def fit(
         if wrong:
             raise SpaceError(f"{space.name}: {name}: {wrong}")
     request = _with_preset_expanded(space, values, initial)
-    configuration, env = walk(space, facts, lambda parameter, _: request.get(parameter.name))
-    return satisfy(space, configuration, env, facts)
+    original = _in_effect_before(space, initial)
+    configuration, env = walk(space, facts, lambda p, _: request.get(p.name), original)
+    return satisfy(space, configuration, env, facts, original)
+
+
+def _in_effect_before(space: Catalogue, initial: Mapping[str, Value]) -> dict[str, Value]:
+    """The values of ``initial``, and those that its preset sets."""
+    if space.preset_parameter not in initial:
+        return dict(initial)
+    env, _ = settle(space, initial)
+    return {name: env[name] for name in space.preset_fields if name in env} | dict(initial)
 
 
 def _with_preset_expanded(
@@ -98,13 +117,14 @@ def satisfy(
     values: dict[str, Value],
     env: dict[str, Value],
     facts: Mapping[str, int] | None,
+    original: Mapping[str, Value],
 ) -> dict[str, Value]:
     """Satisfy the whole-configuration constraints by changing the parameters they name as little as
-    possible. Raises SpaceError if no configuration fits.
+    possible. ``original``: see ``walk``. Raises SpaceError if no configuration fits.
     """
 
     def refit(proposal: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, Value]]:
-        return walk(space, facts, lambda parameter, _: proposal.get(parameter.name))
+        return walk(space, facts, lambda p, _: proposal.get(p.name), original)
 
     def holds(constraint: Constraint, proposal: Mapping[str, Value]) -> bool:
         configuration, then = refit(proposal)

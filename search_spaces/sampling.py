@@ -80,8 +80,9 @@ def draw(
             return None
         return _ask_value(parameter, ask)
 
-    values, env = walk(space, facts, propose)
-    return satisfy(space, values, env, facts)
+    original = {n: value for n, value in fixed.items() if not space[n].searched}
+    values, env = walk(space, facts, propose, original)
+    return satisfy(space, values, env, facts, original)
 
 
 def questions(space: Space, ask: Ask) -> None:
@@ -147,7 +148,7 @@ def answers(
             answers_by_question[name] = answer
         return value
 
-    walk(space, facts, propose)
+    walk(space, facts, propose, initial or {})
     return answers_by_question
 
 

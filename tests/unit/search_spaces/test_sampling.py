@@ -185,3 +185,26 @@ def test_a_small_host_gets_small_configurations() -> None:
 def test_a_host_that_no_configuration_fits_is_an_error() -> None:
     with pytest.raises(SpaceError, match=r"no configuration fits this host: .* memory"):
         draw(SERVER, Chance(0), {"memory_bytes": 4096})
+
+
+@pytest.mark.parametrize(
+    ("initial", "threshold"), [({"preset": "L"}, 300), ({"rx_packets": 2000}, 3000)]
+)
+def test_packets_as_found_leave_the_busy_threshold_as_found(
+    initial: dict[str, Value], threshold: int
+) -> None:
+    space = SERVER.narrow(only=["threads"])
+    for seed in range(20):
+        values = draw(space, Chance(seed), initial=initial)
+        assert "busy_threshold" not in values
+        assert space.in_effect(values)["busy_threshold"] == threshold
+        assert space.fit(values, initial=initial) == values
+    fit = SERVER.narrow(also=["rx_packets"]).fit
+    assert fit(initial, initial=initial) == initial
+    assert fit({"rx_packets": 400}, initial=initial)["busy_threshold"] == 600
+
+
+def test_packets_that_the_campaign_fixes_do_not_move_the_busy_threshold() -> None:
+    space = SERVER.narrow(only=["threads"], fix={"rx_packets": 400})
+    values = draw(space, Chance(1), initial={"rx_packets": 400})
+    assert (values["rx_packets"], values["busy_threshold"]) == (400, 600)
