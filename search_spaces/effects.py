@@ -47,7 +47,7 @@ def limits(parameter: Parameter, env: Mapping[str, Value]) -> tuple[int | None, 
     return low, high
 
 
-def _in_effect(
+def in_effect(
     space: Catalogue, parameter: Parameter, value: int, env: Mapping[str, Value]
 ) -> tuple[Value | None, str]:
     """The value in effect for a requested number, and the reason if it was clamped."""
@@ -59,7 +59,7 @@ def _in_effect(
         if hard.outside is Outside.CLAMPS:
             edge = hard.low if hard.low is not None and value < hard.low else hard.high
             assert edge is not None
-            moved, why = _in_effect(space, parameter, edge, env)
+            moved, why = in_effect(space, parameter, edge, env)
             return moved, why or f"clamped to {bounds}"
     for bound, pick in ((parameter.at_least, max), (parameter.at_most, min)):
         if bound is not None and bound.clamped:
@@ -85,7 +85,7 @@ def settle(
         if value is None:
             value = default(space, parameter, env)
         elif parameter.kind.numeric and not isinstance(value, str):
-            value, why = _in_effect(space, parameter, value, env)
+            value, why = in_effect(space, parameter, value, env)
             if why:
                 clamps[parameter.name] = why
         if value is not None:
@@ -161,17 +161,28 @@ def safe_problem(parameter: Parameter) -> str:
 
 
 def violations(
-    space: Catalogue, values: Mapping[str, Value], facts: Mapping[str, int] | None
+    space: Catalogue,
+    values: Mapping[str, Value],
+    facts: Mapping[str, int] | None,
+    initial: Mapping[str, Value] | None = None,
 ) -> list[str]:
     """See Space.violations."""
     if messages := _ill_formed(space, values):
         return messages
     env, _ = settle(space, values, facts)
+    env_before, _ = settle(space, initial or {}, facts)
     for parameter in space.order:
-        if parameter.name in values:
-            messages += _violations_of(parameter, values[parameter.name], env)
+        value = values.get(parameter.name)
+        if value is None:
+            continue
+        same = initial is not None and value == initial.get(parameter.name)
+        before = _violations_of(parameter, value, env_before) if same else {}
+        rules = _violations_of(parameter, value, env).items()
+        messages += [message for rule, message in rules if rule not in before]
+    broken_before = () if initial is None else broken_constraints(space, initial, env_before)
     for constraint in broken_constraints(space, values, env):
-        messages.append(f"{constraint.why} ({constraint.rule.text} does not hold)")
+        if constraint not in broken_before:
+            messages.append(f"{constraint.why} ({constraint.rule.text} does not hold)")
     return messages
 
 
@@ -180,7 +191,9 @@ def impossible(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     if messages := _ill_formed(space, values):
         return messages
     return [
-        message for name, value in values.items() for message in _beyond_hard(space[name], value)
+        message
+        for name, value in values.items()
+        for message in _beyond_hard(space[name], value).values()
     ]
 
 
@@ -198,37 +211,37 @@ def _ill_formed(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     return messages
 
 
-def _beyond_hard(parameter: Parameter, value: Value) -> list[str]:
+def _beyond_hard(parameter: Parameter, value: Value) -> dict[str, str]:
+    """A message for each hard limit that the value exceeds."""
     if not parameter.kind.numeric or isinstance(value, str):
-        return []
+        return {}
     name, hard = parameter.name, parameter.hard
-    messages: list[str] = []
+    messages: dict[str, str] = {}
     if hard.low is not None and value < hard.low:
-        messages.append(f"{name}: {value} is below {hard.low}, which the program {hard.outside}")
+        messages["low"] = f"{name}: {value} is below {hard.low}, which the program {hard.outside}"
     if hard.high is not None and value > hard.high:
-        messages.append(f"{name}: {value} is above {hard.high}, which the program {hard.outside}")
+        messages["high"] = f"{name}: {value} is above {hard.high}, which the program {hard.outside}"
     return messages
 
 
-def _violations_of(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> list[str]:
-    name, messages = parameter.name, []
+def _violations_of(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> dict[str, str]:
+    """A message for each rule of the parameter that the value breaks."""
+    name, messages = parameter.name, _beyond_hard(parameter, value)
     if parameter.only_if is not None and not parameter.only_if.expression(env):
-        messages.append(f"{name} may not be set: {parameter.only_if.why}")
+        why = f"{name} may not be set: {parameter.only_if.why}"
+        messages = {"only_if": why, **messages}
     if not parameter.kind.numeric or isinstance(value, str):
         return messages
-    messages += _beyond_hard(parameter, value)
     if (bound := parameter.at_least) is not None:
         least = ceil(bound.expression.number(env))
         if value < least:
-            messages.append(
-                f"{name}: {value} is below {least} ({bound.expression.text}): {bound.why}"
-            )
+            text = bound.expression.text
+            messages["at_least"] = f"{name}: {value} is below {least} ({text}): {bound.why}"
     if (bound := parameter.at_most) is not None:
         most = floor(bound.expression.number(env))
         if value > most:
-            messages.append(
-                f"{name}: {value} is above {most} ({bound.expression.text}): {bound.why}"
-            )
+            text = bound.expression.text
+            messages["at_most"] = f"{name}: {value} is above {most} ({text}): {bound.why}"
     return messages
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 from search_spaces.effects import (
     broken_constraints,
     default,
     expand_preset,
+    in_effect,
     limits,
     settle,
     type_problem,
@@ -16,6 +18,47 @@ from search_spaces.effects import (
 from search_spaces.expressions import Value
 from search_spaces.model import Constraint, Kind, Parameter, SpaceError
 from search_spaces.space_file import Catalogue
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The original configuration on its host.
+
+    ``values``: set by it or by its preset. ``outside``: those that are not searched and are outside
+    their limits; they stay so. ``broken``: the constraints that the values that are not searched
+    break on their own too.
+    """
+
+    values: Mapping[str, Value] = field(default_factory=dict)
+    outside: frozenset[str] = frozenset()
+    broken: tuple[Constraint, ...] = ()
+
+    def has(self, parameter: Parameter, value: Value | None) -> bool:
+        """Whether the value is the original one, not one that a campaign fixes."""
+        same = value is not None and value == self.values.get(parameter.name)
+        return same and parameter.fixed is None
+
+
+def before(
+    space: Catalogue, initial: Mapping[str, Value], facts: Mapping[str, int] | None
+) -> Before:
+    """What is known about the configuration ``initial``."""
+    values = {name: value for name, value in initial.items() if name in space.by_name}
+    if not values:
+        return Before()
+    env, _ = settle(space, values, facts)
+    own = {
+        name: value
+        for name, value in values.items()
+        if not space[name].searched and space[name].fixed is None
+    }
+    outside = frozenset(name for name in own if clip(space[name], own[name], env) != own[name])
+    alone, _ = settle(space, own, facts)
+    broken = broken_constraints(space, values, env)
+    broken_alone = tuple(c for c in broken_constraints(space, own, alone) if c in broken)
+    fields = space.preset_fields if space.preset_parameter in values else ()
+    by_preset = {name: env[name] for name in fields if name in env}
+    return Before(by_preset | values, outside, broken_alone)
 
 
 def clip(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> Value | None:
@@ -41,14 +84,13 @@ def walk(
     space: Catalogue,
     facts: Mapping[str, int] | None,
     propose: Callable[[Parameter, Mapping[str, Value]], Value | None],
-    original: Mapping[str, Value],
+    original: Before,
 ) -> tuple[dict[str, Value], dict[str, Value]]:
     """Visit the parameters in dependency order and move each proposed value into its limits.
 
     ``propose`` is called for each parameter whose condition holds, with the values in effect so
-    far; if it returns None, the parameter is left unset. ``original``: the values that were in
-    effect before; one that is proposed again is no change, so nothing is set with it. Returns the
-    configuration and its values in effect.
+    far; if it returns None, the parameter is left unset. An original value that is proposed again
+    is no change, so nothing is set with it. Returns the configuration and its values in effect.
     """
     env = space.assume(facts)
     values: dict[str, Value] = {}
@@ -60,11 +102,17 @@ def walk(
                 value = propose(parameter, env)
                 if value is None:
                     value = companions.get(name)
-                if value is not None:
-                    value = clip(parameter, value, env)
+            same = original.has(parameter, value)
+            if same and name in original.outside and isinstance(value, int):
+                values[name] = value
+                effect, _ = in_effect(space, parameter, value, env)
+                if effect is not None:
+                    env[name] = effect
+                continue
+            if value is not None and parameter.fixed is None:
+                value = clip(parameter, value, env)
             if value is not None:
                 values[name] = env[name] = value
-                same = parameter.fixed is None and value == original.get(name)
                 if parameter.accompanied_by and not same:
                     companions.update(parameter.accompanied_by)
                 continue
@@ -86,17 +134,9 @@ def fit(
         if wrong:
             raise SpaceError(f"{space.name}: {name}: {wrong}")
     request = _with_preset_expanded(space, values, initial)
-    original = _in_effect_before(space, initial)
+    original = before(space, initial, facts)
     configuration, env = walk(space, facts, lambda p, _: request.get(p.name), original)
     return satisfy(space, configuration, env, facts, original)
-
-
-def _in_effect_before(space: Catalogue, initial: Mapping[str, Value]) -> dict[str, Value]:
-    """The values of ``initial``, and those that its preset sets."""
-    if space.preset_parameter not in initial:
-        return dict(initial)
-    env, _ = settle(space, initial)
-    return {name: env[name] for name in space.preset_fields if name in env} | dict(initial)
 
 
 def _with_preset_expanded(
@@ -117,11 +157,17 @@ def satisfy(
     values: dict[str, Value],
     env: dict[str, Value],
     facts: Mapping[str, int] | None,
-    original: Mapping[str, Value],
+    original: Before,
 ) -> dict[str, Value]:
     """Satisfy the whole-configuration constraints by changing the parameters they name as little as
-    possible. ``original``: see ``walk``. Raises SpaceError if no configuration fits.
+    possible, original values that are not searched last of all. A constraint that these values
+    break on their own is ignored, since the search cannot satisfy it. Raises SpaceError if no
+    configuration fits.
     """
+
+    def newly_broken(configuration: Mapping[str, Value], env: dict[str, Value]) -> list[Constraint]:
+        broken = broken_constraints(space, configuration, env)
+        return [constraint for constraint in broken if constraint not in original.broken]
 
     def refit(proposal: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, Value]]:
         return walk(space, facts, lambda p, _: proposal.get(p.name), original)
@@ -131,17 +177,26 @@ def satisfy(
         return constraint not in broken_constraints(space, configuration, then)
 
     for _ in range(len(space.constraints) + 1):
-        failing = broken_constraints(space, values, env)
+        failing = newly_broken(values, env)
         if not failing:
             return values
         for constraint in failing:
-            values = _give_way(space, values, constraint, holds)
+            names = [*constraint.lower, *constraint.unset]
+            stay = [n for n in names if _stays(space.by_name[n], values.get(n), original)]
+            fewer = _give_way(space, values, constraint, holds, stay)
+            if stay and not holds(constraint, fewer):
+                fewer = _give_way(space, values, constraint, holds, ())
+            values = fewer
         values, env = refit(values)
     values, env = refit({})
-    failing = broken_constraints(space, values, env)
+    failing = newly_broken(values, env)
     if failing:
         raise SpaceError(f"{space.name}: no configuration fits this host: {failing[0].why}")
     return values
+
+
+def _stays(parameter: Parameter, value: Value | None, original: Before) -> bool:
+    return not parameter.searched and original.has(parameter, value)
 
 
 def _give_way(
@@ -149,18 +204,23 @@ def _give_way(
     values: dict[str, Value],
     constraint: Constraint,
     holds: Callable[[Constraint, Mapping[str, Value]], bool],
+    stay: Collection[str],
 ) -> dict[str, Value]:
-    """Lower, then unset the parameters named by the constraint until it is satisfied."""
+    """Lower, then unset the parameters named by the constraint, except those that ``stay``, until
+    it is satisfied.
+    """
     proposal = dict(values)
     for name in constraint.lower:
         parameter, value = space.by_name[name], proposal.get(name)
         if parameter.fixed is not None or not isinstance(value, int) or value <= parameter.low:
             continue
+        if name in stay:
+            continue
         proposal[name] = parameter.low
         if holds(constraint, proposal):
             return _largest(parameter, value, proposal, partial(holds, constraint))
     for name in (*constraint.lower, *constraint.unset):
-        if name in proposal and space.by_name[name].fixed is None:
+        if name in proposal and name not in stay and space.by_name[name].fixed is None:
             del proposal[name]
             if holds(constraint, proposal):
                 break

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from search_spaces.effects import expand_preset
 from search_spaces.expressions import Value
-from search_spaces.fitting import fit, satisfy, walk
+from search_spaces.fitting import before, fit, satisfy, walk
 from search_spaces.model import Kind, Parameter
 from search_spaces.space import Space
 
@@ -80,7 +81,10 @@ def draw(
             return None
         return _ask_value(parameter, ask)
 
-    original = {n: value for n, value in fixed.items() if not space[n].searched}
+    original = before(space, initial or {}, facts)
+    # What is asked for is a change even where the answer is the original value.
+    own = {n: value for n, value in original.values.items() if not space[n].searched}
+    original = replace(original, values=own)
     values, env = walk(space, facts, propose, original)
     return satisfy(space, values, env, facts, original)
 
@@ -148,7 +152,7 @@ def answers(
             answers_by_question[name] = answer
         return value
 
-    walk(space, facts, propose, initial or {})
+    walk(space, facts, propose, before(space, initial or {}, facts))
     return answers_by_question
 
 

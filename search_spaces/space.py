@@ -66,10 +66,16 @@ class Space(Catalogue):
         return result
 
     def violations(
-        self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
+        self,
+        values: Mapping[str, Value],
+        facts: Mapping[str, int] | None = None,
+        initial: Mapping[str, Value] | None = None,
     ) -> list[str]:
-        """The reasons why ``values`` is not a valid configuration, as sentences; empty if valid."""
-        return effects.violations(self, values, facts)
+        """The reasons why ``values`` is not a valid configuration, as sentences; empty if valid.
+
+        ``initial``: a configuration that is in use, whose own violations are not repeated.
+        """
+        return effects.violations(self, values, facts, initial)
 
     def impossible(self, values: Mapping[str, Value]) -> list[str]:
         """The reasons why ``values`` is invalid on every host, as sentences; otherwise empty."""
@@ -103,8 +109,9 @@ class Space(Catalogue):
         """The nearest valid configuration: values are moved into their limits, and those whose
         condition fails are dropped.
 
-        A valid configuration is unchanged. ``initial``: the original configuration; its preset is
-        expanded if values that it sets are given besides. Raises SpaceError if the values fixed by
+        A valid configuration is unchanged. ``initial``: the original configuration. Its preset is
+        expanded if values that it sets are given besides, and its values that are not searched stay
+        where they are outside their limits already. Raises SpaceError if the values fixed by
         narrowing exclude every configuration on this host.
         """
         return fitting.fit(self, values, facts, initial or {})

@@ -70,7 +70,7 @@ def _over_baseline(target: Target, facts: Facts, where: str, spec: CampaignSpec)
     spaces = {name: part.space for name, part in target.parts.items()}
     configuration = laid_over(target.baseline, dict(given_values(spec))[where], spaces)
     for part_name, part in target.parts.items():
-        wrong = part.space.violations(configuration.part(part_name), facts[part_name])
+        wrong = part.space.violations(configuration.part(part_name), facts[part_name], part.initial)
         if wrong:
             raise SpecError(f"{where}: {part_name}: {wrong[0]}")
     return configuration

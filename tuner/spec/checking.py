@@ -37,11 +37,14 @@ def _wrong_first(
             # A space supplied by the campaign need not cover every setting that will be found.
             own_settings = {} if hosts is None else hosts.initial
             relevant = {name: value for name, value in own_settings.items() if name in parameters}
-            configuration = laid_over(Configuration.of(relevant), values, spaces)
+            initial = Configuration.of(relevant)
+            configuration = laid_over(initial, values, spaces)
             for part, space in spaces.items():
                 own = configuration.part(part)
                 wrong = (
-                    space.impossible(own) if hosts is None else space.violations(own, hosts.facts)
+                    space.impossible(own)
+                    if hosts is None
+                    else space.violations(own, hosts.facts, initial.part(part))
                 )
                 yield from (f"{where}: {part}: {problem}" for problem in wrong)
 

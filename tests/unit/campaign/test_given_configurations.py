@@ -60,3 +60,14 @@ def test_a_preset_given_together_with_its_values_is_refused() -> None:
 def test_a_word_in_place_of_a_number_is_refused_on_a_preset_as_found() -> None:
     with pytest.raises(SpecError, match="threads: 'many' is not a whole number"):
         measure({"preset": "L"}, {"threads": "many"})
+
+
+def test_what_the_baseline_breaks_already_is_no_reason_to_refuse() -> None:
+    initial: dict[str, Value] = {"udp_buffer": 1 << 20, "callbacks": 1_000_000_000}
+    facts = {"net_core_rmem_max": 212992}
+    first, _ = measure(initial, {"threads": 64}, facts)
+    assert first == {**initial, "threads": 64}
+    with pytest.raises(SpecError, match="udp_buffer: 2097152 is above 212992"):
+        measure(initial, {"udp_buffer": 1 << 21}, facts)
+    with pytest.raises(SpecError, match="more than half of the server's memory"):
+        measure({"udp_buffer": 1 << 20}, {"callbacks": 1_000_000_000}, facts)

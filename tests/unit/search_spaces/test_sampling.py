@@ -12,6 +12,7 @@ from search_spaces import Kind, Space, SpaceError, Value, answers, draw, load, n
 from .answers import Chance, FixedAnswers
 
 SERVER = load("openafs-fileserver-1.8")
+CLIENT = load("openafs-cache-manager-fuse-1.8")
 RISKS = ("durability", "security", "availability")
 SPACES = [load(name) for name in names()] + [
     load(name).narrow(only=[p.name for p in load(name).parameters], allow_risk=RISKS)
@@ -208,3 +209,41 @@ def test_packets_that_the_campaign_fixes_do_not_move_the_busy_threshold() -> Non
     space = SERVER.narrow(only=["threads"], fix={"rx_packets": 400})
     values = draw(space, Chance(1), initial={"rx_packets": 400})
     assert (values["rx_packets"], values["busy_threshold"]) == (400, 600)
+
+
+@pytest.mark.parametrize(
+    ("space", "initial"),
+    [
+        (SERVER.narrow(only=["threads"]), {"udp_buffer": 1048576}),
+        (CLIENT.narrow(only=["chunksize"]), {"files": 50000}),
+        (SERVER.narrow(only=["threads", "dir_buffers"]), {"callbacks": 400_000_000}),
+    ],
+    ids=["kernel-limit", "bound", "memory"],
+)
+def test_what_is_outside_its_limits_stays_as_found(space: Space, initial: dict[str, Value]) -> None:
+    assert space.violations(initial)
+    assert space.violations(initial, None, initial) == []
+    samples = [draw(space, Chance(seed), initial=initial) for seed in range(30)]
+    for values in samples:
+        assert values.items() >= initial.items()
+        assert space.violations(values, None, initial) == []
+        assert space.fit(values, initial=initial) == values
+    assert len({tuple(values.items()) for values in samples}) > 3
+
+
+def test_a_long_command_line_loses_what_is_searched_and_not_what_was_found() -> None:
+    space = SERVER.narrow(only=["threads", "dir_buffers", "large_vnodes"])
+    initial: dict[str, Value] = {"volume_hash": 11, "vlru_max": 16, "send_buffer": 16385}
+    for length in (140, 220):
+        facts = {"fixed_command_length": length, "memory_bytes": 1 << 36}
+        samples = [draw(space, Chance(seed, 1.0), facts, initial) for seed in range(20)]
+        for values in samples:
+            assert values.items() >= initial.items()
+            assert space.violations(values, facts, initial) == []
+            assert space.fit(values, facts, initial) == values
+            assert "threads" in values
+    # What the campaign fixes is stronger than what was found.
+    strict = SERVER.narrow(only=["threads"], fix={"dir_buffers": 4096, "large_vnodes": 65536})
+    values = draw(strict, Chance(1), {"fixed_command_length": 190}, initial)
+    assert strict.violations(values, {"fixed_command_length": 190}) == []
+    assert not values.items() >= initial.items()
