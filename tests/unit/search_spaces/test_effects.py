@@ -126,3 +126,12 @@ def test_fit_moves_only_what_is_wrong() -> None:
     values = {"threads": 100, "small_vnodes": 10, "udp_buffer": 1 << 22, "large_vnodes": 5000}
     assert SERVER.fit(values) == {**values, "small_vnodes": 201, "udp_buffer": 131072}
     assert SERVER.fit({"preset": "L", "threads": 12, "dir_buffers": 90}) == {"preset": "L"}
+
+
+def test_only_the_programs_own_number_of_chunk_files_keeps_it_from_starting() -> None:
+    refuses = "without -files, the program refuses to start"
+    (message,) = CLIENT.violations({"chunksize": 12})
+    assert message.startswith(refuses)
+    container = next(preset for preset in CLIENT.presets if preset.name == "container")
+    assert not any(refuses in each for each in CLIENT.violations(container.values))
+    assert CLIENT.violations({"blocks": 575000, **container.values}) == []
