@@ -76,7 +76,13 @@ def read_commands(space: Catalogue, words: Sequence[str]) -> _Read:
     options: dict[str, list[str]] = {}
     foreign: list[str] = []
     for command in split(words):
-        name, *arguments = command[1:] if command[0] == space.program else command
+        words_after = command[1:] if command[0] == space.program else command
+        if not words_after:
+            raise SpaceError(
+                f"{space.name}: {space.program} lacks its command after {_SEPARATOR!r}; "
+                "write COMMAND VALUE"
+            )
+        name, *arguments = words_after
         flag = _command(space, name)
         bare = flag.split()
         if len(bare) == 1:

@@ -165,6 +165,7 @@ def test_settings_and_commands(
         (HOST, "net.core.rmem_max=", "lacks its value"),
         (HOST, "net.core.rmem_max=big", "'big' is not a number"),
         (RUNTIME, "set 3", "unknown or ambiguous command 'set'"),
+        (RUNTIME, "fs setcrypt on ; fs", "fs lacks its command"),
         (RUNTIME, "fs setcrypt", "write setcrypt -crypt VALUE"),
         (RUNTIME, "fs setcrypt -crypt", "write setcrypt -crypt VALUE"),
         (RUNTIME, "fs storebehind -kbytes 3 -files x", "write storebehind -allfiles VALUE"),
