@@ -12,7 +12,7 @@ results of several clients) and ``workloads.zipapp.build``; a client host uses t
 
 from __future__ import annotations
 
-from workloads.catalogue import load, packaged
+from workloads.catalogue import SpecSource, load, packaged
 from workloads.compose import resolve
 from workloads.fields import SpecError
 from workloads.merge import merge
@@ -23,6 +23,7 @@ __all__ = [
     "ENGINE_VERSION",
     "Spec",
     "SpecError",
+    "SpecSource",
     "load",
     "merge",
     "packaged",

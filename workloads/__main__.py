@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from workloads import gate, rundir
-from workloads.catalogue import load
+from workloads.catalogue import SpecSource, load
 from workloads.compose import resolve
 from workloads.crew import STOP_SIGNALS
 from workloads.engine import RunOptions, run_stage
@@ -113,11 +113,15 @@ def _clean(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _read_spec(name_or_path: str, by: float) -> Spec:
-    return parse(resolve(_read_mapping(name_or_path), _read_mapping, by))
+    whole = load(name_or_path)
+
+    def part(name: str) -> object:
+        return _mapping(load(name, whole.path.parent))
+
+    return parse(resolve(_mapping(whole), part, by))
 
 
-def _read_mapping(name_or_path: str) -> object:
-    source = load(name_or_path)
+def _mapping(source: SpecSource) -> object:
     if source.path.suffix == ".json":
         try:
             return json.loads(source.text, object_pairs_hook=_once)

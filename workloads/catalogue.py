@@ -26,12 +26,14 @@ def packaged() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _HERE.glob("*.yaml")))
 
 
-def load(name_or_path: str) -> SpecSource:
-    """Return the packaged spec with that name, or otherwise the file at that path.
+def load(name_or_path: str, directory: Path = Path()) -> SpecSource:
+    """Return the packaged spec with that name, or otherwise the file at that path, which may be
+    relative to ``directory``.
 
     Raises SpecError if there is neither or the file cannot be read.
     """
-    path = _HERE / f"{name_or_path}.yaml" if name_or_path in packaged() else Path(name_or_path)
+    is_packaged = name_or_path in packaged()
+    path = _HERE / f"{name_or_path}.yaml" if is_packaged else directory / name_or_path
     try:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
@@ -42,9 +44,9 @@ def load(name_or_path: str) -> SpecSource:
         near = difflib.get_close_matches(name_or_path, packaged(), n=1)
         hint = f"; packaged: {', '.join(packaged()) or 'none in this build'}"
         hint += f"; did you mean {near[0]!r}?" if near else ""
-        meant_a_file = path.suffix or len(path.parts) > 1
+        meant_a_file = path.suffix or len(Path(name_or_path).parts) > 1
         raise SpecError(
-            "", f"no workload and no file {name_or_path!r}{'' if meant_a_file else hint}"
+            "", f"no workload and no file {str(path)!r}{'' if meant_a_file else hint}"
         ) from None
     except OSError as error:
         raise SpecError("", f"cannot read {path}: {error.strerror}") from None

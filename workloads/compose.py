@@ -1,8 +1,9 @@
 """Combines several workloads into one spec, each with a weight.
 
 ``workloads``, in place of ``stages``, lists what to run, one after the other, each with a
-``weight`` (the weights sum to 1) and optionally a ``scale``. Names are prefixed with the name of
-their workload, and weights are multiplied.
+``weight`` (the weights sum to 1) and optionally a ``scale``. A path in it is relative to the
+directory of its file. Names are prefixed with the name of their workload, and weights are
+multiplied.
 """
 
 from __future__ import annotations

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tuner.errors import SpecError as TunerSpecError
+from tuner.measure.workload import load_workload
 from workloads import SpecError, load, parse, resolve
+from workloads.__main__ import main
 
 
 def _none(name: str) -> object:
@@ -147,3 +152,30 @@ def test_a_name_with_a_null_is_refused() -> None:
     parts = {"workloads": [{"workload": "a\0b", "weight": 1.0}]}
     with pytest.raises(SpecError, match=r"'a\\x00b' is not a valid name or path"):
         resolve(_mix(**parts), load)
+
+
+@pytest.fixture
+def whole(tmp_path: Path, mapping: dict[str, Any]) -> str:
+    """Return a file in a directory of its own, composed of the one beside it."""
+    directory = tmp_path / "elsewhere"
+    directory.mkdir()
+    (directory / "part.json").write_text(json.dumps(mapping))
+    parts = {"workloads": [{"workload": "part.json", "weight": 1.0}]}
+    (directory / "whole.json").write_text(json.dumps(_mix(**parts)))
+    return str(directory / "whole.json")
+
+
+def test_a_path_in_a_mix_is_relative_to_its_file(whole: str) -> None:
+    assert load_workload(whole).spec.stages[0].name.startswith("every-operation-")
+    absent = Path(whole).with_name("absent.json")
+    Path(whole).write_text(Path(whole).read_text().replace("part.json", absent.name))
+    with pytest.raises(TunerSpecError, match=f"no workload and no file '{absent}'"):
+        load_workload(whole)
+
+
+def test_the_engine_reads_a_mix_from_anywhere(
+    whole: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", whole, "--dir", str(tmp_path), "--seed", "1", "--stage", "none"]
+    assert main(words) == 2
+    assert "both has no stage 'none'; its stages: every-operation-" in capsys.readouterr().err
