@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 
+from workloads.content import Buffers
 from workloads.steps import CheckResult, Job, StepError
-from workloads.writes import await_stored
+from workloads.writes import PREPARED_RECORDS, await_stored
 
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _READ_WRITE = os.O_RDWR | os.O_CLOEXEC
@@ -113,12 +114,13 @@ class ReadModifyWrite(_Reading):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._new = [
-            b"".join(job.content.parts(step.becomes, step.start, step.end)) for step in job.steps
-        ]
+        self._job = job
+        self._prepared: list[Buffers] | None = None
+        if len(job.steps) <= PREPARED_RECORDS:
+            self._prepared = [self._new(index) for index in range(len(job.steps))]
 
     def perform(self, index: int) -> None:
-        """open(2), preadv(2), pwrite(2), close(2), and the calls of ``await_stored``."""
+        """open(2), preadv(2), pwritev(2), close(2), and the calls of ``await_stored``."""
         step, path = self._steps[index], self._paths[index]
         descriptor = os.open(path, _READ_WRITE)
         length = step.end - step.start
@@ -127,7 +129,8 @@ class ReadModifyWrite(_Reading):
             count = os.preadv(descriptor, [view], step.start)
             if count != length:
                 raise StepError("short-read", f"{count} of {length} bytes read")
-            written_bytes = os.pwrite(descriptor, self._new[index], step.start)
+            parts = self._prepared[index] if self._prepared else self._new(index)
+            written_bytes = os.pwritev(descriptor, parts, step.start)
             if written_bytes != length:
                 raise StepError("short-write", f"{written_bytes} of {length} bytes written")
         os.close(descriptor)
@@ -137,6 +140,11 @@ class ReadModifyWrite(_Reading):
         """Compare the data read; the same amount was written."""
         checked = super().check()
         return CheckResult(2 * checked.moved_bytes, checked.verified_files, checked.verified_bytes)
+
+    def _new(self, index: int) -> Buffers:
+        """The new data of a step: slices of the pool, so that it takes no memory of its own."""
+        step = self._steps[index]
+        return self._job.content.parts(step.becomes, step.start, step.end)
 
 
 def _difference(data: bytes, expected: bytes, offset: int) -> str:

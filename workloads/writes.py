@@ -17,7 +17,8 @@ from workloads.steps import CheckResult, Job, PathOperation, StepError
 
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
-_PREPARED_RECORDS = 100_000
+#: Up to so many records are sliced in advance.
+PREPARED_RECORDS = 100_000
 
 # Steps do not close their file on failure, because the process then ends.
 
@@ -47,7 +48,7 @@ class _Write:
         self._prepared: list[list[Buffers]] | None = None
         # Slicing the pool takes less than a microsecond per record, so large numbers of records are
         # sliced on the fly: prepared slices would take more memory than their data.
-        if sum((s.end - s.start) // s.record_bytes + 1 for s in job.steps) <= _PREPARED_RECORDS:
+        if sum((s.end - s.start) // s.record_bytes + 1 for s in job.steps) <= PREPARED_RECORDS:
             self._prepared = [list(self._records(index)) for index in range(len(job.steps))]
 
     def perform(self, index: int) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from workloads import reads
 from workloads.content import Content
 from workloads.image import Image
-from workloads.reads import Read
+from workloads.reads import Read, ReadModifyWrite
 from workloads.steps import CheckResult, Job, Step, StepError, Stopwatch
 
 RECORD = 1 << 16
@@ -70,6 +73,36 @@ def test_a_wrong_byte_anywhere_is_found(tmp_path: Path, number: int, offset: int
     with pytest.raises(StepError, match=f"byte {offset} differs, and 0 more") as caught:
         run()
     assert (caught.value.kind, caught.value.index) == ("mismatch", number)
+
+
+@pytest.mark.parametrize("in_advance", [True, False])
+def test_new_data_takes_no_memory_before_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_advance: bool
+) -> None:
+    monkeypatch.setattr(reads, "PREPARED_RECORDS", 3 if in_advance else 0)
+    job = _job(tmp_path)
+    steps = [
+        replace(
+            step,
+            start=start,
+            end=start + RECORD,
+            becomes=step.image.write(start, start + RECORD, 2),
+        )
+        for step, start in zip(job.steps, (0, 3, 7 * RECORD), strict=True)
+    ]
+    job = replace(job, steps=steps)
+    tracemalloc.start()
+    change = ReadModifyWrite(job)
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The window takes as much as is read, up to its limit.
+    assert most_bytes < len(steps) * RECORD + RECORD // 2
+    for index, step in enumerate(steps):
+        change.perform(index)
+        expected = b"".join(CONTENT.parts(step.becomes, step.start, step.end))
+        assert (tmp_path / step.path).read_bytes()[step.start : step.end] == expected
+    moved = len(steps) * RECORD
+    assert change.check() == CheckResult(2 * moved, len(steps), moved)
 
 
 def test_compressible_data_compresses_as_declared() -> None:
