@@ -9,7 +9,7 @@ Skewness and trend pool a statistic g over K series, one for each comparison, of
 if a block has no such pair), standardised by its mean 0 and its deviation under independent normal
 differences: z = sum w g / sqrt(sum w w' sd sd' r^p), where r is the correlation of two series over
 their common blocks (they share a reference), and p = 3 for skewness, 1 for a trend. Dependence is
-tested on the arms behind the differences (`tuner.judge.serial`).
+tested on the arms behind the differences (`tuner.judge.serial`), on each testbed apart.
 
 A warning costs little: the claim must then pass a second test, and a sentence is reported with it.
 So skewness and dependence warn at the limit where a missed effect is as likely as a false alarm:
@@ -34,7 +34,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.judge.evalue import MIN_PAIRS, Floats, checked_differences, e_value
+from tuner.judge.evalue import MIN_PAIRS, Floats, Ints, checked_differences, e_value
 from tuner.judge.robust import sign_flip_e_value
 from tuner.judge.serial import SerialCorrelation, lag_one
 from tuner.judge.series import Series
@@ -132,16 +132,17 @@ def skewness(differences: Differences) -> Guard:
     return Guard(GuardKind.SKEWNESS, alarm, value, z, pool.total, reason)
 
 
-def dependence(differences: Differences) -> Guard:
+def dependence(differences: Differences, testbed: Ints | None = None) -> Guard:
     """Check for serial dependence: the lag-1 autocorrelation of the arms from block to block.
 
     differences: NaN-padded (series, blocks), in the order measured, all against the same reference;
     a missing block breaks the chain. value: 0 without dependence; if all arms have the same
     autocorrelation, that of the arms and of the differences. Positive autocorrelation inflates
-    every error; a strong one is a reason to refuse a claim. Raises ValueError for infinite
+    every error; a strong one is a reason to refuse a claim. testbed: shape (blocks,), the number of
+    each block's testbed, from 0; None if there is only one. Raises ValueError for infinite
     differences.
     """
-    pool = _Pool.of(differences, least=MIN_PAIRS)
+    pool = _Pool.of(_by_testbed(differences, testbed), least=MIN_PAIRS)
     serial = pool.serial()
     if serial is None:
         return _too_early(GuardKind.DEPENDENCE, "dependence")
@@ -177,12 +178,12 @@ def trend(differences: Differences) -> Guard:
     return Guard(GuardKind.TREND, alarm, value, z, pool.total, reason)
 
 
-def baseline_dependence(scores: Sequence[float] | Floats) -> Guard:
+def baseline_dependence(scores: Sequence[float] | Floats, testbed: Ints | None = None) -> Guard:
     """Lag-1 autocorrelation of the baseline's log scores, shape (blocks,); never an alarm.
 
-    Pairing within randomised blocks removes it from the differences.
+    Pairing within randomised blocks removes it from the differences. testbed: as for `dependence`.
     """
-    pool = _Pool.of(scores)
+    pool = _Pool.of(_by_testbed(scores, testbed))
     serial = pool.serial()
     if serial is None:
         return _too_early(GuardKind.BASELINE_DEPENDENCE, "dependence of the baseline")
@@ -253,20 +254,21 @@ def watch(
     baseline_scores: Sequence[float] | Floats,
     *,
     twins: NDArray[np.bool_],
+    testbed: Ints | None = None,
 ) -> tuple[Guard, ...]:
     """Run all guards of a campaign except `disagreement`, which is about a single comparison.
 
     differences: each trial against the baseline; baseline_scores: log scores, shape (blocks,). Both
     in the order measured. twins: shape (series,), true for a series that is a second run of the
     baseline; its differences are symmetric whatever tails the runs have, and would dilute the
-    skewness of the others.
+    skewness of the others. testbed: as for `dependence`.
     """
     series = differences if isinstance(differences, Series) else Series.of(differences)
     return (
         skewness(series.only(~twins)),
-        dependence(series),
+        dependence(series, testbed),
         trend(series),
-        baseline_dependence(baseline_scores),
+        baseline_dependence(baseline_scores, testbed),
         baseline_drift(baseline_scores),
     )
 
@@ -350,6 +352,13 @@ class _Pool:
         reach = blocks[last] - blocks[last - self.n + 1]
         change_of_each = r * self.scale * reach / np.maximum(spread, 1e-300)
         return float(n @ change_of_each) / self.total, mean_r / error
+
+
+def _by_testbed(differences: Differences, testbed: Ints | None) -> Differences:
+    if testbed is None:
+        return differences
+    series = differences if isinstance(differences, Series) else Series.of(differences)
+    return series.by_testbed(testbed)
 
 
 def _limit(effect: float, error: float, limits: tuple[float, float]) -> float:

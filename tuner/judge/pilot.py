@@ -28,6 +28,7 @@ from tuner.judge.evalue import MIN_PAIRS, Floats
 from tuner.judge.floors import ENOUGH, FloorChoice, choose_floor
 from tuner.judge.power import Forecast, detectable_effect, predict
 from tuner.judge.score import checked_weights, component_names, log_times, margin
+from tuner.judge.series import testbed_numbers
 from tuner.judge.special import stdtr
 from tuner.judge.thresholds import threshold
 from tuner.judge.verdict import Outcome, Verdict, assess
@@ -45,13 +46,14 @@ _LONGEST: Final = 500  # maximum number of blocks of a certification
 class PilotBlock:
     """Two runs of the baseline: component times (s) of both labels, and which ran first.
 
-    duration_s: of the whole block, including restarts.
+    duration_s: of the whole block, including restarts. testbed: where it was measured.
     """
 
     a_s: tuple[float, ...]
     b_s: tuple[float, ...]
     a_first: bool
     duration_s: float
+    testbed: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +201,8 @@ def assess_pilot(pilot_blocks: Sequence[PilotBlock], rules: PilotRules) -> Pilot
     noise = _noise("score", scores)
     components = tuple(_noise(name, logs[:, :, i]) for i, name in enumerate(names))
     level = scores.mean(axis=0)
-    guards = (dependence(d), baseline_dependence(level), baseline_drift(level))
+    testbed = testbed_numbers([block.testbed for block in pilot_blocks])
+    guards = (dependence(d, testbed), baseline_dependence(level, testbed), baseline_drift(level))
     a_first = np.array([block.a_first for block in pilot_blocks])
     warm_up = _warm_up(np.where(a_first, d, -d), level)
     run_s = float(np.mean([block.duration_s for block in pilot_blocks])) / 2.0

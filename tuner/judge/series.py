@@ -60,6 +60,22 @@ class Series:
         """Return the same entries with other values."""
         return Series(self.row, self.column, value, self.size)
 
+    def by_testbed(self, testbed: Ints) -> Series:
+        """Split each series by testbed, with all blocks of one testbed before those of the next.
+
+        testbed: shape (blocks,), the number of each block's testbed, from 0. With several testbeds,
+        neighbouring blocks are measured at the same time in different places, and the block before
+        on the same testbed is further away. A series does not go on from one testbed to the next:
+        a configuration may have another effect there, which is no dependence.
+        """
+        order = np.argsort(testbed, kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        testbeds = int(testbed.max(initial=0)) + 1
+        row = self.row * testbeds + testbed[self.column]
+        size = (self.size[0] * testbeds, self.size[1])
+        return Series.of_entries(row, place[self.column], self.value, size)
+
     def counts(self) -> Ints:
         """The number of entries of each series."""
         return np.bincount(self.row, minlength=self.size[0]).astype(np.int64)
@@ -102,3 +118,9 @@ class Series:
             cell = (row, self.column[here] - begin)
             d[cell], there[cell] = self.value[here], True
             yield d, there
+
+
+def testbed_numbers(testbeds: Sequence[str | None]) -> Ints:
+    """Number the testbeds of blocks from 0, by first appearance."""
+    number = {testbed: index for index, testbed in enumerate(dict.fromkeys(testbeds))}
+    return np.array([number[testbed] for testbed in testbeds], np.int64)

@@ -149,7 +149,8 @@ def guards(table: ScoreTable, until: int | None = None) -> tuple[Guard, ...]:
     rows, row = np.unique(differences.series[inside], return_inverse=True)
     size = (rows.size, baseline.size)
     series = Series.of_entries(row, differences.column[inside], differences.value[inside], size)
-    return watch(series, baseline, twins=differences.pilot[rows])
+    testbed = differences.testbed[: baseline.size]
+    return watch(series, baseline, twins=differences.pilot[rows], testbed=testbed)
 
 
 def guards_due(table: ScoreTable, at_once: int = 1) -> bool:

@@ -64,5 +64,5 @@ def _counts(block: BlockTimes) -> bool:
 
 
 def _pair(block: BlockTimes, twin: int) -> PilotBlock:
-    times = block.times_s
-    return PilotBlock(times[BASELINE], times[twin], block.order[0] == BASELINE, block.duration_s)
+    times, first = block.times_s, block.order[0] == BASELINE
+    return PilotBlock(times[BASELINE], times[twin], first, block.duration_s, block.testbed)

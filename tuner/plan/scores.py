@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tuner.judge.observations import Observations
 from tuner.judge.score import checked_weights, log_times
+from tuner.judge.series import testbed_numbers
 from tuner.measure.covariates import covariate_row
 from tuner.model import BASELINE, COVARIATES, Block, BlockKind, BlockTimes
 from tuner.states import BlockState
@@ -40,7 +41,8 @@ class Differences:
 
     ``series``, ``column``, ``value``: (entries,), in the order measured; a series is a trial in one
     kind of block, a column is a complete block. ``pilot``: (series,), whether a series is of the
-    pilot. ``baseline``: (columns,), the baseline's log scores.
+    pilot. ``baseline``: (columns,), the baseline's log scores. ``testbed``: (columns,), the number
+    of the testbed that measured the block.
     """
 
     series: Ints
@@ -48,6 +50,7 @@ class Differences:
     value: Floats
     pilot: npt.NDArray[np.bool_]
     baseline: Floats
+    testbed: Ints
 
 
 def block_times(block: Block | BlockTimes, components: Sequence[str]) -> BlockTimes:
@@ -190,6 +193,7 @@ class ScoreTable:
             np.array(value, np.float64),
             np.array([kind is BlockKind.PILOT for kind, _ in keys], np.bool_),
             np.array([one.scores[BASELINE] for one in self.scored]),
+            testbed_numbers([one.block.testbed for one in self.scored]),
         )
 
     def observations(self, kinds: Collection[BlockKind]) -> Observations:

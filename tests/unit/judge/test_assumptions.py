@@ -89,6 +89,56 @@ def test_dependence_of_all_arms_or_some_is_noticed(dependent: slice, least: int)
     assert alarms(dependence, draw) > least
 
 
+def on_testbeds(count: int, rho: float, level: float = 0.0) -> list[Guard]:
+    """Return the dependence guard of 100 campaigns of 5 arms, 20 blocks in turn on the testbeds.
+
+    All arms are autocorrelated by rho on each testbed apart. level: by how much more than on the
+    testbed before the candidates differ from the reference.
+    """
+    rng = np.random.default_rng(12)
+    testbed = np.arange(20) % count
+    none = np.zeros(4, dtype=np.bool_)
+    guards = []
+    for _ in range(100):
+        arms = np.empty((5, 20))
+        for place in range(count):
+            shape = (5, int((testbed == place).sum()))
+            arms[:, testbed == place] = autocorrelated(rng, shape, rho)
+        arms[1:] += level * testbed
+        guards.append(watch(differences(arms), arms[0], twins=none, testbed=testbed)[1])
+    return guards
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "least"), [(1, 94), (2, 90), (4, 64)])
+def test_dependence_within_a_testbed_is_noticed_on_several(count: int, least: int) -> None:
+    """At .6; the bounds are three deviations below 99, 96 and 77 refusals of 100."""
+    refusals = [guard for guard in on_testbeds(count, 0.6) if guard.alarm is Alarm.REFUSE]
+    assert len(refusals) >= least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [0.0, 3.0])
+def test_testbeds_that_differ_are_no_dependence(level: float) -> None:
+    """At 10%: 10 of 100 are expected; the bound is three deviations above."""
+    assert sum(guard.alarm is not Alarm.NONE for guard in on_testbeds(2, 0.0, level)) <= 19
+
+
+def test_a_single_testbed_changes_no_guard_and_several_only_dependence() -> None:
+    rng = np.random.default_rng(1)
+    x, baseline, none = rng.standard_normal((3, 20)), rng.standard_normal(20), np.zeros(3, bool)
+    plain = watch(x, baseline, twins=none)
+    assert watch(x, baseline, twins=none, testbed=np.zeros(20, np.int64)) == plain
+    several = watch(x, baseline, twins=none, testbed=np.arange(20) % 2)
+    changed = {one.kind for one, other in zip(plain, several, strict=True) if one != other}
+    assert changed == {GuardKind.DEPENDENCE, GuardKind.BASELINE_DEPENDENCE}
+    # The blocks of a testbed follow each other, whichever testbed was first.
+    in_turn = np.argsort(np.arange(20) % 2, kind="stable")
+    sides = np.repeat([0, 1], 10)
+    assert dependence(x[:, in_turn], sides) == several[1]
+    assert baseline_dependence(baseline[in_turn], sides) == several[3]
+
+
 @pytest.mark.slow
 def test_levels_of_arms_and_blocks_are_no_dependence() -> None:
     """Races of very different candidates, some dropped early, with drift: 20 of 200 expected."""

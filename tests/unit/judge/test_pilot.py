@@ -179,6 +179,29 @@ def test_strong_dependence_is_refused() -> None:
     assert any("depend on those of the block before" in refusal for refusal in pilot.refusals)
 
 
+def test_dependence_is_refused_on_several_testbeds_too() -> None:
+    """D oscillates slowly on each testbed, in opposite directions."""
+    swing = 0.05 * np.sin(np.arange(20) / 3.0)
+    blocks = [
+        replace(
+            block,
+            b_s=tuple(t * math.exp((swing if i % 2 else -swing)[i // 2]) for t in block.b_s),
+            testbed="ab"[i % 2],
+        )
+        for i, block in enumerate(pilot_blocks(40, 0.003))
+    ]
+    pilot = assess_pilot(blocks, replace(RULES, max_blocks=40))
+    assert any("depend on those of the block before" in refusal for refusal in pilot.refusals)
+
+
+def test_testbeds_of_different_speed_are_no_dependence_of_the_baseline() -> None:
+    blocks = [
+        replace(block, testbed="ab"[i >= 10])
+        for i, block in enumerate(pilot_blocks(20, 0.014, levels=[0.0] * 10 + [0.5] * 10))
+    ]
+    assert "do not depend" in assess_pilot(blocks, RULES).guards[1].reason
+
+
 def test_drift_is_reported_and_does_no_harm() -> None:
     pilot = assess_pilot(pilot_blocks(15, 0.014, levels=np.linspace(0.0, 0.3, 15).tolist()), RULES)
     assert pilot.outcome is PilotOutcome.SOUND
