@@ -77,9 +77,10 @@ _MOVES: Mapping[type[StrEnum], Mapping[StrEnum, frozenset[StrEnum]]] = {
     _T: {
         _T.QUEUED: frozenset({_T.RUNNING, _T.CANCELLED}),
         _T.RUNNING: frozenset({_T.COMPLETE, _T.PRUNED, _T.FAILED, _T.CANCELLED}),
-        # A finalist whose race is over may still fail during certification.
+        # A finalist whose race is over, which may have dropped it, may still fail during
+        # certification.
         _T.COMPLETE: frozenset({_T.FAILED}),
-        _T.PRUNED: frozenset(),
+        _T.PRUNED: frozenset({_T.FAILED}),
         _T.FAILED: frozenset(),
         _T.CANCELLED: frozenset(),
     },

@@ -260,6 +260,15 @@ def test_trial_ends_once(store: Store, end: TrialState) -> None:
     assert [t.state for t in store.trials(campaign)] == [TrialState.RUNNING, end]
 
 
+@pytest.mark.parametrize("end", [TrialState.COMPLETE, TrialState.PRUNED])
+def test_a_finalist_whose_race_is_over_can_still_fail(store: Store, end: TrialState) -> None:
+    campaign = records.new_campaign(store)
+    store.move_trial(campaign, 1, end, "over", records.event())
+    store.move_trial(campaign, 1, TrialState.FAILED, "it does not start", records.event())
+    moved = store.trials(campaign)[1]
+    assert (moved.state, moved.reason) == (TrialState.FAILED, "it does not start")
+
+
 def test_newest_campaign_is_first(store: Store) -> None:
     times = [records.NOON + timedelta(seconds=s) for s in (5, 0, 9)]
     campaigns = [store.create_campaign(f"c{at.second}", "{}", 0, at) for at in times]
