@@ -55,23 +55,9 @@ class Certification:
         """
         return min(self.certificates, key=self._rank, default=None)
 
-    @property
-    def certified(self) -> bool:
-        """Whether a finalist is certified."""
-        return any(map(_certified, self.certificates.values()))
-
-    @property
-    def spoilt(self) -> bool:
-        """Whether every finalist is shown to be slower or to break a floor."""
-        return all(
-            c.largest_compatible_improvement < 0.0
-            or any(component.broken for component in c.components)
-            for c in self.certificates.values()
-        )
-
     def _rank(self, finalist: int) -> tuple[bool, float]:
         certificate = self.certificates[finalist]
-        return not _certified(certificate), certificate.verdict.interval.upper
+        return not certified(certificate), certificate.verdict.interval.upper
 
 
 def answers_so_far(
@@ -91,7 +77,7 @@ def answers_so_far(
     least = math.inf
     for number, each in enumerate(attempts, start=1):
         best = each.best
-        if best is None or not _certified(certificate := each.certificates[best]):
+        if best is None or not certified(certificate := each.certificates[best]):
             continue
         expected = prediction(best)
         if certificate.verdict.estimate <= least and all(
@@ -204,7 +190,7 @@ def certification(
         f: _unless_refused(c, watched) for f, c in judgements.items() if f not in failed
     }
     guards_of_all = (*watched, *(guard for f in certificates for guard in opinions[f]))
-    return Certification(certificates, guards_of_all, _open(certificates, rules))
+    return Certification(certificates, guards_of_all, open_finalists(certificates, rules))
 
 
 def single(
@@ -237,13 +223,13 @@ def _floor_alpha(rules: Rules) -> float | None:
     return None if rules.floors is Floors.STRICT else FLOOR_ALPHA
 
 
-def _open(certificates: Mapping[int, Certificate], rules: Rules) -> tuple[int, ...]:
+def open_finalists(certificates: Mapping[int, Certificate], rules: Rules) -> tuple[int, ...]:
     """The finalists worth another block: undecided, and not yet shown to be no better than another.
 
     More blocks cannot change the advice once they rule out a gain worth acting on, or a gain larger
     than the one another finalist is certain to bring.
     """
-    certain = [c.least_improvement for c in certificates.values() if _certified(c)]
+    certain = [c.least_improvement for c in certificates.values() if certified(c)]
     smallest = max([rules.race.delta, *certain])
     return tuple(
         finalist
@@ -252,13 +238,21 @@ def _open(certificates: Mapping[int, Certificate], rules: Rules) -> tuple[int, .
     )
 
 
-def _certified(certificate: Certificate) -> bool:
+def certified(certificate: Certificate) -> bool:
+    """Whether the finalist is certified."""
     return certificate.outcome is CertificateOutcome.CERTIFIED
+
+
+def spoilt(certificate: Certificate) -> bool:
+    """Whether the finalist is shown to be slower or to break a floor."""
+    return certificate.largest_compatible_improvement < 0.0 or any(
+        component.broken for component in certificate.components
+    )
 
 
 def _unless_refused(certificate: Certificate, watched: Sequence[Guard]) -> Certificate:
     refusal = next((g.reason for g in watched if g.alarm is Alarm.REFUSE), None)
-    if refusal is None or not _certified(certificate):
+    if refusal is None or not certified(certificate):
         return certificate
     reason = f"not certified: {refusal}"
     return replace(certificate, outcome=CertificateOutcome.NOT_CERTIFIED, reason=reason)

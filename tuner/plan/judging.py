@@ -14,7 +14,14 @@ from tuner.judge.assumptions import Guard
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.model import BlockKind
 from tuner.plan.attempts import Attempt
-from tuner.plan.certifying import Certification, certification, guards
+from tuner.plan.certifying import (
+    Certification,
+    certification,
+    certified,
+    guards,
+    open_finalists,
+    spoilt,
+)
 from tuner.plan.rules import Rules
 from tuner.plan.scores import ScoreTable
 
@@ -32,20 +39,38 @@ class Judge:
     _adjustments: dict[tuple[int, int], Adjustment] = field(default_factory=dict)
     #: By the number of the newest block of an attempt.
     _guards_at: dict[int, tuple[Guard, ...]] = field(default_factory=dict)
-    #: By attempt: the number of fresh blocks checked, and the number at which it was first
-    #: certified.
-    _certified_at: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+    #: By attempt: the number of fresh blocks checked, and the number at which each finalist was
+    #: first certified.
+    _certified_at: dict[int, tuple[int, dict[int, int]]] = field(default_factory=dict)
 
     def standing(self, attempt: Attempt, rules: Rules, failed: Collection[int]) -> Certification:
         """Return the state of an attempt. ``failed``: trials that do not run.
 
-        A certificate survives if further blocks merely leave the question open again, because its
-        error holds for all looks together. It does not survive if they contradict it.
+        A finalist's certificate survives if further blocks merely leave the question open again,
+        because its error holds for all looks together. It does not survive if they contradict it.
         """
         now = self._certification(attempt, rules, failed)
-        if now.certified or now.spoilt:
+        states = {f: self._state_of(f, now, attempt, rules, failed) for f in now.certificates}
+        certificates = {f: state.certificates[f] for f, state in states.items()}
+        merged = Certification(certificates, now.guards, open_finalists(certificates, rules))
+        # A certificate is judged by what was known at its block.
+        return merged if merged.best is None else replace(merged, guards=states[merged.best].guards)
+
+    def _state_of(
+        self,
+        finalist: int,
+        now: Certification,
+        attempt: Attempt,
+        rules: Rules,
+        failed: Collection[int],
+    ) -> Certification:
+        """The state of the attempt that has the certificate of a finalist: that of now, or that of
+        the block at which it was first certified.
+        """
+        certificate = now.certificates[finalist]
+        if certified(certificate) or spoilt(certificate):
             return now
-        blocks = self._first_certified(attempt, rules)
+        blocks = self._first_certified(attempt, rules).get(finalist)
         if blocks is None:
             return now
         return self._certification(_cut(attempt, blocks), rules, failed)
@@ -69,12 +94,16 @@ class Judge:
             )
         return self._adjustments[key]
 
-    def _first_certified(self, attempt: Attempt, rules: Rules) -> int | None:
-        """Number of fresh blocks at which the attempt was first certified; None if it never was."""
-        last, first = self._certified_at.get(attempt.number, (MIN_PAIRS - 1, None))
+    def _first_certified(self, attempt: Attempt, rules: Rules) -> dict[int, int]:
+        """Number of fresh blocks at which each finalist was first certified, if it ever was."""
+        last, first = self._certified_at.get(attempt.number, (MIN_PAIRS - 1, {}))
         for blocks in range(last + 1, len(attempt.blocks) + 1):
-            if first is None and self._certification(_cut(attempt, blocks), rules).certified:
-                first = blocks
+            if len(first) == len(attempt.finalists):
+                break
+            state = self._certification(_cut(attempt, blocks), rules)
+            for finalist, certificate in state.certificates.items():
+                if certified(certificate):
+                    first.setdefault(finalist, blocks)
         self._certified_at[attempt.number] = len(attempt.blocks), first
         return first
 
