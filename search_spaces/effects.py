@@ -186,6 +186,15 @@ def violations(
     return messages
 
 
+def check_values(space: Catalogue) -> None:
+    """Raise ExpressionError if an expression has no value where nothing is set."""
+    violations(space, {}, None)
+    env, _ = settle(space, {})
+    for parameter in space.order:
+        if parameter.only_if is None or parameter.only_if.expression(env):
+            limits(parameter, env)
+
+
 def impossible(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     """See Space.impossible."""
     if messages := _ill_formed(space, values):

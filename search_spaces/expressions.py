@@ -8,11 +8,13 @@ untrusted space file can compute values but has no side effects.
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 Value = int | bool | str
+
+#: Larger numbers are useless too, and could not be added and rounded any more.
+LARGEST_NUMBER = 1e300
 
 #: Larger powers are useless in a space file and would only consume memory.
 LARGEST_EXPONENT = 64
@@ -34,7 +36,15 @@ _NODES = (
 )
 
 
-class ExpressionError(ValueError):
+#: Of a longer expression, an error shows the beginning.
+_LONGEST_TEXT = 200
+
+
+class SpaceError(ValueError):
+    """Invalid space, narrowing or command line. The message is one line: where, what, why."""
+
+
+class ExpressionError(SpaceError):
     """An expression that is invalid, or that has no value for the given numbers."""
 
 
@@ -47,7 +57,9 @@ def ceil_log2(number: float) -> int:
 def _power(base: float, exponent: float) -> float:
     if abs(exponent) > LARGEST_EXPONENT or abs(base) > 2**LARGEST_EXPONENT:
         raise ExpressionError(f"{base} ** {exponent} is too large")
-    result: float = base**exponent
+    result: float | complex = base**exponent
+    if isinstance(result, complex):
+        raise ExpressionError(f"{base} ** {exponent} is not a real number")
     return result
 
 
@@ -118,16 +130,17 @@ class _Checker(ast.NodeTransformer):
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A checked expression. ``names``: the names that must have a value; ``numbers``: those of them
-    that must not be words.
+    that must not be words. ``place``: file and key where it was read, for errors.
     """
 
     text: str
     names: frozenset[str] = field(compare=False)
     numbers: frozenset[str] = field(compare=False)
     _compute: Callable[[Mapping[str, Value]], Value] = field(repr=False, compare=False)
+    place: str = field(default="", compare=False)
 
     @classmethod
-    def of(cls, text: str) -> Expression:
+    def of(cls, text: str, place: str = "") -> Expression:
         """Parse an expression. Raises ExpressionError if it is invalid or not allowed."""
         checker = _Checker()
         try:
@@ -141,23 +154,28 @@ class Expression:
         # Only allowed nodes reach this point, and only the names in _GLOBALS resolve.
         code = compile(ast.fix_missing_locations(tree), "<expression>", "eval")
         names, numbers = frozenset(checker.names), frozenset(checker.numbers)
-        return cls(text.strip(), names, numbers, eval(code, dict(_GLOBALS)))
+        return cls(text.strip(), names, numbers, eval(code, dict(_GLOBALS)), place)
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         """Evaluate the expression. Raises ExpressionError if it has no value (division by 0)."""
         try:
             value = self._compute(values)
         except KeyError as error:
-            raise ExpressionError(f"{self.text!r}: {error.args[0]!r} has no value") from None
-        except (ArithmeticError, TypeError) as error:
-            raise ExpressionError(f"{self.text!r}: {error}") from None
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ExpressionError(f"{self.text!r}: the result is too large")
+            raise self._error(f"{error.args[0]!r} has no value") from None
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise self._error(str(error)) from None
+        if not isinstance(value, str) and not abs(value) < LARGEST_NUMBER:
+            raise self._error("the result is too large")
         return value
+
+    def _error(self, reason: str) -> ExpressionError:
+        place = f"{self.place}: " if self.place else ""
+        text = self.text if len(self.text) <= _LONGEST_TEXT else f"{self.text[:_LONGEST_TEXT]}..."
+        return ExpressionError(f"{place}{text!r}: {reason}")
 
     def number(self, values: Mapping[str, Value]) -> float:
         """Evaluate an expression whose value must be a number."""
         value = self(values)
         if isinstance(value, str):
-            raise ExpressionError(f"{self.text!r} is not a number but {value!r}")
+            raise self._error(f"the result is not a number but {value!r}")
         return value

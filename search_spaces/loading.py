@@ -15,9 +15,9 @@ from search_spaces.effects import (
     COMMAND_LENGTH,
     MEMORY_ESTIMATE,
     NO_PRESET,
+    check_values,
     safe_problem,
     type_problem,
-    violations,
 )
 from search_spaces.expressions import Expression, ExpressionError, Value
 from search_spaces.model import (
@@ -39,6 +39,7 @@ from search_spaces.model import (
     SpaceError,
     Takes,
     Use,
+    excerpt,
     nearest,
 )
 from search_spaces.reading import Section
@@ -90,10 +91,7 @@ def parse_space(text: str, where: str) -> Space:
     )
     _check_names(root, space)
     _check_form(root, space)
-    try:
-        violations(space, {}, None)
-    except ExpressionError as error:
-        root.fail("", f"an expression has no value when nothing is set: {error}")
+    check_values(space)
     presets = tuple(_preset(s, space) for s in root.list_of_sections("presets"))
     root.refuse_unknown()
     return replace(space, presets=presets)
@@ -136,7 +134,7 @@ def _word(section: Section, key: str, words: type[_Word], default: _Word | None 
 
 def _expression(section: Section, key: str, text: str) -> Expression:
     try:
-        return Expression.of(text)
+        return Expression.of(text, section.place(key))
     except ExpressionError as error:
         return section.fail(key, str(error))
 
@@ -238,7 +236,9 @@ def _defaults(section: Section, kind: Kind) -> dict[str, Expression | Value | No
             if value is None or isinstance(value, int | str):
                 defaults[str(preset)] = value
                 continue
-        section.fail("default", f"{value!r} is not a valid default for a parameter of kind {kind}")
+        section.fail(
+            "default", f"{excerpt(value)} is not a valid default for a parameter of kind {kind}"
+        )
     return defaults
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 
 from search_spaces.expressions import Expression, Value
-
-
-class SpaceError(ValueError):
-    """Invalid space, narrowing or command line. The message is one line: where, what, why."""
+from search_spaces.expressions import SpaceError as SpaceError
 
 
 class Kind(StrEnum):
@@ -285,6 +283,20 @@ class Expected:
     requested: Value
     clamped: bool = False
     why: str = ""
+
+
+#: Aliases can make a small file into a value with too many words to print.
+_EXCERPTS = reprlib.Repr()
+_EXCERPTS.maxlevel, _EXCERPTS.maxdict, _EXCERPTS.maxlist = 2, 10, 10
+_EXCERPTS.maxstring = _EXCERPTS.maxlong = _EXCERPTS.maxother = 200
+
+
+def excerpt(value: object) -> str:
+    """A value of a file as it is shown in an error, shortened if it is large."""
+    try:
+        return _EXCERPTS.repr(value)
+    except ValueError:
+        return "a number of so many digits"  # Python does not print it
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from typing import NoReturn
 import yaml
 
 from search_spaces.expressions import Value
-from search_spaces.model import SpaceError, nearest
+from search_spaces.model import SpaceError, excerpt, nearest
 
 #: Far larger than any real file; limits reading from an endless device named by mistake.
 _MOST_BYTES = 4 << 20
@@ -80,8 +80,12 @@ class Section:
 
     def fail(self, key: str, reason: str) -> NoReturn:
         """Raise the SpaceError for a key of this section."""
+        raise SpaceError(f"{self.place(key)}: {reason}")
+
+    def place(self, key: str) -> str:
+        """The file and the path of a key of this section."""
         path = ".".join(part for part in (self._path, key) if part)
-        raise SpaceError(f"{self._where}: {path + ': ' if path else ''}{reason}")
+        return f"{self._where}: {path}" if path else self._where
 
     def refuse_unknown(self) -> None:
         """Raise SpaceError for the first key that was never read."""
@@ -110,7 +114,7 @@ class Section:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
         if not isinstance(value, str) or not value.strip():
-            self.fail(key, f"{value!r} is not a string")
+            self.fail(key, f"{excerpt(value)} is not a string")
         return " ".join(value.split())
 
     def integer(self, key: str) -> int:
@@ -124,14 +128,14 @@ class Section:
         """An integer, or None."""
         value = self._get(key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-            self.fail(key, f"{value!r} is not a whole number")
+            self.fail(key, f"{excerpt(value)} is not a whole number")
         return value
 
     def boolean(self, key: str) -> bool:
         """True or False; False if missing."""
         value = self._get(key)
         if value is not None and not isinstance(value, bool):
-            self.fail(key, f"{value!r} is not true or false")
+            self.fail(key, f"{excerpt(value)} is not true or false")
         return value is True
 
     def pair(self, key: str) -> tuple[int, int]:
@@ -141,7 +145,7 @@ class Section:
             low, high = value
             if type(low) is int and type(high) is int:
                 return low, high
-        self.fail(key, f"{value!r} is not [low, high] in whole numbers")
+        self.fail(key, f"{excerpt(value)} is not [low, high] in whole numbers")
 
     def words(self, key: str) -> list[str]:
         """A list of words; empty if missing."""
@@ -149,7 +153,7 @@ class Section:
         if value is None:
             return []
         if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-            self.fail(key, f"{value!r} is not a list of words; put numbers in quotes")
+            self.fail(key, f"{excerpt(value)} is not a list of words; put numbers in quotes")
         return value
 
     def words_by_word(self, key: str) -> dict[str, str]:
@@ -158,7 +162,7 @@ class Section:
         if value is None:
             return {}
         if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
-            self.fail(key, f"{value!r} is not a mapping to words")
+            self.fail(key, f"{excerpt(value)} is not a mapping to words")
         return {str(word): text for word, text in value.items()}
 
     def values(self, key: str) -> dict[str, Value]:
@@ -169,7 +173,7 @@ class Section:
         if not isinstance(value, dict) or not all(
             isinstance(k, str) and isinstance(v, int | str) for k, v in value.items()
         ):
-            self.fail(key, f"{value!r} is not a mapping from names to values")
+            self.fail(key, f"{excerpt(value)} is not a mapping from names to values")
         return value
 
     def list_of_values(self, key: str) -> list[Value]:
@@ -178,7 +182,7 @@ class Section:
         if value is None:
             return []
         if not isinstance(value, list) or not all(isinstance(each, int | str) for each in value):
-            self.fail(key, f"{value!r} is not a list of values")
+            self.fail(key, f"{excerpt(value)} is not a list of values")
         return value
 
     def section(self, key: str) -> Section | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from search_spaces.model import SpaceError, nearest
+from search_spaces.model import SpaceError, excerpt, nearest
 from search_spaces.reading import document, mapping, text_of
 
 _SUFFIX = ".yaml"
@@ -67,7 +67,7 @@ def _inherit(own: dict[str, object], where: str, above: tuple[str, ...] = ()) ->
         return own
     base = own["extends"]
     if not isinstance(base, str):
-        raise SpaceError(f"{where}: extends: {base!r} is not the name of a space")
+        raise SpaceError(f"{where}: extends: {excerpt(base)} is not the name of a space")
     if base in above:
         raise SpaceError(f"{where}: extends: {' -> '.join((*above, base))} is circular")
     try:
@@ -98,11 +98,13 @@ def _extend(base: dict[str, object], own: dict[str, object], where: str) -> dict
         document[key] = by_key[key] = entries
     without = own.get("without", [])
     if not isinstance(without, list):
-        raise SpaceError(f"{where}: without: {without!r} is not a list")
+        raise SpaceError(f"{where}: without: {excerpt(without)} is not a list")
     for word in without:
-        key, _, name = str(word).partition(".")
+        if not isinstance(word, str):
+            raise SpaceError(f"{where}: without: {excerpt(word)} is not a word")
+        key, _, name = word.partition(".")
         if name not in by_key.get(key, {}):
-            hint = nearest(str(word), [f"{k}.{n}" for k, names in by_key.items() for n in names])
+            hint = nearest(word, [f"{k}.{n}" for k, names in by_key.items() for n in names])
             raise SpaceError(f"{where}: without: nothing is called {word!r}{hint}")
         del by_key[key][name]
     return {key: value for key, value in document.items() if key not in ("extends", "without")}

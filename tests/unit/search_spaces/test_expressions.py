@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search_spaces import Expression, ExpressionError, Value
+from search_spaces import Expression, ExpressionError, SpaceError, Value
+
+#: Numbers that Python can neither add to others nor take the logarithm of.
+TOO_LARGE = ("1" + 400 * "0", "ceil_log2(1e308 * 10)")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,16 @@ def test_expressions_that_are_not_allowed(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1 // zero", "9 ** 9 ** 9", "word < 1", "unknown + 1", "1e308 * 10"]
+    "text",
+    [
+        "1 // zero",
+        "9 ** 9 ** 9",
+        "word < 1",
+        "unknown + 1",
+        "1e308 * 10",
+        "(0 - 8) ** 0.5",
+        *TOO_LARGE,
+    ],
 )
 def test_expressions_without_a_value(text: str) -> None:
     with pytest.raises(ExpressionError):
@@ -80,3 +92,9 @@ def test_ceil_log2_is_the_smallest_sufficient_exponent(number: int) -> None:
     assert isinstance(exponent, int)
     assert 2**exponent >= number
     assert exponent == 0 or 2 ** (exponent - 1) < number
+
+
+def test_an_error_says_where_the_expression_was_read() -> None:
+    expression = Expression.of("1 // (threads - 9)", "mine.yaml: parameters.width.at_most")
+    with pytest.raises(SpaceError, match=r"^mine\.yaml: parameters\.width\.at_most: '1 // "):
+        expression({"threads": 9})
