@@ -39,8 +39,9 @@ _WATCH, _HEARTBEAT = "watch.sh", "heartbeat.sh"
 _NOT_HELD, _RESTARTED, _BUSY = 9, 8, 75
 #: How long a confirmed heartbeat proves that the host was not rebooted and is writable.
 TRUSTED_S = 2.0
-#: Arguments of find that list the scripts of complete journals.
-_JOURNALS = ("-mindepth", "2", "-name", "restore.sh", "-not", "-path", "*/.*")
+#: Arguments of find that list the scripts of complete journals. By name, not by path: a journal is
+#: incomplete if its own name begins with a dot, wherever the directory is.
+_JOURNALS = ("-maxdepth", "2", "-name", ".*", "-prune", "-o", "-name", "restore.sh", "-print")
 #: How long to wait for a host that is restoring itself.
 _EXPIRED_S = 60.0
 #: Interval and upper limit of retries against a host that does not answer.
@@ -189,13 +190,21 @@ class Hold:
         """
         if self._lost.is_set():
             return f"{self.host} has put itself back; {self._watch_log()}"
-        if self.ask(["find", f"{self.directory}/restore", *_JOURNALS]).stdout.strip():
+        if self._has_journals():
             return (
                 f"{self.host} has not been put back; it will try on its own in {self.after_s:.0f} "
                 "s, or run: fstune testbed restore FILE"
             )
         check_change(self, ["rm", "--recursive", "--force", f"{self.directory}/lease"])
         return None
+
+    def _has_journals(self) -> bool:
+        """Whether the host has not been put back; also if that cannot be told."""
+        journals = f"{self.directory}/restore"
+        listing = self.ask(["find", journals, *_JOURNALS])
+        if listing.status == 0:
+            return bool(listing.stdout.strip())
+        return self.ask(["test", "-e", journals]).status == 0
 
     @contextmanager
     def _present(self, *, changes: bool = True) -> Iterator[None]:

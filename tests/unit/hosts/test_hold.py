@@ -249,6 +249,34 @@ def test_a_host_from_which_all_our_files_were_removed_is_not_changed_any_more(pl
     assert hold.give_back() is None
 
 
+@pytest.mark.parametrize("parent", ["visible", ".hidden"])
+def test_an_open_journal_keeps_the_lease_wherever_it_is(place: Place, parent: str) -> None:
+    place.directory = place.directory.parent / parent / ".fstune"
+    hold = place.take()
+    assert hold.give_back() is None
+    hold = place.take()
+    path = place.journal()
+    message = hold.give_back()
+    assert message is not None
+    assert "has not been put back" in message
+    assert (place.directory / "lease").exists()
+    path.rename(path.with_name(".part"))  # one that was never completed
+    assert hold.give_back() is None
+
+
+def test_journals_that_cannot_be_listed_keep_the_lease(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = place.take()
+    (place.directory / "restore").mkdir()
+    monkeypatch.setattr(holding, "_JOURNALS", ("-no-such-test",))
+    message = hold.give_back()
+    assert message is not None
+    assert "has not been put back" in message
+    monkeypatch.undo()
+    assert hold.give_back() is None
+
+
 def test_a_lost_lease_is_noticed_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """However recently the host has confirmed the lease."""
     monkeypatch.setattr(holding, "TRUSTED_S", 100.0)
