@@ -216,13 +216,14 @@ class SshConnector(Direct):
         channel.status_event.wait(_STATUS_PATIENCE_S)
         words = " ".join(noise.split())[-_NOISE_CHARACTERS:]
         user = self._host.user
+        # First, since a sudo that refuses ends with a status, and one that does not may warn.
+        if channel.exit_status == -1:
+            return TransportError(f"{self.host}: {what}: the connection was lost: {words}")
         if "sudo:" in words:
             return AccessError(
                 f"{self._host.account}: sudo refuses: {words}; let {user} run everything without a "
                 f"password ('{user} ALL=(ALL) NOPASSWD: ALL' in sudoers), or log in as root"
             )
-        if channel.exit_status == -1:
-            return TransportError(f"{self.host}: {what}: the connection was lost: {words}")
         return AccessError(
             f"{self._host.account}: the account cannot run commands (exit status "
             f"{channel.exit_status}: {words or 'it printed nothing'}); it needs a usual login "

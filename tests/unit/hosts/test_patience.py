@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import pytest
 
-from tuner.errors import ConfigurationError, TestbedError, TransportError, evidence
+from tuner.errors import AccessError, ConfigurationError, TestbedError, TransportError, evidence
 from tuner.hosts import hold as holding
 from tuner.hosts.connector import CommandFailed, CommandResult, CommandTimeout, written_file
 from tuner.hosts.conversation import Conversation
 from tuner.hosts.guard import bare
 from tuner.hosts.hold import TRUSTED_S, Hold, Owner, patience_s
-from tuner.hosts.log_in import Patience
+from tuner.hosts.log_in import Patience, SshHost
+from tuner.hosts.ssh import SshConnector
 from tuner.services.openafs.hosts import patience
 
 
@@ -191,3 +194,30 @@ def test_what_is_recorded_of_a_failure() -> None:
     assert evidence(outer) == {"failure": "configuration", **details}
     assert evidence(TestbedError("gone")) == {"failure": "testbed"}
     assert evidence(KeyboardInterrupt()) == {}
+
+
+@dataclass
+class Over:
+    """A channel that ended without an answer; -1 is no exit status at all."""
+
+    exit_status: int
+    status_event: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.status_event.set()
+
+
+@pytest.mark.parametrize(
+    ("status", "noise", "error", "says"),
+    [
+        (-1, "sudo: unable to resolve host fs9", TransportError, "the connection was lost: sudo"),
+        (-1, "", TransportError, "the connection was lost"),
+        (1, "sudo: a password is required", AccessError, "sudo refuses: sudo: a password"),
+        (127, "python3: not found", AccessError, "exit status 127: python3: not found"),
+    ],
+)
+def test_why_there_was_no_answer(status: int, noise: str, error: type, says: str) -> None:
+    connector = SshConnector(SshHost("fs9", user="visitor", sudo=True))
+    problem = connector._no_answer(cast("Any", Over(status)), "sh", noise)
+    assert type(problem) is error
+    assert says in str(problem)
