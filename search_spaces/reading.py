@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Hashable
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,18 +18,34 @@ _MOST_BYTES = 4 << 20
 class _Strict(yaml.constructor.SafeConstructor):
     """YAML constructor that rejects duplicate keys instead of using the last one."""
 
-    def construct_mapping(
-        self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Hashable, object]:
-        keys: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in keys:
-                    problem = f"the key {key.value!r} is given twice"
-                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-                keys.add(key.value)
-        mapping: dict[Hashable, object] = super().construct_mapping(node, deep=deep)
-        return mapping
+    def construct_document(self, node: yaml.Node) -> object:
+        # Before anything is constructed: that writes what is merged (<<) into the nodes.
+        _refuse_duplicates(node)
+        return super().construct_document(node)
+
+
+def _refuse_duplicates(root: yaml.Node) -> None:
+    """Raise yaml.MarkedYAMLError for the first key that a mapping gives twice."""
+    nodes, ids = [root], {id(root)}
+    while nodes:
+        node = nodes.pop()
+        inner: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            keys: set[str] = set()
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    if key.value in keys:
+                        problem = f"the key {key.value!r} is given twice"
+                        raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                    keys.add(key.value)
+                inner += [key, value]
+        elif isinstance(node, yaml.SequenceNode):
+            inner += node.value
+        # An alias is the same node as its anchor, which may even contain it.
+        for each in reversed(inner):
+            if id(each) not in ids:
+                ids.add(id(each))
+                nodes.append(each)
 
 
 class _Loader(_Strict, yaml.SafeLoader):

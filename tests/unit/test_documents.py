@@ -7,7 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
+from search_spaces.reading import document
 from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.spec.campaign import read_spec
@@ -78,6 +80,36 @@ def test_invalid_yaml_is_reported_with_its_position(tmp_path: Path) -> None:
     assert message.startswith("not YAML: line 7, column 1: while scanning")
     assert "unicode string" not in message
     assert "^" not in message
+
+
+#: PyYAML writes what d merges into the nodes of x before it constructs x.
+MERGED = """
+base: &base {k: 0}
+a: {b: {c: &x {<<: *base, k: 1}}}
+d: {<<: *x, j: 2}
+"""
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_merged_keys_may_be_given_again(trusted: bool) -> None:
+    merged = {"base": {"k": 0}, "a": {"b": {"c": {"k": 1}}}, "d": {"k": 1, "j": 2}}
+    assert document(MERGED, trusted) == merged
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a: {b: [{k: 0, j: 1, k: 2}]}", 0),
+        ("? {k: 1, k: 2}\n: 0", 0),
+        (f"{MERGED}e: [&e {{k: [*x, *e], k: 2}}]\nf: {{j: 1, j: 1}}", 4),
+    ],
+)
+def test_a_key_given_twice_is_refused_wherever_it_is(trusted: bool, text: str, line: int) -> None:
+    with pytest.raises(yaml.MarkedYAMLError, match="the key 'k' is given twice") as refused:
+        document(text, trusted)
+    assert refused.value.problem_mark is not None
+    assert refused.value.problem_mark.line == line
 
 
 def test_many_mistakes_stay_one_line(tmp_path: Path) -> None:
