@@ -321,7 +321,9 @@ class ShownDocument(Document):
 
 
 class NamedDocument(ShownDocument):
-    """A given configuration. ``blocks``: how many measured it; ``reason``: why it did not run."""
+    """A given configuration. ``blocks``: how many measured it; ``reason``: why it did not run, or
+    why nothing is shown of it whatever its interval.
+    """
 
     name: str
     trial: int

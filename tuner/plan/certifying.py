@@ -251,18 +251,28 @@ def spoilt(certificate: Certificate) -> bool:
 
 
 def _unless_refused(certificate: Certificate, watched: Sequence[Guard]) -> Certificate:
-    refusal = next((g.reason for g in watched if g.alarm is Alarm.REFUSE), None)
-    if refusal is None or not certified(certificate):
+    if (forbids := refusal(watched)) is None or not certified(certificate):
         return certificate
-    reason = f"not certified: {refusal}"
+    reason = f"not certified: {forbids}"
     return replace(certificate, outcome=CertificateOutcome.NOT_CERTIFIED, reason=reason)
+
+
+def refusal(guards: Sequence[Guard]) -> str | None:
+    """Return why no claim may be made at all, as a sentence; None if one may."""
+    return next((g.reason for g in guards if g.alarm is Alarm.REFUSE), None)
 
 
 def suspect(guards: Sequence[Guard]) -> bool:
     """Whether a guard warns of something that undermines the t-type test, so that a certificate
     must also pass the sign-flip test.
     """
-    return any(g.kind in _HURT_T_TESTS and g.alarm is not Alarm.NONE for g in guards)
+    return suspicion(guards) is not None
+
+
+def suspicion(guards: Sequence[Guard]) -> str | None:
+    """Return what undermines the t-type test, as a sentence; None if nothing is known to."""
+    hurt = (g for g in guards if g.kind in _HURT_T_TESTS and g.alarm is not Alarm.NONE)
+    return next((g.reason for g in hurt), None)
 
 
 def _second_opinion(pairs: Sequence[PairedTimes], rules: Rules, alpha: float) -> tuple[Guard, ...]:

@@ -5,6 +5,9 @@ fresh, and are judged as finalists are. The error of a campaign is split evenly:
 configurations, each interval has an error of ALPHA / k on either side. By the union bound, all of
 them hold simultaneously with confidence 1 - 2 ALPHA at every look, and the fastest configuration
 can be read off without further correction.
+
+A word such as "faster" rests on the interval and on the guards, as a certificate does: if they
+refuse, nothing is shown, and if they warn, the sign-flip test must show the same at the same error.
 """
 
 from __future__ import annotations
@@ -13,15 +16,19 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tuner.judge.assumptions import Guard
 from tuner.judge.certify import Certificate, CertificateOutcome
 from tuner.judge.confidence import Interval
-from tuner.judge.evalue import MIN_PAIRS
+from tuner.judge.evalue import MIN_PAIRS, Floats
 from tuner.judge.levels import ALPHA
-from tuner.judge.score import margin
+from tuner.judge.robust import sign_flip_e_value
+from tuner.judge.score import component_differences, margin
+from tuner.judge.verdict import Verdict
 from tuner.model import BASELINE, Trial
 from tuner.plan.attempts import Attempt, attempts
-from tuner.plan.certifying import single
+from tuner.plan.certifying import guards, paired, refusal, single, suspicion
 from tuner.plan.rules import Rules
 from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import Finish
@@ -40,10 +47,24 @@ def level(count: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """What is shown of a configuration, unless the guards refuse: of the whole workload, and of
+    each component. ``doubt``: why that of the whole is open although its interval shows something.
+    """
+
+    whole: Word
+    components: tuple[Word, ...]
+    doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
-    """Certificates of the configurations, and the guards, including the second opinions."""
+    """Certificates of the configurations and what is shown of each, and the guards, including the
+    second opinions.
+    """
 
     certificates: Mapping[int, Certificate]
+    words: Mapping[int, Words]
     guards: tuple[Guard, ...]
 
 
@@ -56,6 +77,10 @@ def judge(attempt: Attempt, rules: Rules, watched: Sequence[Guard] = ()) -> Judg
     judgements = {f: single(attempt.blocks, f, rules, watched, alpha) for f in attempt.finalists}
     return Judgement(
         {f: certificate for f, (certificate, _) in judgements.items()},
+        {
+            f: _words(certificate, attempt, f, rules, suspicion((*watched, *opinion)))
+            for f, (certificate, opinion) in judgements.items()
+        },
         (*watched, *(guard for _, opinion in judgements.values() for guard in opinion)),
     )
 
@@ -72,26 +97,59 @@ def word_of(interval: Interval, n: int, delta: float) -> Word:
     return Word.SAME if within else Word.OPEN
 
 
-def still_open(
-    certificates: Mapping[int, Certificate], rules: Rules, failed: Collection[int]
-) -> tuple[int, ...]:
-    """Return the configurations for which another block may show more.
-
-    They may have more blocks, and nothing is shown of them yet, the difference is not known to
-    within delta, or they are faster but not certified yet.
-    """
-    return tuple(
-        number
-        for number, certificate in certificates.items()
-        if number not in failed
-        and certificate.verdict.n < rules.certify_blocks
-        and _unsettled(certificate, rules.race.delta)
+def _words(
+    certificate: Certificate, attempt: Attempt, number: int, rules: Rules, warning: str | None
+) -> Words:
+    """``warning``: what undermines the t-type test, and so the intervals."""
+    delta = rules.race.delta
+    verdicts = (certificate.verdict, *(each.verdict for each in certificate.components))
+    whole, *components = (word_of(each.interval, each.n, delta) for each in verdicts)
+    if warning is None or certificate.verdict.n < MIN_PAIRS:
+        return Words(whole, tuple(components))
+    pairs = paired(attempt.blocks, number)
+    d = component_differences([p.candidate_s for p in pairs], [p.baseline_s for p in pairs])
+    certain = _by_signs(whole, d @ np.array(rules.weights), delta, certificate.alpha)
+    return Words(
+        certain,
+        tuple(
+            _by_signs(word, of_component, delta, certificate.alpha)
+            for word, of_component in zip(components, d.T, strict=True)
+        ),
+        "" if certain is whole else f"{warning}; the sign-flip test does not show it",
     )
 
 
-def _unsettled(certificate: Certificate, delta: float) -> bool:
+def _by_signs(word: Word, differences: Floats, delta: float, alpha: float) -> Word:
+    """Return the word if the sign-flip test shows it too, otherwise ``open``."""
+    within = margin(delta)
+    towards = {
+        Word.FASTER: (-differences,),
+        Word.SLOWER: (differences,),
+        Word.SAME: (within + differences, within - differences),
+    }
+    if all(sign_flip_e_value(each) >= 1.0 / alpha for each in towards.get(word, ())):
+        return word
+    return Word.OPEN
+
+
+def still_open(judgement: Judgement, rules: Rules, failed: Collection[int]) -> tuple[int, ...]:
+    """Return the configurations for which another block may show more.
+
+    They may have more blocks, and nothing is shown of them yet, the difference is not known to
+    within delta, or they are faster but not certified yet. A refusal of the guards alone is no
+    reason to measure on: dependence does not go away with more blocks.
+    """
+    return tuple(
+        number
+        for number, certificate in judgement.certificates.items()
+        if number not in failed
+        and certificate.verdict.n < rules.certify_blocks
+        and _unsettled(certificate, judgement.words[number].whole, rules.race.delta)
+    )
+
+
+def _unsettled(certificate: Certificate, word: Word, delta: float) -> bool:
     interval = certificate.verdict.interval
-    word = word_of(interval, certificate.verdict.n, delta)
     if word is Word.FASTER and certificate.outcome is CertificateOutcome.UNDECIDED:
         return True
     return word is Word.OPEN or _width(interval) > 2.0 * margin(delta)
@@ -122,12 +180,12 @@ def comparison(trials: Sequence[Trial], table: ScoreTable, rules: Rules) -> Name
     if not compared:
         return None
     all_attempts = attempts(table.ended_blocks, [one.block for one in table.scored])
-    certificates = judge(all_attempts[0], rules).certificates if all_attempts else {}
+    watched = guards(table)
+    judgement = judge(all_attempts[0], rules, watched) if all_attempts else None
     alpha = level(len(compared))
     return NamedComparison(
         rows=tuple(
-            _row(trial, trials[BASELINE], certificates.get(trial.number), rules)
-            for trial in compared
+            _row(trial, trials[BASELINE], judgement, refusal(watched), rules) for trial in compared
         ),
         confidence=1.0 - 2.0 * alpha,
         together=1.0 - 2.0 * ALPHA,
@@ -136,29 +194,36 @@ def comparison(trials: Sequence[Trial], table: ScoreTable, rules: Rules) -> Name
 
 
 def _row(
-    trial: Trial, baseline: Trial, judgement: Certificate | None, rules: Rules
+    trial: Trial, baseline: Trial, judgement: Judgement | None, forbids: str | None, rules: Rules
 ) -> ComparedConfiguration:
+    """``forbids``: why nothing may be claimed."""
+    certificate = None if judgement is None else judgement.certificates.get(trial.number)
     row = ComparedConfiguration(
         name=trial.origin.removeprefix(ORIGIN),
         trial=trial.number,
         changes=changes(baseline.configuration, trial.configuration),
-        blocks=0 if judgement is None else judgement.verdict.n,
+        blocks=0 if certificate is None else certificate.verdict.n,
         whole=ShownEffect(Word.OPEN),
         components={},
     )
     if trial.state is TrialState.FAILED:
         return replace(row, whole=ShownEffect(Word.FAILED), reason=trial.reason)
-    if judgement is None or not judgement.verdict.n:
+    if judgement is None or certificate is None or not certificate.verdict.n:
         return row
-    delta, verdict = rules.race.delta, judgement.verdict
+    words = judgement.words[trial.number]
+    if forbids is not None:
+        words = Words(Word.OPEN, (Word.OPEN,) * len(words.components), forbids)
     components = {
-        name: _effect(each.verdict.estimate, each.verdict.interval, each.verdict.n, delta)
-        for name, each in zip(rules.components, judgement.components, strict=True)
+        name: _effect(each.verdict, word)
+        for name, each, word in zip(
+            rules.components, certificate.components, words.components, strict=True
+        )
     }
-    whole = _effect(verdict.estimate, verdict.interval, verdict.n, delta)
-    return replace(row, whole=whole, components=components)
+    whole = _effect(certificate.verdict, words.whole)
+    return replace(row, whole=whole, components=components, reason=words.doubt)
 
 
-def _effect(estimate: float, interval: Interval, n: int, delta: float) -> ShownEffect:
-    ratio, lower, upper = map(math.exp, (estimate, interval.lower, interval.upper))
-    return ShownEffect(word_of(interval, n, delta), Estimate(ratio, lower, upper))
+def _effect(verdict: Verdict, word: Word) -> ShownEffect:
+    interval = verdict.interval
+    ratio, lower, upper = map(math.exp, (verdict.estimate, interval.lower, interval.upper))
+    return ShownEffect(word, Estimate(ratio, lower, upper))

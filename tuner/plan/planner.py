@@ -184,7 +184,7 @@ class _State:
             return replace(here, step=step, phase=Phase.CERTIFY)
         stands = named_comparison.judge(all_attempts[0], self.rules, here.guards)
         here, certificates = replace(here, guards=stands.guards), stands.certificates
-        open_ = named_comparison.still_open(certificates, self.rules, self.failed)
+        open_ = named_comparison.still_open(stands, self.rules, self.failed)
         few = len(all_attempts[0].blocks) < MIN_PAIRS
         if open_ and (few or self._fits(1 + len(open_))):
             block = self._block(BlockKind.CERTIFY, all_attempts[0].race, open_)

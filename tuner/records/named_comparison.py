@@ -34,7 +34,8 @@ class ShownEffect:
 class ComparedConfiguration:
     """One configuration. ``changes``: its settings that differ from the baseline, as a sentence;
     ``blocks``: number of blocks that measured both. ``whole``: the effect on the whole workload;
-    ``components``: on each component alone, at the same level.
+    ``components``: on each component alone, at the same level; ``reason``: why it did not run, or
+    why nothing is shown whatever the interval.
     """
 
     name: str

@@ -68,6 +68,7 @@ def compared_document(comparison: NamedComparison) -> Json:
                 "trial": row.trial,
                 "blocks": row.blocks,
                 "changes": row.changes,
+                "reason": row.reason or None,
                 **of(row.whole),
                 "components": {name: of(each) for name, each in row.components.items()},
             }

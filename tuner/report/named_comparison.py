@@ -68,8 +68,17 @@ def claim(comparison: NamedComparison) -> tuple[str, ...]:
         f"under repeated looks; those of components are valid individually with {each}.",
         f"'no difference': shown to be within {delta} of the baseline, either way; 'not settled': "
         "more blocks are needed to tell.",
-        *(f"{row.name} did not run: {row.reason}" for row in comparison.rows if row.reason),
+        *_reasons(comparison),
     )
+
+
+def _reasons(comparison: NamedComparison) -> list[str]:
+    """Return why configurations have no result, once each: guards refuse all of them alike."""
+    names: dict[tuple[Word, str], list[str]] = {}
+    for row in comparison.rows:
+        if row.reason:
+            names.setdefault((row.whole.word, row.reason), []).append(row.name)
+    return [f"{', '.join(of)} {_WORDS[word]}: {reason}" for (word, reason), of in names.items()]
 
 
 def comparison_sections(comparison: NamedComparison | None) -> tuple[RenderableType, ...]:

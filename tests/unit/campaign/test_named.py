@@ -23,16 +23,18 @@ from tuner.judge.confidence import Interval
 from tuner.judge.levels import ALPHA
 from tuner.judge.score import margin
 from tuner.measure.workload import load_workload
-from tuner.model import BASELINE, BlockKind, BlockTimes
+from tuner.model import BASELINE, BlockKind, BlockTimes, Configuration, Trial
 from tuner.page.html import report_html
 from tuner.page.markdown import report_markdown
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import SnapshotCache
 from tuner.plan.attempts import Attempt
-from tuner.plan.named_comparison import judge, still_open, word_of
+from tuner.plan.named_comparison import ORIGIN, Words, comparison, judge, still_open, word_of
 from tuner.plan.rules import Floors, Rules, rules_of
+from tuner.plan.scores import ScoreTable
 from tuner.records.named_comparison import NamedComparison, Word
 from tuner.report.json_documents import compared_document
+from tuner.report.named_comparison import claim
 from tuner.results.stored_comparison import stored_comparison
 from tuner.run.stopping import stop_signals
 from tuner.settings import ServiceSettings
@@ -233,14 +235,77 @@ def _block(number: int, arms: np.ndarray) -> BlockTimes:
     )
 
 
+def _compared(count: int) -> list[Trial]:
+    """Return the baseline and as many configurations to compare."""
+    running, nothing = TrialState.RUNNING, Configuration()
+    names = [f"{ORIGIN}{'xyz'[number]}" for number in range(count)]
+    return [
+        Trial(number, nothing, min(number, 1), origin, running)
+        for number, origin in enumerate(["as found", *names])
+    ]
+
+
+def test_dependent_measurements_show_nothing() -> None:
+    """Three configurations that change nothing; all arms are autocorrelated by .7 from block to
+    block. A wrong word is promised in at most 5% of comparisons, 2 of 40; 7 or more have a
+    probability below 1%.
+    """
+    rules = rules_of(comparing(), load_workload("mixed-use"))
+    chance = np.random.default_rng(20261126)
+    wrong, refused = 0, []
+    for _ in range(40):
+        logs = chance.normal(0.0, 0.05, (20, 4, 1))
+        for block in range(1, 20):
+            logs[block] = 0.7 * logs[block - 1] + math.sqrt(1.0 - 0.7**2) * logs[block]
+        times = np.repeat(np.exp(logs), len(rules.components), axis=2)
+        blocks = [_block(number, arms) for number, arms in enumerate(times, start=1)]
+        table = ScoreTable.of(blocks, rules.components, rules.weights)
+        result = comparison(_compared(3), table, rules)
+        assert result is not None
+        wrong += any(row.whole.word in (Word.FASTER, Word.SLOWER) for row in result.rows)
+        if "depend on those of the block before" in result.rows[0].reason:
+            refused.append(result)
+    assert wrong < 7
+    assert len(refused) > 30
+    for row in refused[0].rows:
+        every = {row.whole.word, *(each.word for each in row.components.values())}
+        assert every == {Word.OPEN}
+        assert row.whole.estimate is not None
+    # The reason is the same for all, and is said once.
+    assert claim(refused[0])[-1] == f"x, y, z not settled: {refused[0].rows[0].reason}"
+
+
+@pytest.mark.parametrize(
+    ("gain", "word"), [(-0.1, Word.FASTER), (0.1, Word.SLOWER), (0.0, Word.SAME)]
+)
+def test_a_warning_makes_every_word_rest_on_the_sign_flip_test(gain: float, word: Word) -> None:
+    rules = rules_of(comparing(), load_workload("mixed-use"))
+    chance = np.random.default_rng(5)
+    times = np.ones((20, 2, len(rules.components)))
+    times[:, 1] = np.exp(gain + chance.normal(0.0, 0.003, (20, 1)))
+    blocks = tuple(_block(number, arms) for number, arms in enumerate(times, start=1))
+    few, all_ = (Attempt(1, 1, 1, (1,), blocks[:count]) for count in (5, 20))
+    warning = Guard(GuardKind.SKEWNESS, Alarm.WARN, 1.0, 4.0, 20, "they lean to one side")
+    everywhere = (word,) * len(rules.components)
+    assert judge(few, rules).words[1] == Words(word, everywhere)
+    assert judge(all_, rules, (warning,)).words[1] == Words(word, everywhere)
+    early = judge(few, rules, (warning,))
+    assert {early.words[1].whole, *early.words[1].components} == {Word.OPEN}
+    assert "they lean to one side; the sign-flip test" in early.words[1].doubt
+    # Five blocks cannot pass the sign-flip test, so more are measured.
+    assert still_open(early, rules, ()) == (1,)
+    trend = Guard(GuardKind.TREND, Alarm.WARN, 1.0, 4.0, 20, "they grow")
+    assert judge(few, rules, (trend,)).words[1].whole is word
+
+
 def test_failed_ones_and_full_ones_are_measured_no_more() -> None:
     rules = rules_of(comparing(), load_workload("mixed-use"))
     chance = np.random.default_rng(1)
     times = np.exp(chance.normal(0.0, 0.2, (rules.certify_blocks, 4, len(rules.components))))
     blocks = [_block(number, arms) for number, arms in enumerate(times, start=1)]
-    few = judge(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks[:4])), rules).certificates
+    few = judge(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks[:4])), rules)
     assert still_open(few, rules, {2}) == (1, 3)
-    full = judge(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks)), rules).certificates
+    full = judge(Attempt(1, 1, 1, (1, 2, 3), tuple(blocks)), rules)
     assert still_open(full, rules, ()) == ()
 
 
@@ -262,11 +327,11 @@ def test_what_is_faster_is_measured_until_its_floors_are_settled() -> None:
     rules = rules_of(comparing(), load_workload("mixed-use"))
     strict, bounded = (replace(rules, floors=floors) for floors in (Floors.STRICT, Floors.BOUNDED))
     attempt = _faster_with_noisy_components(4, noise=0.06)
-    early = judge(attempt, strict).certificates
-    interval = early[1].verdict.interval
+    early = judge(attempt, strict)
+    interval = early.certificates[1].verdict.interval
     assert word_of(interval, 4, rules.race.delta) is Word.FASTER
     assert interval.upper - interval.lower <= 2.0 * margin(rules.race.delta)
-    assert early[1].outcome is CertificateOutcome.UNDECIDED
+    assert early.certificates[1].outcome is CertificateOutcome.UNDECIDED
     assert still_open(early, strict, ()) == (1,)
     # The campaign's kind of floors applies here too.
     looks = [_faster_with_noisy_components(n, noise=0.06) for n in range(3, 30)]
