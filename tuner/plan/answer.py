@@ -49,17 +49,7 @@ def recommendation(
     baseline = trials[BASELINE].configuration
     certificate = plan.step.certificate
     if plan.step.finalist is None or certificate is None:
-        return Recommendation(
-            answer=Answer.NO_IMPROVEMENT,
-            reason=_no_finalist_reason(trials, rules),
-            trial=BASELINE,
-            configuration=baseline,
-            baseline=baseline,
-            flags=flags(baseline),
-            baseline_flags=flags(baseline),
-            confidence=_confidence(ALPHA),
-            blocks=0,
-        )
+        return _keep(baseline, _no_finalist_reason(trials, rules), flags)
     finalist = trials[plan.step.finalist].configuration
     certified = certificate.outcome is CertificateOutcome.CERTIFIED
     verdict = certificate.verdict
@@ -90,6 +80,35 @@ def recommendation(
             *_doubts(plan),
             *doubts,
         ),
+    )
+
+
+def withdrawal(plan: Plan, trials: Sequence[Trial], trial: int, flags: Flags) -> Recommendation:
+    """Return what replaces the recommendation of a trial once it is no longer an answer, as long as
+    there is no other.
+    """
+    if trials[trial].state is TrialState.FAILED:
+        why = f"it does not run: {trials[trial].reason}"
+    elif trial in plan.certificates:
+        why = plan.certificates[trial].reason.removeprefix("not certified: ")
+    else:
+        why = "its certificate is no longer valid"
+    reason = f"trial {trial} was certified, and is withdrawn: {why}"
+    return _keep(trials[BASELINE].configuration, reason, flags)
+
+
+def _keep(baseline: Configuration, reason: str, flags: Flags) -> Recommendation:
+    """The answer that recommends no trial."""
+    return Recommendation(
+        answer=Answer.NO_IMPROVEMENT,
+        reason=reason,
+        trial=BASELINE,
+        configuration=baseline,
+        baseline=baseline,
+        flags=flags(baseline),
+        baseline_flags=flags(baseline),
+        confidence=_confidence(ALPHA),
+        blocks=0,
     )
 
 

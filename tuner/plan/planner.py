@@ -169,11 +169,11 @@ class _State:
             step = self._block(BlockKind.CERTIFY, all_attempts[-1].race, open_)
             return replace(here, step=step, phase=Phase.CERTIFY, live=open_)
         if here.answer is not None and rules.stop_certified:
-            return self._end(here, all_attempts, stands)
+            return self._end(here)
         if (cut_off := self._cut_off()) and self._arms_left() >= 1 + len(cut_off):
             step = self._block(BlockKind.SEARCH, here.race, cut_off)
             return replace(here, step=step, live=cut_off)
-        return self._move(here, all_attempts, stands)
+        return self._move(here, all_attempts)
 
     def _compare(self, here: Plan) -> Plan:
         """Measure given configurations until enough is known of each, or the budget is used up."""
@@ -217,7 +217,8 @@ class _State:
         if not all_attempts:
             return here
         newest = stands[-1]
-        here = replace(here, guards=newest.guards)
+        every = {f: c for each in stands for f, c in each.certificates.items()}
+        here = replace(here, guards=newest.guards, certificates=every)
         if self.rules.adjust:
             first = all_attempts[-1].finalists[0]
             adjustment = self.judge.adjustment(all_attempts[-1], first, self.rules)
@@ -266,9 +267,7 @@ class _State:
         out = {BASELINE, *self.failed, *self.replay.endings}
         return tuple(sorted(number for number in newest.order if number not in out))
 
-    def _move(
-        self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
-    ) -> Plan:
+    def _move(self, here: Plan, all_attempts: Sequence[Attempt]) -> Plan:
         """Search on, begin an attempt, or finish."""
         rules, view = self.rules, self._view()
         wide = here.answer is not None and can_narrow(here.answer, all_attempts, rules)
@@ -302,7 +301,7 @@ class _State:
             case Move.CERTIFY:
                 assert best is not None
                 if not (finalists := self._finalists(view, best.configuration)):
-                    return self._end(here, all_attempts, stands)
+                    return self._end(here)
                 groups = tuple([finalists] * self.testbeds)
                 step = Explore(here.race + 1, number, BlockKind.CERTIFY, groups)
                 return replace(here, step=step, phase=Phase.CERTIFY)
@@ -312,7 +311,7 @@ class _State:
                 block = self._block(BlockKind.CERTIFY, race, again)
                 return replace(here, step=block, phase=Phase.CERTIFY, live=again)
             case Move.FINISH:
-                return self._end(here, all_attempts, stands)
+                return self._end(here)
 
     def _worth_a_block(self, pick: Pick) -> bool:
         """Whether the pick is new or has had fewer blocks than a trial may take. A promoted trial
@@ -343,18 +342,12 @@ class _State:
                 picks.append(numbers[each.configuration])
         return tuple(picks[: self.rules.finalists])
 
-    def _end(
-        self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
-    ) -> Plan:
+    def _end(self, here: Plan) -> Plan:
         """The answer: the certified finalist, otherwise the one that came nearest."""
         if self.table.ended_blocks and not self.table.scored:
             reason = no_block_reason(self.table.ended_blocks[-1], self.trials)
             return replace(here, step=Halt(reason))
-        every = {
-            finalist: certificate
-            for each in stands
-            for finalist, certificate in each.certificates.items()
-        }
+        every = here.certificates
         step = here.answer or Finish(None, None)
         if step.finalist is None and every:
             best = min(every, key=lambda f: (every[f].verdict.interval.upper, f))

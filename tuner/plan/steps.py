@@ -122,10 +122,10 @@ class Plan:
     """The next step and the state of the campaign.
 
     ``endings``: of every trial that the judge has ended. ``decisions``: those of the newest search
-    block. ``certificate``: of the leading finalist. ``answers``: the answers so far, of which the
-    last counts. ``pilot``: its assessment, once it has enough blocks. ``guards``: of the search so
-    far. ``best``: the best candidate, if it was computed. ``adjustment``: of the fresh differences
-    of the newest attempt.
+    block. ``certificate``: of the leading finalist; ``certificates``: the newest of each finalist.
+    ``answers``: the answers so far, of which the last counts. ``pilot``: its assessment, once it
+    has enough blocks. ``guards``: of the search so far. ``best``: the best candidate, if it was
+    computed. ``adjustment``: of the fresh differences of the newest attempt.
     """
 
     step: Step
@@ -136,6 +136,7 @@ class Plan:
     endings: Mapping[int, Ending]
     decisions: tuple[Decision, ...]
     certificate: Certificate | None = None
+    certificates: Mapping[int, Certificate] = field(default_factory=dict)
     answers: tuple[Finish, ...] = ()
     best: Prediction | None = None
     adjustment: Adjustment | None = None

@@ -76,7 +76,7 @@ def claim(recommendation: Recommendation) -> str:
         return f"False-alarm risk of the campaign: at most {level}, valid under repeated looks."
     largest = r.largest_compatible_improvement
     if r.trial == BASELINE or largest is None:
-        return "No trial got far enough to be certified, so no improvement is claimed."
+        return "No trial is certified, so no improvement is claimed."
     # The bound covers all trials, however many there are.
     if math.isinf(largest):
         return "The measurements put no bound yet on how much faster a trial may be."

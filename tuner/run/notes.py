@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from tuner.judge.assumptions import Alarm
 from tuner.judge.race import Action
-from tuner.model import BASELINE, Trial
-from tuner.plan.answer import recommendation
+from tuner.model import BASELINE, Answer, Trial
+from tuner.plan.answer import recommendation, withdrawal
 from tuner.plan.certifying import guards_due
 from tuner.plan.piloting import TWIN_ORIGIN
 from tuner.plan.planner import Planner
 from tuner.plan.rules import Rules
-from tuner.plan.steps import Finish, Phase, Plan
+from tuner.plan.steps import Finish, Halt, Phase, Plan
 from tuner.results.testbed_effect import effect_between
 from tuner.run.event_writer import Data, EventWriter
 from tuner.run.floors import tell_floor
@@ -35,7 +35,6 @@ class Notes:
         self._planner = planner
         self._writer = writer
         self._together = together
-        self._last_finalist: int | None = None
 
     def write(self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target) -> None:
         """Record everything that is new in a plan."""
@@ -118,22 +117,27 @@ class Notes:
     def _tell_certified(
         self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target
     ) -> None:
-        """Store an answer that can be used while the search continues."""
-        if (
-            now.answer is None
-            or now.answer.finalist == self._last_finalist
-            or isinstance(now.step, Finish)
-        ):
+        """Store an answer that can be used while the search continues, and that it is withdrawn
+        when it is no longer one. What is stored decides, so that a resumed campaign does as well.
+        """
+        if isinstance(now.step, Finish):
             return
-        here = replace(now, step=now.answer)
-        advice = recommendation(here, trials, rules, target.flags, target.risks)
         earlier = self._store.campaign(self._id).recommendation
-        self._last_finalist = now.answer.finalist
-        if earlier is not None and earlier.trial == advice.trial:
-            return
-        message = f"trial {advice.trial} {advice.reason}; the search continues"
-        event = self._writer.event("certified", message, {"trial": advice.trial})
-        self._writer.show(self._store.save_recommendation(self._id, advice, event))
+        before = None
+        if earlier is not None and earlier.answer is Answer.RECOMMENDED:
+            before = earlier.trial
+        if now.answer is not None and now.answer.finalist != before:
+            here = replace(now, step=now.answer)
+            advice = recommendation(here, trials, rules, target.flags, target.risks)
+            message = f"trial {advice.trial} {advice.reason}; the search continues"
+            event = self._writer.event("certified", message, {"trial": advice.trial})
+            self._writer.show(self._store.save_recommendation(self._id, advice, event))
+        # A plan that halts, or is still in the pilot, has not judged the certificates.
+        is_judgement = now.phase is not Phase.PILOT and not isinstance(now.step, Halt)
+        if now.answer is None and before is not None and is_judgement:
+            advice = withdrawal(now, trials, before, target.flags)
+            event = self._writer.event("withdrawn", advice.reason, {"trial": before})
+            self._writer.show(self._store.save_recommendation(self._id, advice, event))
 
     def answer(self, now: Plan, rules: Rules, target: Target) -> None:
         """Store the answer. ``now.step`` must be Finish."""
