@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from search_spaces import Risk
 from tuner.judge.assumptions import Alarm
 from tuner.judge.certify import Certificate, CertificateOutcome, ComponentVerdict
+from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.levels import ALPHA
 from tuner.judge.score import margin
 from tuner.judge.words import percent
@@ -49,13 +50,13 @@ def recommendation(
     baseline = trials[BASELINE].configuration
     certificate = plan.step.certificate
     if plan.step.finalist is None or certificate is None:
-        return _keep(baseline, _no_finalist_reason(trials, rules), flags)
+        return _keep(baseline, _no_finalist_reason(plan, trials, rules), flags)
     finalist = trials[plan.step.finalist].configuration
     certified = certificate.outcome is CertificateOutcome.CERTIFIED
     verdict = certificate.verdict
     return Recommendation(
         answer=Answer.RECOMMENDED if certified else Answer.NO_IMPROVEMENT,
-        reason=_reason(certificate),
+        reason=_reason(certificate, plan, rules),
         trial=plan.step.finalist,
         configuration=finalist,
         baseline=baseline,
@@ -76,7 +77,7 @@ def recommendation(
             *_floor_note(rules),
             *_floors(certificate, rules),
             *_adjusted(plan),
-            *(() if rules.compares else _others(plan.step)),
+            *(() if rules.compares else _others(plan.step, plan, rules)),
             *_doubts(plan),
             *doubts,
         ),
@@ -122,11 +123,21 @@ def _effects(certificate: Certificate, rules: Rules) -> dict[str, ComponentEffec
     return {name: effect(component) for name, component in verdicts}
 
 
-def _reason(certificate: Certificate) -> str:
-    """Return the reason for the certificate's outcome. An undecided one ran out of budget."""
+def _reason(certificate: Certificate, plan: Plan, rules: Rules) -> str:
+    """Return the reason for the certificate's outcome, and why an undecided one was left so.
+
+    A comparison gives nothing up: what is not settled in it ran out of budget.
+    """
     if certificate.outcome is not CertificateOutcome.UNDECIDED:
         return certificate.reason
-    return f"not certified within the budget: {certificate.reason.removeprefix('undecided: ')}"
+    if certificate.largest_compatible_improvement <= rules.race.delta:
+        worth = percent(margin(rules.race.delta))
+        why = f"not certified, as a gain above {worth}, the least worth acting on, is ruled out"
+    elif rules.compares or not plan.room:
+        why = "not certified within the budget"
+    else:
+        why = "not certified, and given up, as further blocks promised no better answer"
+    return f"{why}: {certificate.reason.removeprefix('undecided: ')}"
 
 
 def _confidence(alpha: float) -> float:
@@ -142,11 +153,11 @@ def _still_possible(step: Finish, certificate: Certificate) -> float:
     return max(c.largest_compatible_improvement for c in every)
 
 
-def _others(step: Finish) -> tuple[str, ...]:
+def _others(step: Finish, plan: Plan, rules: Rules) -> tuple[str, ...]:
     """One sentence on the outcome of each other finalist."""
     sentences = []
     for number, certificate in step.others.items():
-        reason = _reason(certificate)
+        reason = _reason(certificate, plan, rules)
         if certificate.outcome is CertificateOutcome.CERTIFIED:
             reason = reason.removeprefix("certified: ")
             sentences.append(f"trial {number} is also certified: {reason}")
@@ -225,9 +236,8 @@ def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) 
     )
 
 
-def _no_finalist_reason(trials: Sequence[Trial], rules: Rules) -> str:
+def _no_finalist_reason(plan: Plan, trials: Sequence[Trial], rules: Rules) -> str:
     configurations = [t for t in trials if t.race > 0]
-    worth = percent(margin(rules.race.delta))
     if not configurations:
         return (
             "at this pace, the budget had no room for a search block and a certificate after the "
@@ -235,10 +245,27 @@ def _no_finalist_reason(trials: Sequence[Trial], rules: Rules) -> str:
         )
     pruned = sum(t.state is TrialState.PRUNED for t in configurations)
     failed = sum(t.state is TrialState.FAILED for t in configurations)
-    count = len(configurations)
-    parts = [f"none of {count} configurations tried looked {worth} faster than the baseline"]
+    parts = [_what_looked_best(plan, configurations, rules)]
     if pruned:
         parts.append(f"{pruned} were dropped early")
     if failed:
         parts.append(f"{failed} did not run")
     return "; ".join(parts)
+
+
+def _what_looked_best(plan: Plan, configurations: Sequence[Trial], rules: Rules) -> str:
+    """Why the best candidate at the end of the search, if there is one, was not certified."""
+    least, count, best = margin(rules.race.delta), len(configurations), plan.best
+    if best is None or best.gain < least:
+        worth = percent(least)
+        return f"none of {count} configurations tried looked {worth} faster than the baseline"
+    looks = f"what looks best is {faster(math.exp(-best.gain))} than the baseline"
+    if plan.room < MIN_PAIRS:
+        return (
+            f"{looks}, but the budget has no room left for the {MIN_PAIRS} fresh blocks that a "
+            "certificate takes"
+        )
+    is_new = all(trial.configuration != best.configuration for trial in configurations)
+    if is_new and rules.max_trials is not None and count >= rules.max_trials:
+        return f"{looks}, but it was not among the {count} configurations allowed"
+    return f"{looks}, but was unlikely to be certified with the rest of the budget"

@@ -168,7 +168,7 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
     ``best``: the candidate, see ``candidate``.
     """
     per_block = 1 + rules.finalists
-    blocks = _fresh_blocks(at.arms_left, rules)
+    blocks = fresh_blocks(at.arms_left, rules)
     if blocks < MIN_PAIRS or best is None or not _worth(best, at.answers, rules):
         return _without_finalist(view, rules, at)
     forecast = forecast_of(best, view.noise, rules, at.attempt, blocks, at.fewest)
@@ -221,7 +221,7 @@ def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
     after = at.after_search(rules)
     if at.certified is not None and narrow:
         better = at.certified.gain + margin(rules.race.delta)
-        later = _fresh_blocks(after, rules)
+        later = fresh_blocks(after, rules)
         if (
             not _certifiable(better, at.certified, view.noise, rules, at, later)
             or view.hope(better, new=at.may_add) <= _HOPELESS
@@ -238,7 +238,7 @@ def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
     return Move.NARROW if narrow else Move.FINISH
 
 
-def _fresh_blocks(arms: float, rules: Rules) -> int:
+def fresh_blocks(arms: float, rules: Rules) -> int:
     """How many blocks of an attempt these arms allow, measured on all testbeds at once.
 
     ``arms``: infinite before the first measurement.

@@ -25,7 +25,7 @@ from tuner.plan.certifying import (
     guards_due,
     suspect,
 )
-from tuner.plan.economy import Move, Position, candidate, next_move
+from tuner.plan.economy import Move, Position, candidate, fresh_blocks, next_move
 from tuner.plan.guide import Guide, Pick, View
 from tuner.plan.halting import MAX_VOID_IN_A_ROW, no_block_reason, void_reason
 from tuner.plan.judging import Judge
@@ -208,6 +208,7 @@ class _State:
             dict(self.replay.endings),
             self.replay.decisions,
             pilot=self.pilot.assessment,
+            room=fresh_blocks(self._arms_left(), self.rules),
         )
 
     def _with_certificates(

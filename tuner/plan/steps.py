@@ -125,7 +125,8 @@ class Plan:
     block. ``certificate``: of the leading finalist; ``certificates``: the newest of each finalist.
     ``answers``: the answers so far, of which the last counts. ``pilot``: its assessment, once it
     has enough blocks. ``guards``: of the search so far. ``best``: the best candidate, if it was
-    computed. ``adjustment``: of the fresh differences of the newest attempt.
+    computed. ``adjustment``: of the fresh differences of the newest attempt. ``room``: the number
+    of fresh blocks of an attempt that still fit the budget.
     """
 
     step: Step
@@ -142,6 +143,7 @@ class Plan:
     adjustment: Adjustment | None = None
     pilot: Pilot | None = None
     guards: tuple[Guard, ...] = ()
+    room: int = 0
 
     @property
     def answer(self) -> Finish | None:
