@@ -76,9 +76,9 @@ def recommendation(
             *_risks(finalist, baseline, risks),
             *_floor_note(rules),
             *_floors(certificate, rules),
-            *_adjusted(plan),
+            *_adjusted(plan.step),
             *(() if rules.compares else _others(plan.step, plan, rules)),
-            *_doubts(plan),
+            *_doubts(plan.step),
             *doubts,
         ),
     )
@@ -208,16 +208,16 @@ def _floor_note(rules: Rules) -> tuple[str, ...]:
     return (f"the floor was chosen by the pilot: {rules.floor_reason}",) * bool(rules.floor_reason)
 
 
-def _adjusted(plan: Plan) -> tuple[str, ...]:
+def _adjusted(step: Finish) -> tuple[str, ...]:
     """Report that the gain was adjusted for other load, and the effect of doing so."""
-    if plan.adjustment is None or not plan.adjustment.score.used:
+    if step.adjustment is None or not step.adjustment.used:
         return ()
-    return (plan.adjustment.score.reason,)
+    return (step.adjustment.reason,)
 
 
-def _doubts(plan: Plan) -> tuple[str, ...]:
+def _doubts(step: Finish) -> tuple[str, ...]:
     """One sentence for each guard that warns."""
-    return tuple(guard.reason for guard in plan.guards if guard.alarm is not Alarm.NONE)
+    return tuple(guard.reason for guard in step.guards if guard.alarm is not Alarm.NONE)
 
 
 def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -40,12 +40,13 @@ class Certification:
 
     ``certificates``: by finalist, without those that failed. ``guards``: those of the search, and
     the second opinions on the fresh pairs. ``open``: the finalists for which another block can
-    change the answer.
+    change the answer. ``adjustments``: of the fresh differences, by finalist.
     """
 
     certificates: Mapping[int, Certificate]
     guards: tuple[Guard, ...]
     open: tuple[int, ...]
+    adjustments: Mapping[int, DifferenceAdjustment] = field(default_factory=dict)
 
     @property
     def best(self) -> int | None:
@@ -54,6 +55,16 @@ class Certification:
         All certificates hold simultaneously, so choosing among them costs no error.
         """
         return min(self.certificates, key=self._rank, default=None)
+
+    def finish(self, finalist: int, attempt: int | None = None) -> Finish:
+        """Return the answer that this finalist would be. ``attempt``: see ``Finish``."""
+        return Finish(
+            finalist,
+            self.certificates[finalist],
+            attempt=attempt,
+            guards=self.guards,
+            adjustment=self.adjustments.get(finalist),
+        )
 
     def _rank(self, finalist: int) -> tuple[bool, float]:
         certificate = self.certificates[finalist]
@@ -83,10 +94,21 @@ def answers_so_far(
         if certificate.verdict.estimate <= least and all(
             _replaces(expected, other, delta) for other in earlier
         ):
-            answers.append(Finish(best, certificate, attempt=number))
+            answers.append(each.finish(best, number))
             earlier.append(expected)
             least = min(least, certificate.verdict.interval.upper)
     return tuple(answers)
+
+
+def nearest(attempts: Sequence[Certification]) -> Finish:
+    """Return the finalist that came nearest to a certificate, as judged by its newest attempt."""
+    newest = {finalist: each for each in attempts for finalist in each.certificates}
+
+    def rank(finalist: int) -> tuple[float, int]:
+        return newest[finalist].certificates[finalist].verdict.interval.upper, finalist
+
+    best = min(newest, key=rank, default=None)
+    return Finish(None, None) if best is None else newest[best].finish(best)
 
 
 def _replaces(later: Prediction, earlier: Prediction, delta: float) -> bool:
@@ -190,7 +212,8 @@ def certification(
         f: _unless_refused(c, watched) for f, c in judgements.items() if f not in failed
     }
     guards_of_all = (*watched, *(guard for f in certificates for guard in opinions[f]))
-    return Certification(certificates, guards_of_all, open_finalists(certificates, rules))
+    still_open = open_finalists(certificates, rules)
+    return Certification(certificates, guards_of_all, still_open, adjustments or {})
 
 
 def single(

@@ -52,7 +52,8 @@ class Judge:
         now = self._certification(attempt, rules, failed)
         states = {f: self._state_of(f, now, attempt, rules, failed) for f in now.certificates}
         certificates = {f: state.certificates[f] for f, state in states.items()}
-        merged = Certification(certificates, now.guards, open_finalists(certificates, rules))
+        still_open = open_finalists(certificates, rules)
+        merged = Certification(certificates, now.guards, still_open, now.adjustments)
         # A certificate is judged by what was known at its block.
         return merged if merged.best is None else replace(merged, guards=states[merged.best].guards)
 

@@ -159,9 +159,9 @@ def _width(interval: Interval) -> float:
     return interval.upper - interval.lower
 
 
-def finish(certificates: Mapping[int, Certificate], failed: Collection[int]) -> Finish:
+def finish(judgement: Judgement, failed: Collection[int]) -> Finish:
     """Return the answer: the fastest certified configuration, otherwise the nearest one."""
-    candidates = {number: each for number, each in certificates.items() if number not in failed}
+    candidates = {n: each for n, each in judgement.certificates.items() if n not in failed}
     if not candidates:
         return Finish(None, None)
 
@@ -171,7 +171,8 @@ def finish(certificates: Mapping[int, Certificate], failed: Collection[int]) -> 
         return not certified, certificate.verdict.interval.upper
 
     best = min(candidates, key=rank)
-    return Finish(best, candidates[best], {n: each for n, each in candidates.items() if n != best})
+    others = {n: each for n, each in candidates.items() if n != best}
+    return Finish(best, candidates[best], others, guards=judgement.guards)
 
 
 def comparison(trials: Sequence[Trial], table: ScoreTable, rules: Rules) -> NamedComparison | None:

@@ -23,6 +23,7 @@ from tuner.plan.certifying import (
     can_narrow,
     guards,
     guards_due,
+    nearest,
     suspect,
 )
 from tuner.plan.economy import Move, Position, candidate, fresh_blocks, next_move
@@ -164,16 +165,16 @@ class _State:
             return self._compare(here)
         all_attempts = attempts(table.ended_blocks, [one.block for one in table.scored])
         stands = [self.judge.standing(each, rules, self.failed) for each in all_attempts]
-        here = self._with_certificates(here, all_attempts, stands)
+        here = self._with_certificates(here, stands)
         if all_attempts and (open_ := self._open(all_attempts[-1], stands[-1])):
             step = self._block(BlockKind.CERTIFY, all_attempts[-1].race, open_)
             return replace(here, step=step, phase=Phase.CERTIFY, live=open_)
         if here.answer is not None and rules.stop_certified:
-            return self._end(here)
+            return self._end(here, stands)
         if (cut_off := self._cut_off()) and self._arms_left() >= 1 + len(cut_off):
             step = self._block(BlockKind.SEARCH, here.race, cut_off)
             return replace(here, step=step, live=cut_off)
-        return self._move(here, all_attempts)
+        return self._move(here, all_attempts, stands)
 
     def _compare(self, here: Plan) -> Plan:
         """Measure given configurations until enough is known of each, or the budget is used up."""
@@ -183,13 +184,13 @@ class _State:
             step = Explore(here.race + 1, self.table.newest + 1, BlockKind.CERTIFY, groups)
             return replace(here, step=step, phase=Phase.CERTIFY)
         stands = named_comparison.judge(all_attempts[0], self.rules, here.guards)
-        here, certificates = replace(here, guards=stands.guards), stands.certificates
+        here = replace(here, guards=stands.guards)
         open_ = named_comparison.still_open(stands, self.rules, self.failed)
         few = len(all_attempts[0].blocks) < MIN_PAIRS
         if open_ and (few or self._fits(1 + len(open_))):
             block = self._block(BlockKind.CERTIFY, all_attempts[0].race, open_)
             return replace(here, step=block, phase=Phase.CERTIFY, live=open_)
-        end = named_comparison.finish(certificates, self.failed)
+        end = named_comparison.finish(stands, self.failed)
         return replace(here, step=end, phase=Phase.DONE, live=(), certificate=end.certificate)
 
     def _here(self) -> Plan:
@@ -211,19 +212,13 @@ class _State:
             room=fresh_blocks(self._arms_left(), self.rules),
         )
 
-    def _with_certificates(
-        self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
-    ) -> Plan:
+    def _with_certificates(self, here: Plan, stands: Sequence[Certification]) -> Plan:
         """Add the certificates: that of the newest attempt, and the best one so far."""
-        if not all_attempts:
+        if not stands:
             return here
         newest = stands[-1]
         every = {f: c for each in stands for f, c in each.certificates.items()}
         here = replace(here, guards=newest.guards, certificates=every)
-        if self.rules.adjust:
-            first = all_attempts[-1].finalists[0]
-            adjustment = self.judge.adjustment(all_attempts[-1], first, self.rules)
-            here = replace(here, adjustment=adjustment)
         if newest.best is not None:
             here = replace(here, certificate=newest.certificates[newest.best])
         answers = answers_so_far(stands, self._prediction, self.rules.race.delta)
@@ -268,7 +263,9 @@ class _State:
         out = {BASELINE, *self.failed, *self.replay.endings}
         return tuple(sorted(number for number in newest.order if number not in out))
 
-    def _move(self, here: Plan, all_attempts: Sequence[Attempt]) -> Plan:
+    def _move(
+        self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
+    ) -> Plan:
         """Search on, begin an attempt, or finish."""
         rules, view = self.rules, self._view()
         wide = here.answer is not None and can_narrow(here.answer, all_attempts, rules)
@@ -302,7 +299,7 @@ class _State:
             case Move.CERTIFY:
                 assert best is not None
                 if not (finalists := self._finalists(view, best.configuration)):
-                    return self._end(here)
+                    return self._end(here, stands)
                 groups = tuple([finalists] * self.testbeds)
                 step = Explore(here.race + 1, number, BlockKind.CERTIFY, groups)
                 return replace(here, step=step, phase=Phase.CERTIFY)
@@ -312,7 +309,7 @@ class _State:
                 block = self._block(BlockKind.CERTIFY, race, again)
                 return replace(here, step=block, phase=Phase.CERTIFY, live=again)
             case Move.FINISH:
-                return self._end(here)
+                return self._end(here, stands)
 
     def _worth_a_block(self, pick: Pick) -> bool:
         """Whether the pick is new or has had fewer blocks than a trial may take. A promoted trial
@@ -343,16 +340,13 @@ class _State:
                 picks.append(numbers[each.configuration])
         return tuple(picks[: self.rules.finalists])
 
-    def _end(self, here: Plan) -> Plan:
+    def _end(self, here: Plan, stands: Sequence[Certification]) -> Plan:
         """The answer: the certified finalist, otherwise the one that came nearest."""
         if self.table.ended_blocks and not self.table.scored:
             reason = no_block_reason(self.table.ended_blocks[-1], self.trials)
             return replace(here, step=Halt(reason))
         every = here.certificates
-        step = here.answer or Finish(None, None)
-        if step.finalist is None and every:
-            best = min(every, key=lambda f: (every[f].verdict.interval.upper, f))
-            step = Finish(best, every[best])
+        step = here.answer or nearest(stands)
         others = {f: c for f, c in every.items() if f != step.finalist}
         step = replace(step, others=others)
         if step.finalist is not None:

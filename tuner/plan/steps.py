@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tuner.judge.adjustment import Adjustment
+from tuner.judge.adjustment import DifferenceAdjustment
 from tuner.judge.assumptions import Guard
 from tuner.judge.certify import Certificate
 from tuner.judge.pilot import Pilot
@@ -90,6 +90,8 @@ class Finish:
     ``finalist``: the one to report, None if nothing was worth certifying. ``others``: certificates
     of the other finalists. ``attempt``: the number of the attempt that certified it.
     ``contributions``: the effect of each of the finalist's settings, at the end of a campaign.
+    ``guards``, ``adjustment``: those on whose terms the certificate was judged. A later attempt has
+    others, which say nothing about this answer.
     """
 
     finalist: int | None
@@ -97,6 +99,8 @@ class Finish:
     others: Mapping[int, Certificate] = field(default_factory=dict)
     attempt: int | None = None
     contributions: tuple[Contribution, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    adjustment: DifferenceAdjustment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +128,9 @@ class Plan:
     ``endings``: of every trial that the judge has ended. ``decisions``: those of the newest search
     block. ``certificate``: of the leading finalist; ``certificates``: the newest of each finalist.
     ``answers``: the answers so far, of which the last counts. ``pilot``: its assessment, once it
-    has enough blocks. ``guards``: of the search so far. ``best``: the best candidate, if it was
-    computed. ``adjustment``: of the fresh differences of the newest attempt. ``room``: the number
-    of fresh blocks of an attempt that still fit the budget.
+    has enough blocks. ``guards``: of the search so far, and of the newest attempt. ``best``: the
+    best candidate, if it was computed. ``room``: the number of fresh blocks of an attempt that
+    still fit the budget.
     """
 
     step: Step
@@ -140,7 +144,6 @@ class Plan:
     certificates: Mapping[int, Certificate] = field(default_factory=dict)
     answers: tuple[Finish, ...] = ()
     best: Prediction | None = None
-    adjustment: Adjustment | None = None
     pilot: Pilot | None = None
     guards: tuple[Guard, ...] = ()
     room: int = 0

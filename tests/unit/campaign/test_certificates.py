@@ -12,9 +12,13 @@ import pytest
 
 from tests.unit.campaign.histories import History, planner, rules
 from tests.unit.campaign.test_plan import certified, fresh_orders
+from tuner.judge.adjustment import DifferenceAdjustment
+from tuner.judge.assumptions import Alarm, Guard, GuardKind
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify_several
 from tuner.model import BASELINE, Block, BlockKind, Configuration, Measurement
-from tuner.plan.certifying import Certification, answers_so_far
+from tuner.plan import judging
+from tuner.plan.answer import recommendation
+from tuner.plan.certifying import Certification, answers_so_far, nearest
 from tuner.plan.steps import Explore, Finish, Step
 from tuner.propose.prediction import Prediction
 
@@ -95,7 +99,8 @@ def test_further_blocks_that_leave_a_certificate_open_do_not_withdraw_it() -> No
     history = certified_then(1.0)
     first = next(p.answer for p in history.plans if p.answer is not None)
     assert history.plans[-1].answer == first
-    assert history.plans[-1].step == Finish(first.finalist, first.certificate, attempt=1)
+    expected = Finish(first.finalist, first.certificate, attempt=1, guards=first.guards)
+    assert history.plans[-1].step == expected
 
 
 def test_further_blocks_that_contradict_a_certificate_withdraw_it() -> None:
@@ -156,6 +161,65 @@ def test_steps_to_fewer_settings_do_not_add_up_to_a_loss_of_more_than_delta() ->
     attempts = [attempt(0.2, trial) for trial in (1, 2, 3)]
     assert answer(attempts, {1: (0.2, 3), 2: (0.185, 2), 3: (0.17, 1)}) == 2
     assert answer(attempts, {1: (0.2, 3), 2: (0.185, 2), 3: (0.183, 1)}) == 3
+
+
+def warning(reason: str) -> Guard:
+    return Guard(GuardKind.TREND, Alarm.WARN, 1.0, 4.0, 20, reason)
+
+
+def adjustment(reason: str) -> DifferenceAdjustment:
+    return DifferenceAdjustment((0.1,), 1.0, 0.5, reason)
+
+
+def test_an_answer_keeps_the_terms_of_its_own_attempt() -> None:
+    first, second, failed = (
+        replace(
+            attempt(gain, trial),
+            guards=(warning(f"warning {trial}"),),
+            adjustments={trial: adjustment(f"adjusted {trial}")},
+        )
+        for trial, gain in ((1, 0.2), (2, 0.3), (3, 0.0))
+    )
+
+    def prediction(trial: int) -> Prediction:
+        return Prediction(Configuration.of({}), trial / 10.0, 0.01, 1.0, (), 1)
+
+    answers = answers_so_far([first, second, failed], prediction, 0.02)
+    terms = [(each.guards, each.adjustment) for each in answers]
+    assert terms == [(each.guards, each.adjustments[n]) for n, each in ((1, first), (2, second))]
+    none = nearest([failed, replace(attempt(-0.1, 4), guards=(warning("warning 4"),))])
+    assert (none.finalist, none.guards) == (3, failed.guards)
+    assert none.adjustment == failed.adjustments[3]
+    assert nearest([]) == Finish(None, None)
+
+
+def test_a_recommendation_has_the_caveats_of_its_own_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second attempt fails. Each guard names the block at which it was checked."""
+    monkeypatch.setattr(judging, "guards", lambda _, until: (warning(f"doubt at {until}"),))
+    history = History(rules(), {1: 0.9, 5: 0.7})
+    steps: list[Step] = []
+
+    def keep(step: Step) -> bool:
+        steps.append(step)
+        return False
+
+    history.run(until=lambda step: begins_an_attempt(step) and keep(step))
+    history = History(rules(), {1: 0.9, 5: 0.7})
+    second = steps[1]
+    history.run(until=lambda step: step == second)
+    history.ratios = {1: 0.9}
+    history.run()
+    plan = history.plans[-1]
+    assert isinstance(plan.step, Finish)
+    assert (plan.step.finalist, plan.step.attempt) == (1, 1)
+    advice = recommendation(plan, history.trials, history.rules, lambda c: {}, lambda c: {})
+    fresh = [n for n, b in enumerate(history.blocks) if b.kind is BlockKind.CERTIFY]
+    own = [n for n in fresh if 1 in history.blocks[n].order]
+    (doubt,) = [note for note in advice.notes if note.startswith("doubt at ")]
+    assert doubt == f"doubt at {own[-1]}"
+    assert plan.guards != plan.step.guards
 
 
 @pytest.mark.parametrize("changes", [1, 2, 3])
