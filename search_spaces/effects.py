@@ -170,7 +170,7 @@ def violations(
     if messages := _ill_formed(space, values):
         return messages
     env, _ = settle(space, values, facts)
-    env_before, _ = settle(space, initial or {}, facts)
+    env_before = env if initial is None else settle(space, initial, facts)[0]
     for parameter in space.order:
         value = values.get(parameter.name)
         if value is None:
