@@ -34,6 +34,8 @@ def load(name_or_path: str, directory: Path = Path()) -> SpecSource:
     """
     is_packaged = name_or_path in packaged()
     path = _HERE / f"{name_or_path}.yaml" if is_packaged else directory / name_or_path
+    if "\0" in name_or_path:
+        raise SpecError("", f"{name_or_path!r} is not a valid name or path")
     try:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
@@ -52,5 +54,3 @@ def load(name_or_path: str, directory: Path = Path()) -> SpecSource:
         raise SpecError("", f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SpecError("", f"cannot read {path}: it is not UTF-8 text") from None
-    except ValueError:  # a NUL, for example
-        raise SpecError("", f"{name_or_path!r} is not a valid name or path") from None

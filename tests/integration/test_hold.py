@@ -34,7 +34,7 @@ def directory(cell: Cell) -> Iterator[str]:
     path = f"/fstune/hold-{time.monotonic_ns()}"
     yield path
     host = NodeConnector(cell.server)
-    host.run(["rm", "--recursive", "--force", f"{path}/lease"])
+    host.run(["rm", "--recursive", "--force", f"{path}/lease", f"{path}/restore"])
     wait_for(lambda: watches(cell, path) == 0, "the watches' end")
     host.run(["rm", "--recursive", "--force", path])
 
@@ -168,7 +168,7 @@ def small_disk(cell: Cell, path: str) -> Iterator[Callable[[], None]]:
     try:
         yield fill
     finally:
-        cell.server.run(["rm", "--recursive", "--force", f"{path}/lease"])
+        cell.server.run(["rm", "--recursive", "--force", f"{path}/lease", f"{path}/restore"])
         wait_for(lambda: watches(cell, path) == 0, "the watches' end")
         cell.server.check(["umount", path])
 

@@ -19,6 +19,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setattr(holding, "TRUSTED_S", -1.0)
     new_place = Place(tmp_path / "restore-here")
     yield new_place
-    for what in ("lease", "lease.expired"):
+    for what in ("lease", "lease.expired", "restore"):
         shutil.rmtree(new_place.directory / what, ignore_errors=True)
     wait_for(lambda: new_place.watches() == [], "the watches' end")
