@@ -13,7 +13,7 @@ results of several clients) and ``workloads.zipapp.build``; a client host uses t
 from __future__ import annotations
 
 from workloads.catalogue import SpecSource, load, packaged
-from workloads.compose import resolve
+from workloads.compose import resolve, resolve_file
 from workloads.fields import SpecError
 from workloads.merge import merge
 from workloads.spec import Spec, parse
@@ -29,4 +29,5 @@ __all__ = [
     "packaged",
     "parse",
     "resolve",
+    "resolve_file",
 ]

@@ -29,8 +29,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from workloads import gate, rundir
-from workloads.catalogue import SpecSource, load
-from workloads.compose import resolve
+from workloads.catalogue import SpecSource
+from workloads.compose import resolve_file
 from workloads.crew import STOP_SIGNALS
 from workloads.engine import RunOptions, run_stage
 from workloads.failure import Failure, WorkloadFailure
@@ -113,12 +113,7 @@ def _clean(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _read_spec(name_or_path: str, by: float) -> Spec:
-    whole = load(name_or_path)
-
-    def part(name: str) -> object:
-        return _mapping(load(name, whole.path.parent))
-
-    return parse(resolve(_mapping(whole), part, by))
+    return parse(resolve_file(name_or_path, _mapping, by))
 
 
 def _mapping(source: SpecSource) -> object:

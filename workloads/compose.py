@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from math import fsum
 from typing import Any
 
+from workloads.catalogue import SpecSource, load
 from workloads.fields import Fields, SpecError
 from workloads.scale import scaled
 from workloads.spec import parse
@@ -32,6 +33,18 @@ def resolve(mapping: object, read: Callable[[str], object], by: float = 1.0) -> 
         assert isinstance(mapping, Mapping)
         spec = mapping
     return spec if by == 1.0 else scaled(spec, by)
+
+
+def resolve_file(
+    name_or_path: str, mapping_of: Callable[[SpecSource], object], by: float = 1.0
+) -> Mapping[str, Any]:
+    """Return the spec with that name or at that path, see ``catalogue.load`` and ``resolve``.
+
+    ``mapping_of`` parses the text of a spec. Raises SpecError, and whatever it raises.
+    """
+    whole = load(name_or_path)
+    beside = whole.path.parent
+    return resolve(mapping_of(whole), lambda name: mapping_of(load(name, beside)), by)
 
 
 def _compose(fields: Fields, read: Callable[[str], object]) -> dict[str, Any]:

@@ -57,6 +57,20 @@ def applying(lab: Lab) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
+def kill_while_applying(lab: Lab) -> None:
+    """Leave the hosts with the new options of an application whose process was killed."""
+    with applying(lab) as process:
+        wait_for(lambda: runs_with(lab.server, "dafileserver", "-p", "20"), "the new options")
+        process.kill()
+        process.wait()
+
+
+def roll_back(lab: Lab) -> None:
+    settled = lab.fstune("rollback", newest(lab).id, "--yes")
+    assert settled.returncode == 0, settled.stdout + settled.stderr
+    assert newest(lab).state is ApplicationState.FAILED
+
+
 def serves(client: Node) -> bool:
     """Whether the cache manager leads a session of its own: what started it ends before long."""
     process = process_in(client, "afsd.fuse")
@@ -104,30 +118,20 @@ def test_a_client_that_is_killed_brings_the_old_options_back(lab: Lab) -> None:
 
 
 def test_hosts_whose_controller_is_killed_put_themselves_back(lab: Lab) -> None:
-    with applying(lab) as process:
-        wait_for(lambda: runs_with(lab.server, "dafileserver", "-p", "20"), "the new options")
-        process.kill()
-        process.wait()
+    kill_while_applying(lab)
     hear_nothing(lab)
     lab.put_back()
     assert newest(lab).state is ApplicationState.APPLYING
     refused = lab.fstune("run", str(lab.directory / "campaign.yaml"))
     assert refused.returncode == 4
     assert "undo it first: fstune rollback" in refused.stderr
-    settled = lab.fstune("rollback", newest(lab).id, "--yes")
-    assert settled.returncode == 0, settled.stdout + settled.stderr
-    assert newest(lab).state is ApplicationState.FAILED
+    roll_back(lab)
 
 
 def test_a_server_without_its_instance_is_rolled_back(lab: Lab) -> None:
-    with applying(lab) as process:
-        wait_for(lambda: runs_with(lab.server, "dafileserver", "-p", "20"), "the new options")
-        process.kill()
-        process.wait()
+    kill_while_applying(lab)
     delete_fileserver(lab)
-    settled = lab.fstune("rollback", newest(lab).id, "--yes")
-    assert settled.returncode == 0, settled.stdout + settled.stderr
-    assert newest(lab).state is ApplicationState.FAILED
+    roll_back(lab)
     lab.put_back()  # a watch takes a moment to end
 
 

@@ -38,12 +38,7 @@ def load_workload(name_or_path: str, scale: float = 1.0) -> Workload:
     if not name_or_path.isprintable():
         raise SpecError(f"workload {name_or_path!r}: not a valid name or path")
     try:
-        whole = workloads.load(name_or_path)
-
-        def part(name: str) -> object:
-            return _mapping(workloads.load(name, whole.path.parent))
-
-        mapping = workloads.resolve(_mapping(whole), part, scale)
+        mapping = workloads.resolve_file(name_or_path, _mapping, scale)
         return Workload(workloads.parse(mapping), json.dumps(mapping).encode())
     except workloads.SpecError as problem:
         raise SpecError(f"workload {name_or_path}: {problem}") from problem

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from tuner.judge.adjustment import Adjustment, fit_adjustment
+from tuner.judge.adjustment import DifferenceAdjustment, fit_adjustment
 from tuner.judge.assumptions import Guard
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.model import BlockKind
@@ -36,7 +36,7 @@ class Judge:
 
     table: ScoreTable
     #: By attempt and finalist. An adjustment does not depend on anything later.
-    _adjustments: dict[tuple[int, int], Adjustment] = field(default_factory=dict)
+    _adjustments: dict[tuple[int, int], DifferenceAdjustment] = field(default_factory=dict)
     #: By the number of the newest block of an attempt.
     _guards_at: dict[int, tuple[Guard, ...]] = field(default_factory=dict)
     #: By attempt: the number of fresh blocks checked, and the number at which each finalist was
@@ -76,8 +76,8 @@ class Judge:
             return now
         return self._certification(_cut(attempt, blocks), rules, failed)
 
-    def adjustment(self, attempt: Attempt, finalist: int, rules: Rules) -> Adjustment:
-        """Return the adjustment of a finalist's fresh differences, fitted to what preceded them."""
+    def _adjustment(self, attempt: Attempt, finalist: int, rules: Rules) -> DifferenceAdjustment:
+        """The adjustment of a finalist's fresh differences, fitted to what preceded them."""
         key = attempt.number, finalist
         if key not in self._adjustments:
             observations = self.table.observations((BlockKind.PILOT, BlockKind.SEARCH))
@@ -92,7 +92,7 @@ class Judge:
                 components=rules.components,
                 finalist=finalist,
                 seed=rules.seed,
-            )
+            ).score
         return self._adjustments[key]
 
     def _first_certified(self, attempt: Attempt, rules: Rules) -> dict[int, int]:
@@ -113,7 +113,7 @@ class Judge:
     ) -> Certification:
         adjustments = None
         if rules.adjust:
-            adjustments = {n: self.adjustment(attempt, n, rules).score for n in attempt.finalists}
+            adjustments = {n: self._adjustment(attempt, n, rules) for n in attempt.finalists}
         return certification(attempt, rules, self._watched(attempt), failed, adjustments)
 
     def _watched(self, attempt: Attempt) -> tuple[Guard, ...]:

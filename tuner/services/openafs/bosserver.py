@@ -49,7 +49,7 @@ def check_type(
     host: Connector, place: FileserverPlace, status: parse.InstanceStatus | None
 ) -> None:
     """Raise TestbedError for an instance of another type: a change would create it as dafs."""
-    if status is not None and not status.is_dafs:
+    if status is not None and not parse.is_dafs(status.summary):
         raise TestbedError(f"{host.host}: {not_dafs(place.instance, status.summary)}")
 
 

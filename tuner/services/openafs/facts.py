@@ -72,12 +72,12 @@ class ClientFacts:
 
     ``sees``: whether the testbed's path is visible, or there is a journal, so that the client may
     be down until it is restored. ``services``: the systemd services that an afsd.fuse is the main
-    process of. The others are for kernel clients only. ``cache_info``: mount
-    point and cache directory from its cacheinfo file. ``holders``: PIDs of processes that use its
-    files; ``tokens``: whether it has any; ``no_ticket``: why no ticket can be obtained from its
-    keytab, "" if it can or no keytab is configured. ``unit_problem``: what systemd says of its unit
-    if that does not run, "" if it does or there is a journal. ``stop_too``: the active units that
-    systemd stops together with it.
+    process of. The others are for kernel clients only. ``cache_info``: mount point and cache
+    directory from its cacheinfo file. ``holders``: PIDs of processes that use its files;
+    ``tokens``: whether it has any; ``no_ticket``: why no ticket can be obtained from its keytab, ""
+    if it can or no keytab is configured. ``unit_problem``: what systemd says of its unit if that
+    does not run, "" if it does or there is a journal. ``stop_too``: the active units that systemd
+    stops together with it.
     """
 
     host: str

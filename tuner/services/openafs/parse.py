@@ -35,11 +35,6 @@ class InstanceStatus:
     notifier: str = ""
 
     @property
-    def is_dafs(self) -> bool:
-        """Whether it is of type dafs, the one that fstune creates again for every change."""
-        return is_dafs(self.summary)
-
-    @property
     def running(self) -> bool:
         return "currently running normally" in self.summary
 
@@ -50,7 +45,9 @@ class InstanceStatus:
 
 
 def is_dafs(summary: str) -> bool:
-    """Whether the state of an instance, as worded by bos, says that it is of type dafs."""
+    """Whether the state of an instance, as worded by bos, says that it is of type dafs, the one
+    that fstune creates again for every change.
+    """
     return "(type is dafs)" in summary
 
 
