@@ -109,8 +109,7 @@ def test_a_host_that_takes_long_to_put_itself_back_says_so(
     wait_for(lambda: "no quorum" in log.read_text(), "the watch")
     with pytest.raises(ConflictError, match=r"is putting itself back now.*no quorum"):
         place.take(THEIRS)
-    (pid,) = place.watches()
-    os.kill(pid, signal.SIGKILL)
+    place.kill_watch()
 
 
 def test_a_restore_that_a_watch_left_unfinished_is_finished_by_the_next_hold(place: Place) -> None:

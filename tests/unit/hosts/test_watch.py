@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,32 @@ def test_a_watch_never_gives_up(place: Place, pauses: Path) -> None:
     assert "part restored" in log.read_text()
     # After ten tries, a try every ten minutes.
     assert pauses.read_text().split().count("30") == 9 + 20 * (len(tries.read_text().split()) - 10)
+
+
+def test_a_host_whose_watch_is_slow_to_start_has_only_one(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first heartbeat follows at once."""
+    shell = tmp_path / "bin" / "sh"
+    shell.parent.mkdir()
+    shell.write_text('#!/bin/sh\n[ "$*" != watch.sh ] || sleep 0.5\nexec /bin/sh "$@"\n')
+    shell.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shell.parent}:{os.environ['PATH']}")
+    place.take().beat()
+    recorded = (place.directory / "watch.pid").read_text()
+    place.await_watch()
+    assert (place.directory / "watch.pid").read_text() == recorded
+
+
+def test_a_later_watch_goes_on_with_a_restore_that_failed(place: Place) -> None:
+    place.take(after_s=1.0)
+    place.journal("exit 1\n")
+    log = place.directory / "watch.log"
+    wait_for(lambda: log.read_text().count("not put back") == 1, "the first watch")
+    subprocess.run(["sh", place.directory / "watch.sh", "start"], check=True)
+    wait_for(lambda: log.read_text().count("not put back") == 2, "the later one")
+    for pid in place.watches():
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_a_watch_that_tries_again_ends_soon_after_a_restore_by_hand(

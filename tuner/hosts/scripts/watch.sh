@@ -8,7 +8,10 @@ if [ "${1:-}" = start ]; then
     # It outlives the process that starts it. An unwritable log must not prevent a restore.
     log=watch.log
     true 2> /dev/null >> "$log" || log=/dev/null
-    exec setsid --fork sh watch.sh >> "$log" 2>&1 < /dev/null
+    setsid sh watch.sh >> "$log" 2>&1 < /dev/null &
+    # Recorded here too: otherwise a heartbeat that follows at once finds no watch and starts a second one.
+    { echo $! > watch.pid; } 2> /dev/null
+    exit 0
 fi
 after_s=$(cat after_s)
 pause_s=$((after_s < 100 ? 1 : 10))
@@ -29,6 +32,10 @@ open_journals() {
     [ -e "$1" ]
 }
 
+is_latest() {
+    first watch.pid && [ "$line" = $$ ]
+}
+
 # A later watch takes over from an earlier one.
 echo $$ > watch.pid
 owner=
@@ -37,8 +44,9 @@ first /proc/uptime
 heard=${line%%.*}
 # The lease may be gone although the host is still changed: whoever took it over was killed before making a new one, or
 # the host could not be put back by hand.
-while first watch.pid && [ "$line" = $$ ] && { [ -d lease ] || open_journals; }; do
+while is_latest && { [ -d lease ] || open_journals; }; do
     sleep "$pause_s"
+    is_latest || exit 0
     if first lease/heartbeat; then
         # A damaged heartbeat counts as expired.
         case $line in '' | *[!0-9-]*) heard=-$after_s ;; *) heard=$line ;; esac
@@ -50,9 +58,12 @@ while first watch.pid && [ "$line" = $$ ] && { [ -d lease ] || open_journals; };
     # the lease stays, but its holder cannot record heartbeats either.
     if ! mv lease lease.expired 2> /dev/null && ! [ -d lease ]; then
         open_journals || exit 0
-        # Whoever wants the host waits until this is done.
-        mkdir lease.expired 2> /dev/null || exit 0
-        echo "$owner" > lease.expired/owner
+        # Whoever wants the host waits until this is done. An earlier watch may be at it: it will leave it to this one.
+        if mkdir lease.expired 2> /dev/null; then
+            echo "$owner" > lease.expired/owner
+        elif first lease.expired/owner; then
+            owner=$line
+        fi
     fi
     say "no heartbeat for $after_s s: putting this host back"
     # Only while it still belongs to that owner: if somebody else has restored it meanwhile, a later campaign may hold it.
