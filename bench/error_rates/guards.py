@@ -187,9 +187,9 @@ def false_certificates(
         for one in sample:
             claimed = MIN_PAIRS + int(certificates[one].argmax())
             before = of.before(one, pilot)
-            warned += bool(_warnings(before, paths.d[one, :claimed]))
-            standing += _stands(before, paths.d[one], certificates[one], robust[one])
-        noisy = sum(bool(_warnings(of.before(one, pilot), paths.d[one])) for one in quiet)
+            warned += bool(_warnings(noise, before, paths.d[one, :claimed]))
+            standing += _stands(noise, before, paths.d[one], certificates[one], robust[one])
+        noisy = sum(bool(_warnings(noise, of.before(one, pilot), paths.d[one])) for one in quiet)
         detections[pilot] = Detection(
             promised=ALPHA_CERTIFY,
             chances=campaigns,
@@ -214,7 +214,8 @@ def wrong_drops(
     detections = {}
     for pilot in PILOTS:
         warned, noisy = (
-            sum(bool(_warnings(of.before(one, pilot))) for one in some) for some in (sample, quiet)
+            sum(bool(_warnings(noise, of.before(one, pilot))) for one in some)
+            for some in (sample, quiet)
         )
         detections[pilot] = Detection(
             promised=ALPHA_PRUNE,
@@ -237,23 +238,26 @@ MISTAKES: Final[Mapping[str, Mistake]] = {
 }
 
 
-def _warnings(before: Floats, fresh: Floats | None = None) -> list[Guard]:
+def _warnings(noise: Noise, before: Floats, fresh: Floats | None = None) -> list[Guard]:
     """Return the guards that warn, given pilot, search and the finalist's fresh differences so far.
 
     They examine the data of `tuner.judge.assumptions.watch`; the first series is the pilot's.
     """
     series = before if fresh is None else _together(before, fresh)
-    guards = [skewness(series[1:]), dependence(series), trend(series)]
+    testbed = np.arange(series.shape[1]) % noise.testbeds
+    guards = [skewness(series[1:]), dependence(series, testbed), trend(series)]
     if fresh is not None:
         level = threshold(ALPHA_CERTIFY, CERTIFY_BLOCKS)
         guards.append(disagreement(fresh, threshold=level, alpha=ALPHA_CERTIFY))
     return [guard for guard in guards if guard.alarm is not Alarm.NONE]
 
 
-def _stands(before: Floats, fresh: Floats, certificates: Flags, robust: Flags) -> bool:
+def _stands(
+    noise: Noise, before: Floats, fresh: Floats, certificates: Flags, robust: Flags
+) -> bool:
     """Whether any look still certifies under the conditions that guards impose in campaigns."""
     for look in np.flatnonzero(certificates):
-        warnings = _warnings(before, fresh[: MIN_PAIRS + int(look)])
+        warnings = _warnings(noise, before, fresh[: MIN_PAIRS + int(look)])
         is_refused = any(guard.alarm is Alarm.REFUSE for guard in warnings)
         needs_robust = any(guard.kind in _ASKS_ROBUST for guard in warnings)
         if not is_refused and (robust[look] or not needs_robust):

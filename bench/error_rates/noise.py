@@ -1,15 +1,15 @@
 """Kinds of noise: run times of equally fast configurations, as random paths.
 
-Defines the table NOISES. A path is one campaign's noise through stages of blocks; for each stage it
-has log times (s), shape (paths, blocks, arms). Arm 0 is the baseline, and each block runs its arms
-once in fresh random order. All arms have the same mean log time.
+Defines the tables NOISES and ON_TWO_TESTBEDS. A path is one campaign's noise through stages of
+blocks; for each stage it has log times (s), shape (paths, blocks, arms). Arm 0 is the baseline, and
+each block runs its arms once in fresh random order. All arms have the same mean log time.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -48,13 +48,15 @@ class Noise:
     """One kind of noise. promised: whether the tests promise their error rates under it.
 
     through: draws paths through the stages of a campaign. Noise with memory carries it over from
-    stage to stage; candidates are new in each stage.
+    stage to stage; candidates are new in each stage. testbeds: block i of a stage is measured on
+    testbed i modulo this number.
     """
 
     name: str
     meaning: str
     promised: bool
     through: Draw
+    testbeds: int = 1
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
         """Draw paths of a single stage, of shape (paths, blocks, arms)."""
@@ -163,6 +165,19 @@ def _arm_states(rho: float) -> Draw:
     return through
 
 
+def _on_testbeds(testbeds: int, draw: Draw) -> Draw:
+    """Independent noise on each testbed. The blocks of a stage must divide evenly among them."""
+
+    def through(rng: np.random.Generator, paths: int, stages: Sequence[Stage]) -> list[Floats]:
+        shares = [replace(stage, blocks=stage.blocks // testbeds) for stage in stages]
+        of_each = [draw(rng, paths, shares) for _ in range(testbeds)]
+        # Shape (paths, blocks of a testbed, testbeds, arms), then blocks in the order measured.
+        together = [np.stack(stage, axis=2) for stage in zip(*of_each, strict=True)]
+        return [np.reshape(log_s, (paths, -1, log_s.shape[-1])) for log_s in together]
+
+    return through
+
+
 NOISES: Final[tuple[Noise, ...]] = (
     Noise("normal", "times normal, sd 1.4%", True, _alike(_normal)),
     Noise("log-normal", "log times normal, sd .05", True, _alike(_log_normal)),
@@ -186,3 +201,12 @@ NOISES: Final[tuple[Noise, ...]] = (
     Noise("dependent D, .3", "each arm keeps a state, autocorrelation .3", False, _arm_states(0.3)),
     Noise("dependent D, .5", "each arm keeps a state, autocorrelation .5", False, _arm_states(0.5)),
 )
+
+ON_TWO_TESTBEDS: Final[tuple[Noise, ...]] = tuple(
+    Noise(f"{name}, two testbeds", meaning, promised, _on_testbeds(2, draw), testbeds=2)
+    for name, meaning, promised, draw in (
+        ("normal", "times normal, sd 1.4%", True, _alike(_normal)),
+        ("dependent D, .5", "each arm keeps a state, autocorrelation .5", False, _arm_states(0.5)),
+    )
+)
+"""Kinds of noise of campaigns on two testbeds that take turns."""

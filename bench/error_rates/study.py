@@ -18,7 +18,7 @@ import numpy as np
 from bench.error_rates.adjusted import AdjustedRow
 from bench.error_rates.floors import FloorRow
 from bench.error_rates.guards import CANDIDATES, MISTAKES, PILOTS, Look
-from bench.error_rates.noise import NOISES, Noise
+from bench.error_rates.noise import NOISES, ON_TWO_TESTBEDS, Noise
 from bench.error_rates.rules import RULES, errors
 
 HORIZONS: Final = (10, 20, 50)
@@ -27,6 +27,7 @@ HORIZONS: Final = (10, 20, 50)
 RACES: Final = (4, 12)
 """Numbers of races in a short and in a long campaign."""
 
+_NORMAL: Final = (NOISES[0].name, ON_TWO_TESTBEDS[0].name)
 _SEED: Final = 1
 _BATCH: Final = 10_000
 
@@ -111,7 +112,7 @@ def guard_rows(campaigns: int, look: Look) -> list[GuardRow]:
     """Return a row for each noise, mistake, campaign length and pilot."""
     return [
         row
-        for number, noise in enumerate(NOISES)
+        for number, noise in enumerate((*NOISES, *ON_TWO_TESTBEDS))
         for races in RACES
         for kind, mistake in enumerate(MISTAKES)
         for row in _guard_rows(noise, mistake, races, campaigns, look, [_SEED, number, races, kind])
@@ -180,7 +181,7 @@ def guard_table(rows: Sequence[GuardRow]) -> str:
     heads.append("warned without a mistake")
     lines = [_line(heads), _line(["---"] * len(heads))]
     of_pilots = [rows[i : i + len(PILOTS)] for i in range(0, len(rows), len(PILOTS))]
-    sound = [group for group in of_pilots if group[0].noise == NOISES[0].name]
+    sound = [group for group in of_pilots if group[0].noise in _NORMAL]
     for group in [*[g for g in of_pilots if g[0].matters], *sound]:
         row = group[0]
         certificate = row.mistake == "false certificate"

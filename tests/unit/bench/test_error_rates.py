@@ -24,7 +24,7 @@ from bench.error_rates.guards import (
     campaigns_of,
     pilot_ends,
 )
-from bench.error_rates.noise import NOISES, Noise, Stage
+from bench.error_rates.noise import NOISES, ON_TWO_TESTBEDS, Noise, Stage
 from bench.error_rates.rules import (
     ALPHA_PRUNE,
     RULES,
@@ -49,7 +49,7 @@ BLOCKS = 12
 
 
 def noise(name: str) -> Noise:
-    return next(n for n in NOISES if n.name == name)
+    return next(n for n in (*NOISES, *ON_TWO_TESTBEDS) if n.name == name)
 
 
 def draw_paths(name: str, paths: int, blocks: int = BLOCKS, arms: int = 2) -> Floats:
@@ -60,7 +60,7 @@ def looks(name: str, log_s: Floats, horizon: int = BLOCKS) -> np.ndarray:
     return next(rule for rule in RULES if rule.name == name).looks(Paths(log_s), horizon)
 
 
-@pytest.mark.parametrize("kind", NOISES, ids=lambda n: n.name)
+@pytest.mark.parametrize("kind", (*NOISES, *ON_TWO_TESTBEDS), ids=lambda n: n.name)
 def test_no_arm_is_faster_than_another(kind: Noise) -> None:
     """Within four standard errors of the mean."""
     log_s = kind.draw(np.random.default_rng(1), (2000, 10, 3))
@@ -76,6 +76,15 @@ def test_what_the_noises_are_named_for() -> None:
     for name, rho in (("AR(.3)", 0.0), ("walk", 0.0), ("dependent D, .3", 0.3)):
         lag_one = float(np.mean(d[name][:, 1:] * d[name][:, :-1]) / np.mean(d[name] ** 2))
         assert lag_one == pytest.approx(rho, abs=0.04)
+
+
+def test_testbeds_take_turns_and_are_independent() -> None:
+    kind = ON_TWO_TESTBEDS[1]
+    log_s = kind.draw(np.random.default_rng(4), (3000, 10, 2))
+    d = np.diff(log_s, axis=-1)[..., 0]
+    for lag, rho in ((1, 0.0), (2, 0.5)):
+        correlation = float(np.mean(d[:, lag:] * d[:, :-lag]) / np.mean(d**2))
+        assert correlation == pytest.approx(rho, abs=0.04)
 
 
 def test_pruning_is_the_races_rule() -> None:
@@ -228,10 +237,12 @@ def test_guards_see_only_the_part_of_the_pilot_that_was_run() -> None:
         )
 
 
+@pytest.mark.parametrize("where", ["", ", two testbeds"])
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_strong_dependence_is_caught(mistake: str) -> None:
+def test_strong_dependence_is_caught(mistake: str, where: str) -> None:
     rng = np.random.default_rng(1)
-    detections = MISTAKES[mistake](noise("dependent D, .5"), rng, 400, 4, Look(1000, 0))
+    kind = noise(f"dependent D, .5{where}")
+    detections = MISTAKES[mistake](kind, rng, 400, 4, Look(1000, 0))
     assert tuple(detections) == PILOTS
     for caught in detections.values():
         assert caught.matters
@@ -279,7 +290,8 @@ def test_committed_errors_keep_the_promises(root: Path) -> None:
 
 def test_committed_guards_catch_what_matters(root: Path) -> None:
     rows = [r for r in committed(root, "guards.csv") if r["matters"] == "True"]
-    assert {r["noise"] for r in rows} == {n.name for n in NOISES if not n.promised}
+    expected = {n.name for n in (*NOISES, *ON_TWO_TESTBEDS) if not n.promised}
+    assert {r["noise"] for r in rows} == expected
     assert {r["pilot"] for r in rows} == set(PILOTS)
     as_run = [r for r in rows if r["pilot"] == "as run"]
     assert len(as_run) == 12

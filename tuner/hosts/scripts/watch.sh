@@ -8,9 +8,9 @@ if [ "${1:-}" = start ]; then
     # It outlives the process that starts it. An unwritable log must not prevent a restore.
     log=watch.log
     true 2> /dev/null >> "$log" || log=/dev/null
-    setsid sh watch.sh >> "$log" 2>&1 < /dev/null &
-    # Recorded here too: otherwise a heartbeat that follows at once finds no watch and starts a second one.
-    { echo $! > watch.pid; } 2> /dev/null
+    # Wait until it has recorded its process ID, that is until it has closed the pipe: otherwise a heartbeat that
+    # follows at once finds no watch and starts a second one.
+    : "$(setsid --fork sh watch.sh 3>&1 >> "$log" 2>&1 < /dev/null)"
     exit 0
 fi
 after_s=$(cat after_s)
@@ -38,6 +38,7 @@ is_latest() {
 
 # A later watch takes over from an earlier one.
 echo $$ > watch.pid
+exec 3>&-
 owner=
 # Not the wall clock, which may be adjusted at any time.
 first /proc/uptime
