@@ -294,7 +294,7 @@ def test_committed_guards_catch_what_matters(root: Path) -> None:
     assert {r["noise"] for r in rows} == expected
     assert {r["pilot"] for r in rows} == set(PILOTS)
     as_run = [r for r in rows if r["pilot"] == "as run"]
-    assert len(as_run) == 12
+    assert len(as_run) == 16
     assert min(float(r["warned_share"]) for r in as_run) >= 0.8
 
 

@@ -65,10 +65,12 @@ def test_a_host_whose_watch_is_slow_to_start_has_only_one(
 
 
 def test_a_later_watch_goes_on_with_a_restore_that_failed(place: Place) -> None:
-    place.take(after_s=1.0)
+    place.take()
     place.journal("exit 1\n")
     log = place.directory / "watch.log"
+    place.expire()
     wait_for(lambda: log.read_text().count("not put back") == 1, "the first watch")
+    (place.directory / "after_s").write_text("1\n")
     subprocess.run(["sh", place.directory / "watch.sh", "start"], check=True)
     wait_for(lambda: log.read_text().count("not put back") == 2, "the later one")
     for pid in place.watches():
@@ -90,7 +92,7 @@ def test_a_watch_that_tries_again_ends_soon_after_a_restore_by_hand(
 
 
 def test_a_host_that_could_not_be_put_back_by_hand_puts_itself_back_later(place: Place) -> None:
-    place.take(after_s=2.0)
+    place.take(after_s=5.0)
     place.journal(f"[ -e ../../free ] || exit 1; {PROVES}")
     with pytest.raises(TestbedError, match="not put back: part"):
         list(restore([LocalConnector()], str(place.directory)))
@@ -104,7 +106,7 @@ def test_a_host_that_could_not_be_put_back_by_hand_puts_itself_back_later(place:
 def test_a_process_that_dies_while_it_takes_a_host_over_leaves_it_to_the_watch(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.take(after_s=2.0)
+    place.take(after_s=5.0)
     place.journal()
     make_lease = Hold._make_lease
     results: list[bool] = []
@@ -117,7 +119,7 @@ def test_a_process_that_dies_while_it_takes_a_host_over_leaves_it_to_the_watch(
 
     monkeypatch.setattr(Hold, "_make_lease", dying)
     with pytest.raises(KeyboardInterrupt):
-        place.take(after_s=2.0)
+        place.take(after_s=5.0)
     assert results == [False]
     assert not (place.directory / "lease").exists()
     wait_for(lambda: place.watches() == [], "its end")
