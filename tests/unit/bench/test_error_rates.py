@@ -60,7 +60,7 @@ def looks(name: str, log_s: Floats, horizon: int = BLOCKS) -> np.ndarray:
     return next(rule for rule in RULES if rule.name == name).looks(Paths(log_s), horizon)
 
 
-@pytest.mark.parametrize("kind", (*NOISES, *ON_TWO_TESTBEDS), ids=lambda n: n.name)
+@pytest.mark.parametrize("kind", [*NOISES, *ON_TWO_TESTBEDS], ids=lambda n: n.name)
 def test_no_arm_is_faster_than_another(kind: Noise) -> None:
     """Within four standard errors of the mean."""
     log_s = kind.draw(np.random.default_rng(1), (2000, 10, 3))
