@@ -178,7 +178,7 @@ _INSTEAD = {
     **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
     **dict.fromkeys(("float_parsing", "float_type"), "a number"),
     **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
-    **dict.fromkeys(("tuple_type", "list_type"), "a list, such as [1, 2]"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list, in square brackets"),
     "string_type": "text, in quotes",
 }
 #: Wrong values are shown up to this length.

@@ -87,7 +87,7 @@ class FirstFile:
             "# component of the workload. Less than an hour cannot show smaller ones.",
             "statistics: {delta: 5%, floor: 25%}",
             "",
-            "# A short pilot, whose advice is ignored: good advice takes hours of measuring.",
+            "# A short pilot. The campaign goes on even if it warns: it is too short to be sure.",
             "pilot: {blocks: 3, override: true}",
         ]
 
