@@ -77,7 +77,12 @@ def show_campaign(
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Show a campaign: its best trials with verdicts, and what happened last."""
+    """Show a campaign: its trials, best first, and what happened last.
+
+    After the baseline and the recommended trial come those shown to be faster, by what they gain at
+    least, then all others, by their estimates. 'on 3 fresh blocks' marks an estimate from blocks
+    that took no part in the search.
+    """
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
 
@@ -103,6 +108,7 @@ def show_campaign(
             view.newest,
             Pages(store).events(record.id, 0, last=_MOST_EVENTS),
             estimates=view.numbers.estimates,
+            fresh=view.numbers.fresh,
             drift=view.numbers.drift,
             references=view.references,
             comparison=stored_comparison(store, record),

@@ -87,7 +87,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "show": _Listed(
         "tuner.cli.answers:show_campaign",
-        "Show a campaign: its best trials with verdicts, and what happened last.",
+        "Show a campaign: its trials, best first, and what happened last.",
     ),
     "recommend": _Listed(
         "tuner.cli.answers:recommend",

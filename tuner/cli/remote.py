@@ -179,6 +179,7 @@ def show_campaign(
             campaigns.blocks_with_measurements(record.id),
             events[-most_events:],
             estimates=estimates,
+            fresh=campaigns.estimates(record.id, BlockKind.CERTIFY),
             drift=campaigns.drift(record.id),
             references=comparisons_of(answer) if answer is not None else (),
             comparison=comparison,

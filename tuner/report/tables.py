@@ -43,7 +43,16 @@ from tuner.report.references import clients_text, references_section
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
 from tuner.report.why import why_sections
 from tuner.states import BlockState, CampaignState, TrialState, state_now
-from tuner.text import clean, counted, duration, interval, moment, signed, signed_interval
+from tuner.text import (
+    clean,
+    confidence_text,
+    counted,
+    duration,
+    interval,
+    moment,
+    signed,
+    signed_interval,
+)
 
 EVENTS_SHOWN = 10
 #: Trials listed in a summary.
@@ -118,6 +127,7 @@ def campaign_page(
     events: Sequence[Event],
     *,
     estimates: Mapping[int, Estimate] | None = None,
+    fresh: Mapping[int, tuple[Estimate, int]] | None = None,
     drift: Sequence[float] = (),
     references: Sequence[Comparison] = (),
     comparison: NamedComparison | None = None,
@@ -132,7 +142,8 @@ def campaign_page(
 ) -> RenderableType:
     """Render one campaign: its state, its trials (`estimates` by trial number), its last events.
 
-    Without `everything`, list only the trials that look best, and no diagnostics.
+    Without `everything`, list only the trials that look best, and no diagnostics. `fresh`: the
+    estimates from fresh blocks, and their number; they replace those of the search.
 
     `drift`: the baseline's time in each complete block, divided by its mean. `clients`: each
     client's time divided by the mean of all, by host, if there are several. `testbeds_differ`: a
@@ -160,8 +171,9 @@ def campaign_page(
         differ = [paragraph(testbeds_differ)] if testbeds_differ else []
         parts.append(section("Testbeds", *map(paragraph, used), *differ))
     if trials:
-        listed = trials if everything else _best_trials(campaign, trials, estimates or {})
-        parts += _listed("Trials", trials_table(campaign, listed, estimates or {}))
+        strongest = _trial_estimates(campaign, estimates or {}, fresh or {})
+        listed = _best_first(campaign, trials, strongest)[: None if everything else _MOST_TRIALS]
+        parts += _listed("Trials", _trials_table(campaign, listed, strongest))
         if hidden := len(trials) - len(listed):
             parts.append(Text(f"and {hidden} more, see 'fstune show {campaign.id} --all'", QUIET))
     pair = _compared(campaign)
@@ -182,21 +194,56 @@ def _headline(recommendation: Recommendation) -> RenderableType:
     return paragraph(answer.plain, str(answer.style))
 
 
-def _best_trials(
-    campaign: Campaign, trials: Sequence[Trial], estimates: Mapping[int, Estimate]
+@dataclass(frozen=True, slots=True)
+class _TrialEstimate:
+    """The estimate of a trial. ``source``: where it comes from, "" for the search."""
+
+    estimate: Estimate
+    source: str = ""
+
+
+def _trial_estimates(
+    campaign: Campaign,
+    estimates: Mapping[int, Estimate],
+    fresh: Mapping[int, tuple[Estimate, int]],
+) -> dict[int, _TrialEstimate]:
+    """Return the strongest estimate of each trial: that of its certificate if it is recommended,
+    otherwise from fresh blocks, otherwise from the search. Nothing if nothing was searched.
+    """
+    if not estimates:
+        return {}
+    rows = {trial: _TrialEstimate(estimate) for trial, estimate in estimates.items()}
+    for trial, (estimate, blocks) in fresh.items():
+        rows[trial] = _TrialEstimate(estimate, f"on {counted(blocks, 'fresh block')}")
+    r = campaign.recommendation
+    if r is None or r.trial != _recommended(campaign):
+        return rows
+    if r.ratio is not None and r.lower is not None and r.upper is not None:
+        source = f"{confidence_text(r.confidence)}, on {counted(r.blocks, 'fresh block')}"
+        rows[r.trial] = _TrialEstimate(Estimate(r.ratio, r.lower, r.upper), source)
+    return rows
+
+
+def _recommended(campaign: Campaign) -> int | None:
+    r = campaign.recommendation
+    return r.trial if r is not None and r.answer is Answer.RECOMMENDED else None
+
+
+def _best_first(
+    campaign: Campaign, trials: Sequence[Trial], rows: Mapping[int, _TrialEstimate]
 ) -> list[Trial]:
-    """Return the baseline, the trial of the answer, and those with the best upper bounds."""
-    first = set(_compared(campaign))
+    """Return the baseline, the trial of the answer, and the others in this order: those shown to be
+    faster, by what they gain at least; then all others, by their estimates.
+    """
+    first = _compared(campaign)
 
-    def rank(trial: Trial) -> tuple[bool, float, int]:
-        estimate = estimates.get(trial.number)
-        return (
-            trial.number not in first,
-            math.inf if estimate is None else estimate.upper,
-            trial.number,
-        )
+    def rank(trial: Trial) -> tuple[int, float, float, int]:
+        place = first.index(trial.number) if trial.number in first else len(first)
+        if (row := rows.get(trial.number)) is None:
+            return place, math.inf, math.inf, trial.number
+        return place, min(1.0, row.estimate.upper), row.estimate.ratio, trial.number
 
-    return sorted(sorted(trials, key=rank)[:_MOST_TRIALS], key=lambda trial: trial.number)
+    return sorted(trials, key=rank)
 
 
 def _listed(title: str, listing: RenderableType) -> tuple[RenderableType, ...]:
@@ -278,8 +325,8 @@ def _blocks(counts: Sequence[BlockCount]) -> str:
     return ", ".join(numbers)
 
 
-def trials_table(
-    campaign: Campaign, trials: Sequence[Trial], estimates: Mapping[int, Estimate]
+def _trials_table(
+    campaign: Campaign, trials: Sequence[Trial], estimates: Mapping[int, _TrialEstimate]
 ) -> RenderableType:
     """Render trials with state, estimate against the baseline, changed settings, and reason."""
     estimated = (Column("Faster by", rigid=True), Column("95% interval", rigid=True))
@@ -291,8 +338,7 @@ def trials_table(
         Column("Reason"),
     )
     base = campaign.baseline or Configuration()
-    r = campaign.recommendation
-    best = r.trial if r is not None and r.answer is Answer.RECOMMENDED else None
+    best = _recommended(campaign)
     rows = (_trial(t, campaign.state, base, estimates, best) for t in trials)
     return Listing(columns, tuple(rows))
 
@@ -301,20 +347,24 @@ def _trial(
     trial: Trial,
     campaign: CampaignState,
     baseline: Configuration,
-    estimates: Mapping[int, Estimate],
+    estimates: Mapping[int, _TrialEstimate],
     recommended: int | None = None,
 ) -> tuple[Text, ...]:
     is_baseline = trial.number == BASELINE
     cells = [Text(str(trial.number), style=NAME), state_text(state_now(trial.state, campaign))]
+    row = estimates.get(trial.number)
     if estimates:
-        estimate = estimates.get(trial.number)
-        if estimate is None:
+        if row is None:
             cells += [Text(""), Text("")]
         else:
+            estimate = row.estimate
             cells.append(Text(signed(estimate.ratio), style=tone(estimate.lower, estimate.upper)))
             cells.append(Text(signed_interval(estimate.lower, estimate.upper)))
     changed = "baseline" if is_baseline else changes(baseline, trial.configuration)
     reason = "recommended" if trial.number == recommended else trial.reason
+    if row is not None and row.source:
+        separator = ": " if trial.number == recommended else "; "
+        reason = separator.join(filter(None, (reason, row.source)))
     return (*cells, literal(changed), literal(reason, QUIET))
 
 

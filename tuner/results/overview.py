@@ -32,13 +32,15 @@ _WHOLE = 1000
 class Numbers:
     """Results derived from all times.
 
-    ``estimates``: each trial compared with the baseline in the search. ``drift``: the baseline's
-    time in each complete block divided by its mean. ``clients``: the time of each of several
+    ``estimates``: each trial compared with the baseline in the search; ``fresh``: in fresh blocks,
+    with their number. ``drift``: the baseline's time in each complete block divided by its mean.
+    ``clients``: the time of each of several
     clients divided by the mean of all, in the newest blocks. ``testbeds_differ``: how testbeds
     differ, if they do.
     """
 
     estimates: Mapping[int, Estimate] = field(default_factory=dict)
+    fresh: Mapping[int, tuple[Estimate, int]] = field(default_factory=dict)
     drift: Sequence[float] = ()
     clients: Mapping[str, float] = field(default_factory=dict)
     testbeds_differ: str = ""
@@ -111,6 +113,7 @@ def _numbers(store: Store, campaign: Campaign, rules: Rules, newest: Sequence[Bl
     effect = effect_between(table)
     return Numbers(
         estimates={trial: estimate for trial, (estimate, _) in rows.items()},
+        fresh=against_baseline(table, rules, BlockKind.CERTIFY),
         drift=[point.ratio for point in drift(table, started)],
         clients=client_ratios(newest, rules),
         testbeds_differ=effect.reason if effect is not None and effect.shown else "",

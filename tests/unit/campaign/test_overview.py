@@ -46,6 +46,7 @@ def check(campaign: Campaign) -> None:
     summary = overview(store, row)
     assert summary.numbers == Numbers(
         estimates={trial: estimate for trial, (estimate, _) in estimates.items()},
+        fresh=against_baseline(table, rules, BlockKind.CERTIFY),
         drift=[point.ratio for point in drift(table, started)],
         clients=client_ratios(blocks, rules),
         testbeds_differ=effect.reason if effect is not None and effect.shown else "",

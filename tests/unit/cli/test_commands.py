@@ -80,7 +80,10 @@ def test_a_whole_campaign_in_plain_lines(
         assert words in result.stdout
 
     assert "finished" in text_of("list")
-    assert "baseline" in text_of("show")
+    page = text_of("show")
+    assert "baseline" in page
+    (row,) = re.findall(r".* recommended: .* interval, on \d+ fresh blocks", page)
+    assert re.search(r" \+\d+\.\d% +\+\d+\.\d% to \+\d+", row)
     assert "threads" in text_of("recommend")
     document = json.loads(text_of("recommend", "--format", "json"))
     assert isinstance(document["why"], list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import timedelta
 
@@ -124,11 +125,11 @@ def test_a_summary_has_the_best_trials_and_no_diagnostics() -> None:
     trials = [
         Trial(n, BASELINE if n == 0 else BETTER, 1, "x", TrialState.RUNNING) for n in range(99)
     ]
-    estimates = {n: Estimate(1.0, 0.9, 1.0 + 0.001 * (99 - n)) for n in range(1, 99)}
+    estimates = {n: Estimate(0.9, 0.8, 0.9 + 0.001 * (99 - n)) for n in range(1, 99)}
     page = campaign_page(campaign(), trials, BLOCKS, [], estimates=estimates, everything=False)
     lines = screen_of(page, 120).lines
     listed = [line.split()[0] for line in lines if line.split()[1:2] == ["running"]]
-    assert listed == ["0", "4", *map(str, range(91, 99))]
+    assert listed == ["0", "4", *map(str, range(98, 90, -1))]
     assert "and 89 more, see 'fstune show 7f3a2b --all'" in "\n".join(lines)
 
 
@@ -164,10 +165,41 @@ def test_a_campaign_is_shown_with_trials_estimates_and_reasons() -> None:
     assert "Took 1 h 12 min, 2.5% of it in fstune itself" in text
     assert "Seed 7" in text
     assert "Recommended: 12.4% faster than the baseline" in text
-    assert "4 complete +12.3% +8.1% to +16.7%" in text
-    assert text.count(" recommended") == 1
+    assert "4 complete +12.4% +9.8% to +15.1%" in text
+    assert text.count(" recommended: 95% interval, on 8 fresh blocks") == 1
     assert f"3 pruned label=[/] threads=64 vnodes=5000 {REASON}" in text
     assert "Last events" not in text
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_trials_are_listed_best_first(everything: bool) -> None:
+    trials = [
+        Trial(n, BASELINE if n == 0 else BETTER, 1, "x", TrialState.COMPLETE) for n in range(8)
+    ]
+    estimates = {
+        1: Estimate(0.98, 0.97, 0.99),
+        2: Estimate(0.8, 0.0, math.inf),
+        5: Estimate(0.85, 0.8, 0.9),
+        6: Estimate(1.02, 1.01, 1.03),
+        7: Estimate(0.95, 0.9, 1.01),
+    }
+    page = campaign_page(campaign(), trials, BLOCKS, [], estimates=estimates, everything=everything)
+    rows = [line.split() for line in screen_of(page, 160).lines]
+    assert [row[0] for row in rows if row[1:2] == ["complete"]] == list("04512763")
+
+
+def test_estimates_from_fresh_blocks_replace_those_of_the_search_and_say_so() -> None:
+    trials = (*TRIALS, Trial(5, BETTER, 1, "tpe", TrialState.COMPLETE, reason="not needed"))
+    fresh = {4: (Estimate(0.5, 0.4, 0.6), 9), 5: (Estimate(1 / 1.2, 1 / 1.3, 1 / 1.1), 3)}
+    page = campaign_page(campaign(), trials, BLOCKS, [], estimates=ESTIMATES, fresh=fresh)
+    lines = printed(page, 160)
+    assert "4 complete +12.4% +9.8% to +15.1%" in lines
+    assert "recommended: 95% interval, on 8 fresh blocks" in lines
+    assert "5 complete +20.0% +10.0% to +30.0%" in lines
+    assert "not needed; on 3 fresh blocks" in lines
+    # A comparison has its own table.
+    page = campaign_page(campaign(), trials, BLOCKS, [], fresh=fresh)
+    assert "fresh blocks" not in printed(page, 160).partition("Trials Trial")[2]
 
 
 def test_without_estimates_there_is_no_column_for_them() -> None:
