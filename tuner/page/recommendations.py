@@ -95,6 +95,7 @@ def known_page(rows: Sequence[KnownRecommendation]) -> RenderableType:
         Column("Fingerprint", rigid=True),
         Column("Workload"),
         Column("Gain", right=True, rigid=True),
+        Column("At least", right=True, rigid=True),
         Column("Settings"),
     )
     table = Listing(columns, tuple(map(_line, rows)))
@@ -105,12 +106,14 @@ def known_page(rows: Sequence[KnownRecommendation]) -> RenderableType:
 def _line(row: KnownRecommendation) -> tuple[Text, ...]:
     answer = row.answer
     gain = "" if answer.ratio is None else faster(answer.ratio)
+    least = "" if row.expired or answer.upper is None else faster(answer.upper)
     return (
         literal(row.campaign, NAME),
         literal(row.names.testbed),
         literal(row.fingerprint),
         literal(row.names.workload),
         literal("expired" if row.expired else gain),
+        literal(least),
         literal(changes(answer.baseline, answer.configuration)),
     )
 

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.model import Aspect
-from tuner.page.recommendations import Filters, known_json, known_recommendations
+from tuner.page.recommendations import (
+    Filters,
+    KnownRecommendation,
+    known_json,
+    known_page,
+    known_recommendations,
+)
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import SnapshotCache
+from tuner.report.tables import show
 from tuner.results.expiry import expired, fingerprint, with_expiry
 from tuner.states import EventKind
 from tuner.store import NewEvent, Store
+from tuner.text import faster as faster_by
 
 pytestmark = pytest.mark.slow
 
@@ -172,6 +183,29 @@ def test_other_testbeds_and_earlier_campaigns_say_nothing(certified: Campaign) -
     # Limits that an older release did not store are not a difference.
     seen_later(certified, {"identity": as_found(certified)["identity"]})
     assert reason(certified) == ""
+
+
+def test_the_list_of_recommendations_shows_the_gain_that_it_is_sorted_by(
+    certified: Campaign,
+) -> None:
+    store = certified.store
+    rows = known_recommendations(store, Filters(), 10)
+    assert rows[0].answer.upper is not None
+    least = faster_by(rows[0].answer.upper)
+    heading, line = printed(rows)
+    assert "Gain" in heading
+    assert line.startswith(least, heading.index("At least"))
+    seen_later(certified, {"identity": OTHER})
+    _, line, *_ = printed(known_recommendations(store, Filters(), 10))
+    assert "expired" in line
+    assert least not in line
+
+
+def printed(rows: Sequence[KnownRecommendation]) -> list[str]:
+    console = Console(file=io.StringIO(), width=200)
+    with console.capture() as output:
+        show(console, known_page(rows))
+    return output.get().splitlines()
 
 
 def test_expiry_is_reported_wherever_the_answer_is_shown(certified: Campaign) -> None:
