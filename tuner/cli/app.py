@@ -240,7 +240,7 @@ app = typer.Typer(
         "Find better settings for a fileserver, and know how sure you can be.\n\n"
         "A campaign proposes settings, really restarts the server and remounts the clients with "
         "them, runs a file workload, drops losers early, and certifies a winner on fresh "
-        "measurements, or says that nothing beats the default."
+        "measurements, or says that nothing beats the settings you have now."
     ),
 )
 

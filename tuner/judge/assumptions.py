@@ -209,7 +209,8 @@ def baseline_drift(scores: Sequence[float] | Floats) -> Guard:
         sentence = f"the baseline became {change(value)} over {pool.total} blocks"
         reason = f"{sentence}; pairing within blocks takes care of it"
     else:
-        reason = f"the baseline does not drift ({change(value)} over {pool.total} blocks)"
+        of = f"{change(value)} over {pool.total} blocks, within the noise"
+        reason = f"no drift of the baseline is shown ({of})"
     return Guard(GuardKind.BASELINE_DRIFT, Alarm.NONE, value, z, pool.total, reason)
 
 

@@ -32,7 +32,7 @@ from tuner.judge.series import testbed_numbers
 from tuner.judge.special import stdtr
 from tuner.judge.thresholds import threshold
 from tuner.judge.verdict import Outcome, Verdict, assess
-from tuner.judge.words import blocks, change, percent
+from tuner.judge.words import blocks, change, minutes_or_hours, percent, probability
 
 _ALPHA_EQUIVALENT: Final = 0.05
 _ALPHA_DIFFERENT: Final = 0.005  # each side: a sound testbed is refused in 1 of 100 pilots
@@ -304,13 +304,13 @@ def _outlook(
     alpha = rules.alpha_certify
     smallest = detectable_effect(n, alpha) * noise.sd_difference
     ahead = predict(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
-    hours = ahead.mean_blocks * rules.certify_arms * run_s / 3600.0
+    expected = minutes_or_hours(ahead.mean_blocks * rules.certify_arms * run_s)
     floor, most = (choice.floor, counted) if rules.floor is None else (rules.floor, n)
     floors = tuple(_power(_in_sd(margin(floor), sd), most, alpha) for sd in sds)
     reason = (
         f"{blocks(n)} of certification show an improvement of {percent(smallest)} or more with "
-        f"80% power, one of {percent(margin(rules.delta))} with {100.0 * ahead.power:.0f}% "
-        f"(on average after {ahead.mean_blocks:.0f} blocks, {hours:.1f} h)"
+        f"80% power, one of {percent(margin(rules.delta))} with {probability(ahead.power)} "
+        f"(on average after {blocks(round(ahead.mean_blocks))}, {expected})"
     )
     return Outlook(
         run_s=run_s,

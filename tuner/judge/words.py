@@ -32,6 +32,17 @@ def blocks(n: int) -> str:
     return f"{n} block" if n == 1 else f"{n} blocks"
 
 
+def minutes_or_hours(seconds: float) -> str:
+    """An expected time: "2 min", "1.4 h"."""
+    return f"{seconds / 60.0:.0f} min" if seconds < 3570.0 else f"{seconds / 3600.0:.1f} h"
+
+
+def probability(share: float) -> str:
+    """A probability in percent: "80%"; never "100%", but ">99%"."""
+    rounded = f"{100.0 * share:.0f}%"
+    return ">99%" if rounded == "100%" else rounded
+
+
 def interval(estimate: float, lower: float, upper: float, confidence: float) -> str:
     """For example "95% interval 3.0 to 9.1%"; takes bounds as log differences."""
     name = f"{100.0 * confidence:.3g}% interval"

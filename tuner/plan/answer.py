@@ -198,8 +198,9 @@ def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
         return ()
     error, floor = f"{100.0 * FLOOR_ALPHA:.0f}%", percent(margin(rules.race.floor))
     return (
-        f"{', '.join(unsettled)}: a loss of more than {floor} is ruled out at an error of "
-        f"{error} each, not at the {100.0 * certificate.alpha:.2g}% of the gain",
+        f"{', '.join(unsettled)}: on weaker evidence, with an error of {error} each, no loss "
+        f"above {floor}; with the {100.0 * certificate.alpha:.2g}% of the gain, larger losses are "
+        "not ruled out",
     )
 
 

@@ -222,6 +222,23 @@ def test_a_recommendation_has_the_caveats_of_its_own_attempt(
     assert plan.guards != plan.step.guards
 
 
+def test_a_caveat_says_which_losses_are_ruled_out_on_weaker_evidence() -> None:
+    history = History(rules(), {1: 0.7})
+    history.run()
+    plan = history.plans[-1]
+    assert isinstance(plan.step, Finish)
+    certificate = plan.step.certificate
+    assert certificate is not None
+    parts = tuple(replace(part, holds=False) for part in certificate.components)
+    step = replace(plan.step, certificate=replace(certificate, components=parts))
+    plan = replace(plan, step=step)
+    advice = recommendation(plan, history.trials, history.rules, lambda c: {}, lambda c: {})
+    (caveat,) = [note for note in advice.notes if "weaker evidence" in note]
+    assert ": on weaker evidence, with an error of 20% each, no loss above " in caveat
+    level = f"{100.0 * certificate.alpha:.2g}%"
+    assert caveat.endswith(f"; with the {level} of the gain, larger losses are not ruled out")
+
+
 @pytest.mark.parametrize("changes", [1, 2, 3])
 def test_certificates_that_gain_about_the_same_do_not_take_turns(changes: int) -> None:
     """Every block changes the estimates a little, in either direction."""

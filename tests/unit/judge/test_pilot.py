@@ -14,6 +14,7 @@ from tuner.judge.floors import FLOORS
 from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
 from tuner.judge.power import detectable_effect, predict
 from tuner.judge.verdict import Outcome
+from tuner.judge.words import minutes_or_hours, probability
 
 RULES = PilotRules(
     weights=(0.6, 0.4),
@@ -90,9 +91,19 @@ def test_outlook_is_the_power_of_the_certification_that_fits() -> None:
     assert outlook.detectable == pytest.approx(math.expm1(detectable_effect(30, 0.025) * sd))
     ahead = predict(math.log1p(0.02) / sd, 30, 0.025)
     assert outlook.delta == ahead
-    hours = ahead.mean_blocks * 120.0 / 3600.0
-    assert f"blocks, {hours:.1f} h)" in outlook.reason
+    assert f"blocks, {ahead.mean_blocks * 2.0:.0f} min)" in outlook.reason
     assert outlook.reason.startswith("30 blocks of certification show an improvement of ")
+
+
+def test_the_outlook_of_short_runs_is_in_minutes_and_never_certain() -> None:
+    pilot = assess_pilot(pilot_blocks(12, 0.002), RULES)
+    ahead = pilot.outlook.delta
+    assert ahead is not None
+    assert ahead.power > 0.995
+    assert "one of 2.0% with >99% (on average after " in pilot.outlook.reason
+    assert f" blocks, {ahead.mean_blocks * 2.0:.0f} min)" in pilot.outlook.reason
+    assert (minutes_or_hours(120.0), minutes_or_hours(5000.0)) == ("2 min", "1.4 h")
+    assert (probability(0.8), probability(0.994), probability(1.0)) == ("80%", "99%", ">99%")
 
 
 def test_a_small_budget_certifies_less_and_a_tiny_one_nothing() -> None:
