@@ -38,6 +38,22 @@ def test_a_simulated_example_is_run_to_its_answer(file: Path, tmp_path: Path) ->
     assert verdict == ("no_improvement" if nothing_to_gain else "recommended")
 
 
+def test_the_documented_comparison_is_what_its_example_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (EXAMPLES.parent / "docs" / "campaigns.md").read_text()
+    _, _, section = text.partition("the output of [examples/simulated-compare.yaml]")
+    documented = [line.split() for line in section.split("```")[1].splitlines() if line]
+    assert len(documented) > 6
+    monkeypatch.setenv("COLUMNS", "160")
+    state = ["--state-dir", str(tmp_path)]
+    run = ["run", str(EXAMPLES / "simulated-compare.yaml"), "--quiet", *state]
+    assert CliRunner().invoke(app, run, catch_exceptions=False).exit_code == 0
+    output = CliRunner().invoke(app, ["show", *state], catch_exceptions=False).output
+    lines = [line.split() for line in output.splitlines()]
+    assert [line for line in documented if line not in lines] == []
+
+
 @pytest.mark.parametrize("file", CAMPAIGNS, ids=_name)
 def test_an_example_campaign_is_valid(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
