@@ -74,6 +74,7 @@ def _page(prepared: Prepared) -> RenderableType:
             spec.budget.measurements,
             spec.certification.blocks,
             first_alpha(spec),
+            has_pilot=spec.pilot.blocks > 0,
         ),
     )
 

@@ -105,7 +105,12 @@ def pilot(
     directory = state_directory(state_dir)
     prepared = _prepared(file, directory, override_pilot=False)
     if not prepared.spec.pilot.blocks:
-        raise SpecError(f"{file}: pilot.blocks is 0; a pilot needs blocks")
+        reason = (
+            "a file with 'compare' has no pilot unless it has 'pilot: {blocks: 3}', or more blocks"
+            if prepared.spec.compare
+            else "pilot.blocks is 0; a pilot takes at least 3 blocks"
+        )
+        raise SpecError(f"{file}: {reason}")
     with open_or_make_store(directory, database) as store:
         campaign = _guided(store, prepared)
         outcome, result = _conduct(store, campaign, prepared, log, quiet=quiet, pilot_only=True)

@@ -93,21 +93,32 @@ def _range(parameter: Parameter) -> str:
 
 
 def budget_lines(
-    wall_s: float, measurements: int | None, certify_blocks: int, alpha: float
+    wall_s: float,
+    measurements: int | None,
+    certify_blocks: int,
+    alpha: float,
+    *,
+    has_pilot: bool,
 ) -> RenderableType:
-    """Render the budget, and the smallest gain it can certify at several levels of noise."""
+    """Render the budget, and the smallest gain it can certify at several levels of noise.
+
+    ``has_pilot``: whether the campaign has a pilot, so that 'fstune pilot' accepts its file.
+    """
     limit = "" if measurements is None else f", at most {measurements} measurements"
     table = columns("Noise of a pair (sd)", "Smallest improvement certified", right=(0, 1))
     for sd in _NOISE:
         smallest = detectable_effect(min(500, certify_blocks), alpha) * sd
         percentage = f"{100.0 * math.expm1(min(smallest, 700.0)):.1f}%"
         table.add_row(f"{100.0 * sd:.0f}%", percentage)
-    return Group(
+    lines: list[RenderableType] = [
         paragraph(f"{duration(wall_s)} of measuring time{limit}"),
         paragraph(
             f"with {blocks(certify_blocks)} of certification, the most that an attempt takes, and "
             "80% power:"
         ),
         table,
-        paragraph("'fstune pilot' measures how noisy the testbed is, and how long a run takes"),
-    )
+    ]
+    if has_pilot:
+        text = "'fstune pilot' measures how noisy the testbed is, and how long a run takes"
+        lines.append(paragraph(text))
+    return Group(*lines)

@@ -68,6 +68,17 @@ def test_compared_configurations_are_no_first_guesses(tmp_path: Path) -> None:
     assert "Parameters searched" not in page
 
 
+def test_a_pilot_is_suggested_only_where_there_is_one(tmp_path: Path) -> None:
+    compared = CAMPAIGN + "compare: {large: {cache_manager: {chunksize: 20}}}\n"
+    message = refusal(tmp_path, compared, "pilot")
+    assert "a file with 'compare' has no pilot unless it has 'pilot: {blocks: 3}'" in message
+    assert "pilot.blocks is 0" in refusal(tmp_path, CAMPAIGN + "pilot: {blocks: 0}", "pilot")
+    assert "fstune pilot" not in plan_of(tmp_path, compared)
+    assert "fstune pilot" not in plan_of(tmp_path, CAMPAIGN + "pilot: {blocks: 0}")
+    assert "fstune pilot" in plan_of(tmp_path, compared + "pilot: {blocks: 3}")
+    assert "fstune pilot" in plan_of(tmp_path, CAMPAIGN)
+
+
 def test_a_campaign_with_nothing_to_try(tmp_path: Path) -> None:
     message = refusal(tmp_path, CAMPAIGN.replace("[chunksize]", "[]"), "run")
     assert "spaces: no parameter is searched" in message
