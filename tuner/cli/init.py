@@ -84,6 +84,7 @@ class _Files:
 def _init(files: _Files, asker: Asker, directory: Path, name: str | None) -> None:
     replace = {files.campaign.name: files.free(asker, files.campaign)}
     start = asker.ask(_START, lambda word: _start(word, directory), **_offer(directory))
+    _refuse_options_of_others(asker, start)
     beginning = start.begin(asker, files.testbed, directory)
     if beginning.file is not None:
         replace[files.testbed.name] = files.free(asker, files.testbed)
@@ -116,6 +117,16 @@ def _start(word: str, directory: Path) -> Start:
     if (why_not := all_starts[word].unavailable(directory)) is not None:
         raise ValueError(f"{word}: not possible on this machine: {why_not}")
     return all_starts[word]
+
+
+def _refuse_options_of_others(asker: Asker, start: Start) -> None:
+    """Raise SpecError for an option that only other starts use: it would be ignored."""
+    for name, other in starts().items():
+        for question in other.questions:
+            if asker.is_answered(question) and question not in start.questions:
+                raise SpecError(
+                    f"--{question.name} belongs to --start {name}, not to --start {start.name}"
+                )
 
 
 def _fill(beginning: Draft, asker: Asker, name: str | None) -> tuple[FirstFile, list[Choice]]:

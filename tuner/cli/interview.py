@@ -47,6 +47,10 @@ class Asker:
                 raise SpecError(f"--{question.name}: {problem}") from None
         return self._of_person(question, read, fallback, known)
 
+    def is_answered(self, question: Question) -> bool:
+        """Whether an option answers the question."""
+        return question.name in self._answers
+
     def doing(self, what: str) -> None:
         """See Interview.doing."""
         say(f"fstune: {what}", err=True)

@@ -93,6 +93,24 @@ def test_an_answer_that_cannot_be_used_is_named_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("start", "option", "owner"),
+    [
+        ("simulated", "--server", "hosts"),
+        ("simulated", "--cell-clients", "cell"),
+        ("hosts", "--cell-clients", "cell"),
+    ],
+)
+def test_an_option_of_another_start_is_refused(
+    fstune: Fstune, tmp_path: Path, start: str, option: str, owner: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    done = fstune("init", "--yes", "--start", start, file, option, "3")
+    assert done.returncode == 2
+    assert done.stderr == f"fstune: {option} belongs to --start {owner}, not to --start {start}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_no_file_is_replaced_unasked(fstune: Fstune, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("precious\n")
