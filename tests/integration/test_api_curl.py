@@ -65,11 +65,17 @@ def test_the_session_with_curl(service: Service, root: Path, tmp_path: Path) -> 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    best, answer, created, rest = done.stdout.strip().split("\n", 3)
+    best, answer, body, rest = done.stdout.strip().split("\n", 3)
     assert json.loads(best)[0]["recommendation"]["campaign_name"] == "earlier"
     assert json.loads(answer)["campaign_name"] == "earlier"
-    assert json.loads(created)["name"] == "from afar"
-    # "last" is the newest campaign with measurements: by then the earlier one or the new one.
+    created = json.loads(body)
+    assert created["name"] == "from afar"
     assert "event: over" in rest
-    paused = json.loads(rest.splitlines()[-1])
-    assert paused.get("status") == 409 or paused["state"] in ("running", "paused"), paused
+    events = [json.loads(line) for line in re.findall(r"^data: (.*)$", rest, re.MULTILINE)]
+    with Store.open(tmp_path) as store:
+        messages = [event.message for event in store.events(created["id"])]
+    # The stream is that of the new campaign, although an earlier one has measurements.
+    assert [event["message"] for event in events if "number" in event] == messages
+    refused = json.loads(rest.splitlines()[-1])
+    assert refused["status"] == 409
+    assert created["id"] in refused["detail"]

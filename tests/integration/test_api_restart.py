@@ -248,7 +248,7 @@ def test_a_campaign_is_steered_remotely(remote: Remote) -> None:
         _, complaint = watching.communicate(timeout=100)
     assert watching.returncode == 130
     assert "continues; to watch it again: fstune watch" in complaint
-    cancelled = remote.fstune("cancel", "last")
+    cancelled = remote.fstune("cancel", lease.campaign)
     assert "will cancel" in cancelled or "is cancelled" in cancelled
     with remote.running("watch") as watching:
         output, complaint = watching.communicate(timeout=100)

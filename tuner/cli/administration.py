@@ -13,9 +13,11 @@ from rich.console import Console
 from tuner.cli.options import (
     CampaignReference,
     Database,
+    NamedCampaign,
     Server,
     StateDir,
     open_store,
+    refuse_last,
     server_address,
 )
 from tuner.cli.output import AsJson
@@ -48,7 +50,7 @@ def pause(
 
 
 def cancel(
-    campaign: CampaignReference,
+    campaign: NamedCampaign,
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
@@ -131,7 +133,7 @@ def _matching(
 
 
 def delete(
-    campaign: CampaignReference,
+    campaign: NamedCampaign,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     state_dir: StateDir = None,
     database: Database = None,
@@ -141,6 +143,7 @@ def delete(
     Use 'fstune export' first to save it to a file.
     """
     with open_store(state_dir, database) as store:
+        refuse_last("delete", campaign, store.campaign)
         record = store.campaign(campaign)
         waits = any(run.campaign == record.id for run in presence.status(store).waiting)
         if waits or in_use(store, record.id):
@@ -171,5 +174,7 @@ def _ask(
         remote.steer(address, reference, wish)
         return
     with open_store(state_dir, database) as store:
+        if wish is Wish.CANCEL:
+            refuse_last("cancel", reference, store.campaign)
         record = store.campaign(reference)
         say(steer(store, record, wish, socket.gethostname(), datetime.now(UTC)))

@@ -15,12 +15,17 @@ _MOST = 30
 
 
 def campaigns(ctx: Any, incomplete: str) -> list[str]:
-    """Complete campaigns in the state directory: 'last', identifiers, unique one-word names."""
+    """Complete 'last', and the campaigns in the state directory."""
+    return _beginning(["last"], incomplete) + named_campaigns(ctx, incomplete)
+
+
+def named_campaigns(ctx: Any, incomplete: str) -> list[str]:
+    """Complete campaigns in the state directory: identifiers, unique one-word names."""
     from tuner.settings import ClientSettings, Settings
     from tuner.store import Store, holds_one
     from tuner.store.pages import Pages
 
-    words = ["last"]
+    words: list[str] = []
     with suppress(Exception):
         state_dir: Path | None = ctx.params.get("state_dir")
         directory = Settings().state_dir if state_dir is None else Path(state_dir)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from tuner.cli import completion
 from tuner.errors import NotFoundError, SpecError
+from tuner.model import Campaign
 from tuner.report.log import LogForm
 from tuner.settings import ClientSettings, Settings
 from tuner.store import Store, holds_one
@@ -60,10 +62,33 @@ CampaignReference = Annotated[
     str,
     typer.Argument(
         help="A campaign's identifier, the beginning of one, its name if it is the only one of "
-        "that name, or 'last'.",
+        "that name, or 'last': the newest that has measured something.",
         autocompletion=completion.campaigns,
     ),
 ]
+
+#: For commands that cannot be undone, which refuse 'last': see ``refuse_last``.
+NamedCampaign = Annotated[
+    str,
+    typer.Argument(
+        help="A campaign's identifier, the beginning of one, or its name if it is the only one of "
+        "that name.",
+        autocompletion=completion.named_campaigns,
+    ),
+]
+
+
+def refuse_last(command: str, reference: str, find: Callable[[str], Campaign]) -> None:
+    """Raise SpecError for 'last', which may be another campaign than the user means.
+
+    ``find`` returns the campaign of a reference.
+    """
+    if reference == "last":
+        campaign = find(reference)
+        raise SpecError(
+            f"'last' is not accepted for what cannot be undone; it would be {campaign.id} "
+            f"({campaign.name}); give its identifier: fstune {command} {campaign.id}"
+        )
 
 
 def database_address(option: str | None) -> str | None:

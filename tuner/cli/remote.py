@@ -13,6 +13,7 @@ from typing import BinaryIO
 from rich.console import Console
 
 from tuner.cli.ending import CampaignEnd, effort_of, no_answer
+from tuner.cli.options import refuse_last
 from tuner.cli.say import say
 from tuner.cli.watching import watched
 from tuner.documents import read_document
@@ -136,6 +137,8 @@ def watch(server: str, campaign: str, log: LogForm | None, *, quiet: bool) -> No
 def steer(server: str, campaign: str, wish: Wish) -> None:
     """Pause or cancel a campaign on the server."""
     with _campaigns(server) as campaigns:
+        if wish is Wish.CANCEL:
+            refuse_last("cancel", campaign, campaigns.campaign)
         now = campaigns.steer(campaign, wish)
     outcome = f"will {wish} at the next safe point"
     if now.state is not CampaignState.RUNNING:

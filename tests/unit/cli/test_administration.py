@@ -82,7 +82,7 @@ def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
     assert "is paused; it is not running" in again.stderr
 
     process = begin("resume")
-    assert "will cancel at the next safe point" in fstune("cancel", "last").stdout
+    assert "will cancel at the next safe point" in fstune("cancel", campaign.id).stdout
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (130, "fstune: cancelled\n")
     assert "Restored" in output
@@ -102,7 +102,7 @@ def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
         assert not open_states & {trial.state for trial in store.trials(campaign.id)}
         assert problems(store) == []
     for command in ("resume", "cancel"):
-        refused = fstune(command, "last")
+        refused = fstune(command, campaign.id)
         assert refused.returncode == 4
         assert "is cancelled" in refused.stderr
 
@@ -165,7 +165,9 @@ def test_what_a_killed_process_left_is_ended(
         ("cancel", copy, CampaignState.CANCELLED),
         ("pause", state, CampaignState.PAUSED),
     ):
-        done = fstune(wish, "last", "--state-dir", directory)
+        with Store.open(directory) as store:
+            identifier = store.campaign("last").id
+        done = fstune(wish, identifier, "--state-dir", directory)
         assert done.returncode == 0, done.stderr
         assert "its testbed has not been put back" in done.stdout
         with Store.open(directory) as store:

@@ -131,6 +131,8 @@ def test_campaigns_are_completed_and_none_is_made_for_it(
     assert {"last", campaign.id, "nightly"} <= set(words)
     assert "two" not in words
     assert answers("show", "nig") == ["nightly"]
+    for command in ("cancel", "delete"):
+        assert sorted(answers(command, "")) == sorted(set(words) - {"last"})
     # Completion does not use the network.
     assert completions("show", "", FSTUNE_SERVER="http://192.0.2.1") == ["last"]
 

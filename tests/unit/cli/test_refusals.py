@@ -79,6 +79,21 @@ def test_last_is_the_newest_campaign_that_measured_something(finished: str, stat
         assert store.campaigns()[0].id == refused
 
 
+@pytest.mark.parametrize("command", [("delete", "--yes"), ("cancel",)])
+def test_what_cannot_be_undone_needs_more_than_last(
+    fstune: Fstune, finished: str, state: Path, command: tuple[str, ...]
+) -> None:
+    done = fstune(*command, "last")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    with Store.open(state) as store:
+        name = store.campaign(finished).name
+    assert done.stderr == (
+        f"fstune: 'last' is not accepted for what cannot be undone; it would be {finished} "
+        f"({name}); give its identifier: fstune {command[0]} {finished}\n"
+    )
+
+
 def test_output_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
