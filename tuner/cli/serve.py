@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -120,8 +123,7 @@ def serve(
         "http" if tls_cert is None else "https",
         f"[{host}]" if ":" in host else host,
     )
-    say(f"fstune: serving {scheme}://{address_text}:{port}; Ctrl-C stops it", err=True)
-    uvicorn.run(
+    config = uvicorn.Config(
         "api.app:create_app",
         factory=True,
         host=host,
@@ -137,6 +139,38 @@ def serve(
         loop="api.connections:loop",
         forwarded_allow_ips=",".join(proxies or _THIS_MACHINE),
     )
+    _Server(config, f"{scheme}://{address_text}:{port}").run()
+
+
+class _Server(uvicorn.Server):
+    """Says when it accepts connections, and ends with status 0 on Ctrl-C or SIGTERM."""
+
+    def __init__(self, config: uvicorn.Config, address: str) -> None:
+        super().__init__(config)
+        self._address = address
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn.Server.
+
+        Handles signals from here on: the imports that follow take a second or two, and an interrupt
+        in the middle of them would leave a coroutine that is never awaited.
+        """
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.handle_exit)
+        self.config.load()
+        if not self.should_exit:
+            super().run(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """See uvicorn.Server. It would raise the signals again at the end."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn.Server."""
+        await super().startup(sockets)
+        if not self.should_exit:
+            say(f"fstune: serving {self._address}; Ctrl-C stops it", err=True)
 
 
 def _network(text: str) -> str:
