@@ -7,6 +7,7 @@ The only place that formats them. Percentages follow tuner.judge.words: "x% fast
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -99,6 +100,11 @@ def confidence_text(confidence: float) -> str:
 def counted(n: int, noun: str) -> str:
     """ "1 trial", "2 trials"."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def differ(names: Sequence[str]) -> str:
+    """ "a differs", "a, b differ"."""
+    return f"{', '.join(names)} {'differs' if len(names) == 1 else 'differ'}"
 
 
 def duration(seconds: float) -> str:

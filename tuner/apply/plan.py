@@ -13,7 +13,8 @@ from hashlib import sha256
 
 from search_spaces import Space
 from tuner.model import Configuration, Value
-from tuner.records.differences import Difference, differences
+from tuner.records.differences import Difference, differences, names_of_changes
+from tuner.text import differ
 
 _LENGTH = 32
 
@@ -163,8 +164,8 @@ def notes(
     if measured_programs and measured_programs != programs:
         sentences.append(f"it was measured with {measured_programs}; this testbed runs {programs}")
     if baseline is not None and baseline != before:
-        names = ", ".join(one.name for one in differences(baseline, before)[0])
+        names = differ(names_of_changes(baseline, before))
         sentences.append(
-            f"the settings in effect are not the ones it was measured against: {names} differ"
+            f"the settings in effect are not the ones it was measured against: {names}"
         )
     return (*sentences, *remarks, *campaign_notes)

@@ -10,6 +10,7 @@ from statistics import fmean, stdev
 
 from tuner.judge.special import stdtrit
 from tuner.judge.words import percent
+from tuner.text import differ
 
 #: Fewer blocks give no useful interval.
 LEAST_BLOCKS = 3
@@ -22,6 +23,7 @@ class VerifyOutcome(StrEnum):
     HOLDS = "holds"
     NO_LONGER_HOLDS = "no longer holds"
     NOT_SETTLED = "is not settled"
+    CANNOT_BE_JUDGED = "cannot be judged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,21 @@ class Verified:
     blocks: int
     reason: str
 
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether the certificate is about the difference that was measured."""
+        return self.outcome is not VerifyOutcome.CANNOT_BE_JUDGED
 
-def verified(log_ratios: Sequence[float], certified: float) -> Verified:
+
+def verified(
+    log_ratios: Sequence[float], certified: float, other_settings: Sequence[str] = ()
+) -> Verified:
     """Judge differences of log scores (recommended minus old), one per block. ``certified``: the
     upper end of the certificate's interval, which is the least improvement that it claims.
+    ``other_settings``: names of the settings in which the old configuration differs from the one
+    that it was certified against.
 
+    Cannot be judged: there are such settings, so the certificate is about another difference.
     Holds: shown to be faster than the old configuration. No longer holds: not shown to be faster,
     and shown to miss the certified improvement. Raises ValueError for fewer than ``LEAST_BLOCKS``
     blocks.
@@ -56,7 +68,13 @@ def verified(log_ratios: Sequence[float], certified: float) -> Verified:
     reach = t * stdev(log_ratios) / math.sqrt(blocks)
     ratio, lower, upper = (math.exp(x) for x in (mean, mean - reach, mean + reach))
     least = percent(math.log(certified))
-    if upper < 1.0:
+    if other_settings:
+        outcome = VerifyOutcome.CANNOT_BE_JUDGED
+        reason = (
+            "The settings that were there before are not those it was certified against: "
+            f"{differ(other_settings)}."
+        )
+    elif upper < 1.0:
         outcome = VerifyOutcome.HOLDS
         reason = "The whole interval is faster than what was there before."
         if lower > certified:

@@ -41,6 +41,7 @@ from tuner.model import (
 from tuner.plan.rules import Rules, rules_of
 from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import RunBlock
+from tuner.records.differences import names_of_changes
 from tuner.records.standing import Observer, Standing
 from tuner.run.equivalence import as_found
 from tuner.run.event_writer import EventWriter
@@ -89,7 +90,8 @@ def verify(
     request: int | None = None,
 ) -> tuple[Campaign, Verified]:
     """Measure ``after`` against ``before`` in ``blocks`` blocks. Return the stored verification and
-    its verdict on the certificate of ``answer``. ``campaign``: the one that recommended ``after``;
+    its verdict on the certificate of ``answer``, which can be judged only if ``before`` is its
+    baseline. ``campaign``: the one that recommended ``after``;
     ``request``: the number of its event that requested this, if any.
 
     Raises SpecError for too few blocks, TunerError when it cannot be measured, KeyboardInterrupt on
@@ -124,7 +126,7 @@ def verify(
                 (before, after),
                 blocks,
             )
-        result = verified(ratios, answer.upper)
+        result = verified(ratios, answer.upper, names_of_changes(answer.baseline, before))
         _keep(actor, verification, campaign, answer, result, writer)
         state, reason = CampaignState.FINISHED, ""
     except KeyboardInterrupt as stop:
@@ -319,7 +321,7 @@ def _keep(
         ratio=result.ratio,
         lower=result.lower,
         upper=result.upper,
-        notes=answer.notes,
+        notes=answer.notes if result.can_be_judged else (*answer.notes, result.reason),
     )
     event = writer.event("recommended", f"the certificate {result.outcome}")
     actor.store.save_recommendation(verification.id, advice, event)

@@ -29,6 +29,11 @@ def differences(old: Configuration, new: Configuration) -> tuple[tuple[Differenc
     return changed, len(names) - len(changed)
 
 
+def names_of_changes(old: Configuration, new: Configuration) -> tuple[str, ...]:
+    """Return the names of the parameters that differ, sorted."""
+    return tuple(one.name for one in differences(old, new)[0])
+
+
 def _distinct(value: Value | None) -> tuple[type, Value | None]:
     # 1 == True in Python, but not in a configuration.
     return type(value), value

@@ -25,6 +25,8 @@ _ITEMS = {
 }
 #: Outcome of a verification that confirms a certificate.
 _HOLDS = "holds"
+#: Outcome of a verification that measured another difference; it says nothing of a certificate.
+_CANNOT_BE_JUDGED = "cannot be judged"
 #: Maximum number of host changes to name.
 _MOST_NAMED = 3
 
@@ -62,7 +64,11 @@ def _verified(store: Store, campaign: Campaign, now: Mapping[str, str]) -> bool:
     """Whether a certificate was verified on its testbed as it is ``now``, and held."""
     events = store.events(campaign.id, kinds={EventKind.VERIFIED})
     # Earlier releases did not record whether a verification ran elsewhere.
-    here = [event for event in events if event.data.get("elsewhere") is False]
+    here = [
+        event
+        for event in events
+        if event.data.get("elsewhere") is False and event.data["outcome"] != _CANNOT_BE_JUDGED
+    ]
     if not here or here[-1].data["outcome"] != _HOLDS:
         return False
     verification = str(here[-1].data["campaign"])

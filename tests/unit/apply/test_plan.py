@@ -85,5 +85,9 @@ def test_notes_report_differences_from_the_measured_state() -> None:
     )
     assert "another testbed" in sentences[0]
     assert "measured with afsd 1; this testbed runs afsd 2" in sentences[1]
-    assert "cache_manager.daemons" in sentences[2]
+    three = "cache_manager.daemons, fileserver.dir_buffers, fileserver.threads differ"
+    assert sentences[2].endswith(three)
     assert sentences[3:] == ("c1: little memory", "costs durability")
+    more = Configuration.of(OLD.as_dict() | {"fileserver.dir_buffers": 300})
+    (sentence,) = notes(OLD, more, "afsd 1", "afsd 1", False, [], [])
+    assert sentence.endswith("measured against: fileserver.dir_buffers differs")

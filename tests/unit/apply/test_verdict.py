@@ -46,6 +46,14 @@ def test_less_than_certified_is_reported() -> None:
     assert "less than what was certified" not in verified(around(-0.1, 0.005), CERTIFIED).reason
 
 
+@pytest.mark.parametrize("mean", [-0.10, 0.0, 0.20])
+def test_other_settings_than_those_certified_against_allow_no_verdict(mean: float) -> None:
+    result = verified(around(mean, 0.01), CERTIFIED, ("a.one", "a.two"))
+    assert result.outcome is VerifyOutcome.CANNOT_BE_JUDGED
+    assert result.ratio == pytest.approx(math.exp(mean))
+    assert result.reason.endswith("not those it was certified against: a.one, a.two differ.")
+
+
 def test_too_few_blocks_are_no_verification() -> None:
     with pytest.raises(ValueError, match="too few"):
         verified([0.1, 0.2], CERTIFIED)

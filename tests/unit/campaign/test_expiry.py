@@ -166,6 +166,9 @@ def test_a_certificate_verified_to_hold_is_no_longer_expired(
     assert reason(certified) != ""
     verified_later(certified, now | findings, **more)
     assert (reason(certified) == "") is lifted
+    # It measured another difference.
+    verified_later(certified, now, outcome="cannot be judged")
+    assert (reason(certified) == "") is lifted
     verified_later(certified, now, outcome="no longer holds")
     assert reason(certified) != ""
 

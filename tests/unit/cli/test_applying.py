@@ -69,12 +69,19 @@ def test_a_campaign_is_verified_where_and_against_what_it_was_applied(
         campaign = recommending(store, specification, ORIGINAL, CANDIDATE).id
     applied = fstune("apply", campaign, "--yes")
     assert applied.returncode == 0, applied.stderr
-    fstune("verify", campaign, "--blocks", "3")
+    verified = fstune("verify", campaign, "--blocks", "3")
+    assert verified.returncode == 3
+    assert "The certificate cannot be judged.\nRecommended against" in verified.stdout
+    names = "cache_manager.daemons, fileserver.threads differ."
+    assert f"not those it was certified against: {names}\n" in verified.stdout
+    assert f"{campaign}: cannot be judged" in fstune("list").stdout
     with Store.open(state) as store:
         (verification,) = [one for one in store.campaigns() if one.id != campaign]
         assert verification.baseline is not None
         # The configuration before the application, not the campaign's baseline.
         assert verification.baseline.as_dict() == other
+        assert verification.recommendation is not None
+        assert verification.recommendation.notes[-1].endswith(names)
     refused = fstune("verify", newest(state).id, "--testbed", "x.yaml")
     assert refused.returncode == 2
     assert "an application is verified where it was applied" in refused.stderr
