@@ -30,7 +30,7 @@ from tuner.run.steering import in_use, steer
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.testbed_section import TestbedSection
-from tuner.states import OVER, EventKind
+from tuner.states import OVER, EventKind, not_resumable
 from tuner.store import NewEvent
 from tuner.store.posted_requests import PostedRequest
 
@@ -161,7 +161,7 @@ def resume(
 ) -> CampaignDocument:
     """Resume a stopped campaign. Raises ConflictError if there is nothing to resume."""
     if campaign.state in OVER:
-        raise ConflictError(f"campaign {campaign.id} is {campaign.state}")
+        raise ConflictError(not_resumable(campaign.id, campaign.state))
     refuse_verification(serving.store, campaign.id)
     if in_use(serving.store, campaign.id):
         raise ConflictError(f"campaign {campaign.id} is already running")

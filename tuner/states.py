@@ -110,6 +110,16 @@ IN_FORCE = UNFINISHED | {_A.APPLIED}
 OVER = frozenset(state for state in CampaignState if not _MOVES[CampaignState][state])
 
 
+def not_resumable(campaign: str, state: CampaignState) -> str:
+    """Return what to say to someone who resumes a campaign in a final state."""
+    if state == CampaignState.CANCELLED:
+        return (
+            f"campaign {campaign} is cancelled and cannot be resumed; to start a new one that is "
+            f"guided by its results: fstune branch {campaign} FILE"
+        )
+    return f"campaign {campaign} is {state}; see 'fstune show {campaign}'"
+
+
 def move(what: str, old: State, new: State) -> State:
     """Return ``new`` when the transition is valid; otherwise raise ConflictError, which names
     ``what``.

@@ -113,7 +113,8 @@ def apply(
             if planned is None:
                 return
             application = planned
-            say(f"To carry it out later: fstune apply {application.id}")
+            if not yes or plan_only:
+                say(f"To carry it out later: fstune apply {application.id}")
             if plan_only:
                 return
         _agree(yes, "Apply it?")

@@ -43,7 +43,7 @@ from tuner.run.resuming import refuse_verification
 from tuner.run.runner import Outcome
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec, read_spec
-from tuner.states import OVER
+from tuner.states import OVER, not_resumable
 from tuner.store import Store
 from tuner.text import counted
 
@@ -148,9 +148,7 @@ def resume(
             to_queue(store, lambda: record, directory, server, override_pilot=override_pilot)
             return
         if record.state in OVER:
-            raise ConflictError(
-                f"campaign {record.id} is {record.state}; see 'fstune show {record.id}'"
-            )
+            raise ConflictError(not_resumable(record.id, record.state))
         spec = _overriding(CampaignSpec.from_json(record.spec), override_pilot)
         prepared = prepare(spec, directory, owned=_own_cells(store, record))
         outcome, _ = _conduct(store, record, prepared, log, quiet=quiet, keep_request=from_queue)

@@ -58,7 +58,7 @@ def render(name: str, parts: Sequence[Part]) -> Rendering:
     held_parts = [part for part in parts if part.program in form.programs]
     if not held_parts:
         holds = " and ".join(sorted(form.programs))
-        raise SpecError(f"{name}: it holds options of {holds}, and none of them is tuned here")
+        raise SpecError(f"{name}: it has options of {holds} only, none of which is tuned here")
     if len(held_parts) > 1 and not form.together:
         raise SpecError(f"{name}: it is for one program at a time; choose it with --part")
     words = [part.words for part in held_parts]

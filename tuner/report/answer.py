@@ -144,7 +144,8 @@ def settings(recommendation: Recommendation) -> RenderableType:
     r = recommendation
     changed, equal = differences(r.baseline, r.configuration)
     if not changed:
-        return Text(f"{counted(equal, 'setting')}, all as in the baseline", style=QUIET)
+        same = f"{counted(equal, 'setting')}, all as in the baseline"
+        return Text(same if equal else "no settings were changed", style=QUIET)
     new = "Recommended" if r.answer is Answer.RECOMMENDED else f"Trial {r.trial}"
     table = columns("Setting", "Baseline", new)
     for d in changed:

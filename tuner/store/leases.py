@@ -216,7 +216,10 @@ class LeaseStore(OpenStore):
 
 def _in_use(lease: Lease, campaign: str) -> str:
     who = f"process {lease.holder.pid} on {lease.holder.host}"
-    silence = f"last seen {lease.beat_age_s:.0f} s ago, taken over after {lease.limit_s:.0f} s"
+    silence = (
+        f"last seen {lease.beat_age_s:.0f} s ago; can be taken over after {lease.limit_s:.0f} s of "
+        "silence"
+    )
     if lease.campaign == campaign:
         return f"campaign {campaign} is being run by another process: {who}, {silence}"
     return (

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, text
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.model import Event, Holder
 from tuner.queue_records import QueuedRun, WorkerProcess
-from tuner.states import OVER
+from tuner.states import OVER, not_resumable
 from tuner.store import queries, queue_tables, statements
 from tuner.store.database import Database
 from tuner.store.queue_tables import SCHEMA, look_there_first
@@ -114,7 +114,7 @@ class Queue:
         def put(connection: Connection) -> Event:
             row = queries.campaign_row(connection, campaign, lock=True)
             if row.state in OVER:
-                raise ConflictError(f"campaign {campaign} is {row.state}")
+                raise ConflictError(not_resumable(campaign, row.state))
             for job in _jobs(connection, campaign):
                 how = f"taken by worker {job.worker}" if job.taken else "queued"
                 raise ConflictError(f"campaign {campaign} is already {how}; see 'fstune status'")

@@ -105,6 +105,7 @@ def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
         refused = fstune(command, campaign.id)
         assert refused.returncode == 4
         assert "is cancelled" in refused.stderr
+        assert (f"fstune branch {campaign.id} FILE" in refused.stderr) is (command == "resume")
 
 
 def test_a_campaign_that_does_not_run_is_cancelled_at_once(
@@ -239,7 +240,9 @@ def test_a_process_of_another_machine_is_taken_over_when_it_is_silent(
         fresh = fstune("resume")
         assert fresh.returncode == 4
         assert re.search(
-            r"by another process: process 4711 on there, last seen \d+ s ago", fresh.stderr
+            r"by another process: process 4711 on there, last seen \d+ s ago; "
+            r"can be taken over after \d+ s of silence\n",
+            fresh.stderr,
         )
         store.beat(lease)
         with store._database.writer.begin() as connection:

@@ -41,6 +41,7 @@ def test_apply_verify_and_roll_back(state: Path, fstune: Fstune) -> None:
     assert "step 2 of 2: fileserver.threads" in applied.stderr
     application = newest(state)
     assert f"to undo it: fstune rollback {application.id}" in applied.stdout
+    assert "To carry it out later" not in applied.stdout
 
     again = fstune("apply", campaign)
     assert again.returncode == 0
@@ -92,6 +93,7 @@ def test_nothing_is_asked_without_a_terminal(state: Path, fstune: Fstune) -> Non
     assert refused.returncode == 4
     assert "read the plan, then give --yes" in refused.stderr
     planned = newest(state)
+    assert f"To carry it out later: fstune apply {planned.id}\n" in refused.stdout
     assert planned.state is ApplicationState.PLANNED
     done = fstune("apply", planned.id, "--yes")
     assert done.returncode == 0, done.stderr

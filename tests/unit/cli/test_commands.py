@@ -97,7 +97,7 @@ def test_a_whole_campaign_in_plain_lines(
     assert options == flags.splitlines()[1].split()
     one = ("recommend", "--format", "openafs-server.conf", "--part")
     assert f"\np = {configuration['fileserver.threads']}\n" in text_of(*one, "fileserver")
-    assert "holds options of dafileserver" in text_of(*one, "cache_manager", status=2)
+    assert "has options of dafileserver only" in text_of(*one, "cache_manager", status=2)
     assert "choose one of fileserver, cache_manager" in text_of(*one, "printer", status=2)
 
     again = text_of("resume", status=4)

@@ -106,7 +106,7 @@ def test_what_a_format_does_not_hold_is_reported() -> None:
 
 
 def test_a_format_for_nothing_here_is_refused() -> None:
-    with pytest.raises(SpecError, match="it holds options of dafileserver"):
+    with pytest.raises(SpecError, match="it has options of dafileserver only, none of"):
         render("bosconfig", [CLIENT])
 
 

@@ -16,7 +16,7 @@ from tests.unit.report.samples import (
     printed,
     screen_of,
 )
-from tuner.model import Recommendation
+from tuner.model import Configuration, Recommendation
 from tuner.report.recommend import recommendation_page
 from tuner.report.summary import Effort, campaign_summary
 from tuner.states import CampaignState
@@ -140,6 +140,14 @@ def test_without_a_finalist_nothing_is_claimed() -> None:
     assert "no improvement is claimed" in text
     assert "4 settings, all as in the baseline" in text
     assert "Components" not in text
+
+
+def test_a_baseline_without_settings_is_not_counted() -> None:
+    empty = Configuration.of({})
+    answer = replace(NO_FINALIST, baseline=empty, configuration=empty)
+    text = printed(campaign_summary(campaign(answer), answer, effort=EFFORT))
+    assert "no settings were changed" in text
+    assert "0 settings" not in text
 
 
 def test_a_campaign_that_was_stopped_has_no_answer() -> None:

@@ -61,7 +61,7 @@ def test_a_campaign_is_queued_shown_and_taken_off(
     assert fstune(state, address, "cancel", campaign.id).exit_code == 0
     assert queue.runs() == []
     refused = fstune(state, address, "resume", campaign.id, "--queue")
-    assert "is cancelled" in str(refused.exception)
+    assert "is cancelled and cannot be resumed" in str(refused.exception)
 
 
 @pytest.mark.postgres
