@@ -34,9 +34,8 @@ class Numbers:
 
     ``estimates``: each trial compared with the baseline in the search; ``fresh``: in fresh blocks,
     with their number. ``drift``: the baseline's time in each complete block divided by its mean.
-    ``clients``: the time of each of several
-    clients divided by the mean of all, in the newest blocks. ``testbeds_differ``: how testbeds
-    differ, if they do.
+    ``clients``: the time of each of several clients divided by the mean of all, in the newest
+    blocks. ``testbeds_differ``: how testbeds differ, if they do.
     """
 
     estimates: Mapping[int, Estimate] = field(default_factory=dict)
