@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import uvicorn
 from typer.testing import CliRunner
 
 from tuner.cli.app import app as command_line
+from tuner.cli.serve import _Server
 
 
 @pytest.fixture
@@ -37,11 +37,12 @@ def test_its_command_line_is_one_that_the_service_takes(
     instructions = dict(steps)
     assert json.loads(instructions["ENTRYPOINT"]) == ["fstune"]
     words = [str(tmp_path) if w.startswith("/") else w for w in json.loads(instructions["CMD"])]
-    server_options: dict[str, Any] = {}
-    monkeypatch.setattr(uvicorn, "run", lambda *_, **options: server_options.update(options))
+    configurations: list[uvicorn.Config] = []
+    monkeypatch.setattr(_Server, "run", lambda server: configurations.append(server.config))
     # The command sets environment variables for the application: undo that after the test.
     monkeypatch.setattr("os.environ", {})
     done = CliRunner().invoke(command_line, [*words, "--state-dir", str(tmp_path)])
     assert done.exit_code == 0, (done.output, done.exception)
-    assert server_options["host"] == "0.0.0.0"
-    assert str(server_options["port"]) == instructions["EXPOSE"]
+    (configuration,) = configurations
+    assert configuration.host == "0.0.0.0"
+    assert str(configuration.port) == instructions["EXPOSE"]
