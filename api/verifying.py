@@ -16,9 +16,9 @@ from api import problems
 from api.documents import Document
 from api.service import ADMIN, READ, Admin, PathCampaign, Serving
 from tuner.apply.testbed import recommended
-from tuner.apply.verdict import LEAST_BLOCKS, VerifyOutcome
+from tuner.apply.verdict import LEAST_BLOCKS
 from tuner.model import Event
-from tuner.states import EventKind
+from tuner.states import EventKind, VerifyOutcome
 from tuner.store import NewEvent
 from tuner.store.verifications import Verifications
 

@@ -1,5 +1,5 @@
-"""States of campaigns, trials, blocks and applications; the only place that defines their
-transitions.
+"""States of campaigns, trials, blocks and applications, the only place that defines their
+transitions; outcomes of verifications.
 """
 
 from __future__ import annotations
@@ -57,6 +57,15 @@ class ApplicationState(StrEnum):
     ROLLING_BACK = "rolling_back"
     ROLLED_BACK = "rolled_back"
     FAILED = "failed"
+
+
+class VerifyOutcome(StrEnum):
+    """Whether a certificate is still valid."""
+
+    HOLDS = "holds"
+    NO_LONGER_HOLDS = "no longer holds"
+    NOT_SETTLED = "is not settled"
+    CANNOT_BE_JUDGED = "cannot be judged"
 
 
 State = TypeVar("State", CampaignState, TrialState, BlockState, ApplicationState)

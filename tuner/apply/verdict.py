@@ -5,25 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from statistics import fmean, stdev
 
 from tuner.judge.special import stdtrit
 from tuner.judge.words import percent
+from tuner.states import VerifyOutcome
 from tuner.text import differ
 
 #: Fewer blocks give no useful interval.
 LEAST_BLOCKS = 3
 _CONFIDENCE = 0.95
-
-
-class VerifyOutcome(StrEnum):
-    """Whether a certificate is still valid."""
-
-    HOLDS = "holds"
-    NO_LONGER_HOLDS = "no longer holds"
-    NOT_SETTLED = "is not settled"
-    CANNOT_BE_JUDGED = "cannot be judged"
 
 
 @dataclass(frozen=True, slots=True)

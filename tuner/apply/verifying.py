@@ -17,7 +17,7 @@ from tuner.applications import Application
 from tuner.apply.applying import Actor, reason_of
 from tuner.apply.open_testbed import Say
 from tuner.apply.testbed import Destination
-from tuner.apply.verdict import LEAST_BLOCKS, Verified, VerifyOutcome, verified
+from tuner.apply.verdict import LEAST_BLOCKS, Verified, verified
 from tuner.errors import (
     CampaignHalted,
     ConfigurationError,
@@ -52,7 +52,7 @@ from tuner.run.measuring import BlockRunner
 from tuner.run.stopping import undisturbed
 from tuner.services.testbed import ReadyTestbed
 from tuner.spec.campaign import CampaignSpec
-from tuner.states import CampaignState, EventKind, TrialState
+from tuner.states import CampaignState, EventKind, TrialState, VerifyOutcome
 from tuner.store import NewEvent
 from tuner.store.verifications import Verifications
 
@@ -91,8 +91,8 @@ def verify(
 ) -> tuple[Campaign, Verified]:
     """Measure ``after`` against ``before`` in ``blocks`` blocks. Return the stored verification and
     its verdict on the certificate of ``answer``, which can be judged only if ``before`` is its
-    baseline. ``campaign``: the one that recommended ``after``;
-    ``request``: the number of its event that requested this, if any.
+    baseline. ``campaign``: the one that recommended ``after``; ``request``: the number of its event
+    that requested this, if any.
 
     Raises SpecError for too few blocks, TunerError when it cannot be measured, KeyboardInterrupt on
     a stop signal; the configuration in force is restored first.

@@ -18,7 +18,6 @@ from tuner.applications import Application
 from tuner.apply.applying import Actor, carry_out, finish, make_plan, renamed, roll_back
 from tuner.apply.pages import application_lines, nothing_of, plan_lines, verified_lines
 from tuner.apply.testbed import Destination, recommended
-from tuner.apply.verdict import VerifyOutcome
 from tuner.apply.verifying import check_certified, telling_failure
 from tuner.apply.verifying import verify as measure_again
 from tuner.cli.options import (
@@ -34,7 +33,7 @@ from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, ConflictError, NotFoundError, SpecError
 from tuner.identifiers import is_application_id
 from tuner.model import Campaign
-from tuner.states import UNFINISHED, ApplicationState
+from tuner.states import UNFINISHED, ApplicationState, VerifyOutcome
 from tuner.store import Store
 from tuner.store.applications import Applications
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tuner.model import Answer, Campaign, Recommendation
-from tuner.states import EventKind
+from tuner.states import EventKind, VerifyOutcome
 from tuner.store import Store
 from tuner.store.pages import Pages
 from tuner.text import clean, moment
@@ -23,10 +23,6 @@ _ITEMS = {
     "facts": ("limits of its hosts", ", "),
     "hosts": ("hosts", "; "),
 }
-#: Outcome of a verification that confirms a certificate.
-_HOLDS = "holds"
-#: Outcome of a verification that measured another difference; it says nothing of a certificate.
-_CANNOT_BE_JUDGED = "cannot be judged"
 #: Maximum number of host changes to name.
 _MOST_NAMED = 3
 
@@ -67,9 +63,10 @@ def _verified(store: Store, campaign: Campaign, now: Mapping[str, str]) -> bool:
     here = [
         event
         for event in events
-        if event.data.get("elsewhere") is False and event.data["outcome"] != _CANNOT_BE_JUDGED
+        if event.data.get("elsewhere") is False
+        and event.data["outcome"] != VerifyOutcome.CANNOT_BE_JUDGED
     ]
-    if not here or here[-1].data["outcome"] != _HOLDS:
+    if not here or here[-1].data["outcome"] != VerifyOutcome.HOLDS:
         return False
     verification = str(here[-1].data["campaign"])
     then = Pages(store).testbed_findings([verification]).get(verification, {})

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from tuner.apply.verdict import VerifyOutcome, verified
+from tuner.apply.verdict import verified
+from tuner.states import VerifyOutcome
 
 CERTIFIED = 0.95
 

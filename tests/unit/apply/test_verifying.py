@@ -12,7 +12,7 @@ from tests.unit.apply.failing import Broken, breaking
 from tests.unit.apply.test_applying import die
 from tests.unit.campaign.campaigns import failing, faster, spec
 from tests.unit.report.samples import printed
-from tuner.apply.verdict import Verified, VerifyOutcome
+from tuner.apply.verdict import Verified
 from tuner.apply.verifying import check_certified, telling_failure, verify
 from tuner.errors import CampaignHalted, ConfigurationError, ConflictError, TestbedError
 from tuner.model import Campaign, Event, Request, Wish
@@ -32,7 +32,7 @@ from tuner.run.resuming import refuse_verification
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated.testbed import _SimulatedEngine
 from tuner.spec.campaign import CampaignSpec
-from tuner.states import CampaignState, EventKind
+from tuner.states import CampaignState, EventKind, VerifyOutcome
 from tuner.store import NewEvent, Store, problems
 from tuner.store.verifications import Verifications
 

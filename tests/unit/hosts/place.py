@@ -7,6 +7,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.waiting import wait_for
 from tuner.hosts.hold import Hold, Owner
 from tuner.hosts.local import LocalConnector
@@ -15,6 +17,15 @@ from tuner.services.journal import Journal
 OURS, THEIRS = Owner("campaign-1", "here"), Owner("campaign-2", "there")
 #: Appends the name of its part to a file next to the journals.
 PROVES = 'echo "${PWD##*/}" >> ../../proof; echo restored\n'
+
+
+def put_first(directory: Path, monkeypatch: pytest.MonkeyPatch, name: str, script: str) -> None:
+    """Let everything here find this shell script under that name before the real program."""
+    program = directory / "bin" / name
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.hosts.place import PROVES, THEIRS, Place
+from tests.unit.hosts.place import PROVES, THEIRS, Place, put_first
 from tests.waiting import wait_for
 from tuner.errors import ConflictError, TestbedError
 from tuner.hosts import hold as holding
@@ -174,11 +174,7 @@ def test_a_damaged_heartbeat_does_not_end_the_watch(place: Place, heartbeat: str
 def test_the_clock_may_be_set_to_anything(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = tmp_path / "bin" / "date"
-    clock.parent.mkdir()
-    clock.write_text(f"#!/bin/sh\ncat {tmp_path}/now\n")
-    clock.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{clock.parent}:{os.environ['PATH']}")
+    put_first(tmp_path, monkeypatch, "date", f"cat {tmp_path}/now\n")
     (tmp_path / "now").write_text("4102444800\n")
     hold = place.take()
     with pytest.raises(ConflictError, match="in use by campaign campaign-1 on here"):

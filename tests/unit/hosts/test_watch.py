@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.hosts.place import PROVES, THEIRS, Place
+from tests.unit.hosts.place import PROVES, THEIRS, Place, put_first
 from tests.waiting import wait_for
 from tuner.errors import TestbedError
 from tuner.hosts.hold import Hold
@@ -23,12 +23,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def pauses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file with the lengths of all pauses in scripts, which are really short."""
-    path, sleep = tmp_path / "pauses", tmp_path / "bin" / "sleep"
-    sleep.parent.mkdir()
-    real = shutil.which("sleep")
-    sleep.write_text(f'#!/bin/sh\necho "$1" >> {path}\nexec {real} 0.005\n')
-    sleep.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{sleep.parent}:{os.environ['PATH']}")
+    path, real = tmp_path / "pauses", shutil.which("sleep")
+    put_first(tmp_path, monkeypatch, "sleep", f'echo "$1" >> {path}\nexec {real} 0.005\n')
     return path
 
 
@@ -53,11 +49,8 @@ def test_a_host_whose_watch_is_slow_to_start_has_only_one(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first heartbeat follows at once."""
-    shell = tmp_path / "bin" / "sh"
-    shell.parent.mkdir()
-    shell.write_text('#!/bin/sh\n[ "$*" != watch.sh ] || sleep 0.5\nexec /bin/sh "$@"\n')
-    shell.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{shell.parent}:{os.environ['PATH']}")
+    script = '[ "$*" != watch.sh ] || sleep 0.5\nexec /bin/sh "$@"\n'
+    put_first(tmp_path, monkeypatch, "sh", script)
     place.take().beat()
     recorded = (place.directory / "watch.pid").read_text()
     place.await_watch()

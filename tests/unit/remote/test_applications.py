@@ -12,7 +12,6 @@ from api.application_documents import ApplicationDocument, PlanDocument
 from tests.unit.apply.conftest import Desk, desk
 from tests.unit.remote.test_client import Server, client, problem
 from tuner.apply.applying import make_plan
-from tuner.apply.verdict import VerifyOutcome
 from tuner.errors import (
     ConflictError,
     NotFoundError,
@@ -22,7 +21,7 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.remote.applications import RemoteApplications
-from tuner.states import ApplicationState
+from tuner.states import ApplicationState, VerifyOutcome
 
 __all__ = ["desk"]
 
