@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.staticfiles import StaticFiles
 
 import tuner
@@ -24,6 +24,7 @@ from api import (
 )
 from api.exports import Exports
 from api.limits import Buckets, HeadersLayer, LimitsLayer
+from api.query import refuse_unknown_parameters
 from api.service import Service
 from api.starting import Starter
 from api.watching import Feeds
@@ -88,9 +89,12 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    for part in (health, campaigns, running, steering, applying, verifying, catalogue, pages):
-        app.include_router(part.router)
-    app.include_router(applying.every)
+    app.include_router(health.router)
+    strict = [Depends(refuse_unknown_parameters)]
+    for part in (campaigns, running, steering, applying, verifying, catalogue):
+        app.include_router(part.router, dependencies=strict)
+    app.include_router(applying.every, dependencies=strict)
+    app.include_router(pages.router)
     app.mount(
         "/static",
         StaticFiles(packages=[("api", "static"), ("tuner.page", "static")]),

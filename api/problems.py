@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from tuner.documents import WRONG_KEY
+from tuner.documents import mistakes
 from tuner.errors import TunerError
 
 MEDIA_TYPE = "application/problem+json"
@@ -74,6 +74,20 @@ def _methods_of(request: Request) -> list[str]:
     return [m for m, s in scopes.items() if any(r.matches(s)[0] is Match.FULL for r in routes)]
 
 
+def _mistakes(request: Request, errors: Sequence[Mapping[str, Any]]) -> str:
+    """Return what is wrong with a request, in one line: in its URL and headers or in its body."""
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
+    if elsewhere := [error for error in errors if error["loc"][0] != "body"]:
+        return mistakes(elsewhere, BaseModel, "the request")
+    field = getattr(request.scope["route"], "body_field", None)
+    form = None if field is None else field.field_info.annotation
+    model = form if isinstance(form, type) and issubclass(form, BaseModel) else BaseModel
+    inside = [{**error, "loc": error["loc"][1:]} for error in errors]
+    return mistakes(inside, model, "the body")
+
+
 Page = Callable[[Request, Problem], Response | None]
 
 
@@ -113,10 +127,7 @@ def install(app: FastAPI, page: Page) -> None:
 
     async def bad_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        keys = [first["ctx"]["key"]] if first["type"] == WRONG_KEY else []
-        where = ".".join(str(part) for part in (*first["loc"], *keys))
-        detail = f"{where}: {first['msg'].removeprefix('Value error, ')}"
+        detail = _mistakes(request, error.errors())
         return answer(request, HTTPStatus.UNPROCESSABLE_ENTITY, "bad-input", detail)
 
     async def defect(request: Request, error: Exception) -> Response:

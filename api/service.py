@@ -18,6 +18,7 @@ from api.exports import Exports
 from api.problems import RequestError
 from api.starting import Starter
 from api.watching import Feeds
+from tuner.errors import SpecError
 from tuner.model import Campaign
 from tuner.page.effects_cache import EffectsCache
 from tuner.page.snapshot import SnapshotCache
@@ -167,4 +168,19 @@ def find_campaign(campaign: CampaignName, serving: Serving) -> Campaign:
     return serving.store.campaign(campaign)
 
 
+def find_named_campaign(campaign: CampaignName, serving: Serving) -> Campaign:
+    """Look up the campaign named in the path, for what cannot be undone.
+
+    Raises SpecError for `last`, which may be another campaign than the client means.
+    """
+    record = serving.store.campaign(campaign)
+    if campaign == "last":
+        raise SpecError(
+            f"'last' is not accepted for what cannot be undone; it would be {record.id} "
+            f"({record.name}); use its identifier"
+        )
+    return record
+
+
 PathCampaign = Annotated[Campaign, Depends(find_campaign)]
+NamedPathCampaign = Annotated[Campaign, Depends(find_named_campaign)]

@@ -18,7 +18,15 @@ from api import problems
 from api.documents import CampaignDocument
 from api.limits import etag
 from api.problems import RequestError
-from api.service import OPERATE, Operator, PathCampaign, Service, Serving, Visitor
+from api.service import (
+    OPERATE,
+    NamedPathCampaign,
+    Operator,
+    PathCampaign,
+    Service,
+    Serving,
+    Visitor,
+)
 from tuner.apply.applying import reason_of
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
@@ -119,9 +127,12 @@ def pause_campaign(
     responses=_STEERING,
 )
 def cancel_campaign(
-    campaign: PathCampaign, serving: Serving, who: Operator, if_match: IfMatch = None
+    campaign: NamedPathCampaign, serving: Serving, who: Operator, if_match: IfMatch = None
 ) -> CampaignDocument:
-    """Cancel a campaign permanently; a running one stops at its next safe point."""
+    """Cancel a campaign permanently; a running one stops at its next safe point.
+
+    `last` is not accepted.
+    """
     _refuse_stale(serving, campaign, if_match)
     return _wish_document(serving, campaign, Wish.CANCEL, who)
 

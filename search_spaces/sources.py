@@ -35,9 +35,13 @@ def source(name_or_path: str, directory: Path) -> tuple[str, str]:
         where = str(directory / name_or_path)
         try:
             return text_of(Path(where)), where
-        except (OSError, UnicodeDecodeError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-            raise SpaceError(f"{where}: {reason}") from None
+        except OSError as error:
+            reason = error.strerror
+        except UnicodeDecodeError:
+            reason = "is not UTF-8 text"
+        except ValueError as error:  # a null character in the path
+            reason = str(error)
+        raise SpaceError(f"{where}: {reason}")
     packaged = names()
     if name_or_path not in packaged:
         raise SpaceError(f"no space {name_or_path!r}{nearest(name_or_path, packaged)}")

@@ -138,8 +138,24 @@ def read_document(
     try:
         return model.model_validate(document)
     except ValidationError as problem:
+        if (sign := _sign_of_another(document, model)) is not None:
+            raise SpecError(f"{path}: not {what} but {_SIGNS[sign]}: it has {sign!r}") from None
         message = "; ".join([problems(problem, model), *besides(document)])
         raise SpecError(f"{path}: {message}") from None
+
+
+#: The key by which each sort of file is recognised where another sort belongs.
+_SIGNS = {
+    "testbed": "a campaign file",
+    "clients": "a testbed file",
+    "filesets": "a workload",
+    "parameters": "a search space",
+    "simulated": "a surface file",
+}
+
+
+def _sign_of_another(document: Mapping[str, object], model: type[BaseModel]) -> str | None:
+    return next((key for key in _SIGNS if key in document and key not in model.model_fields), None)
 
 
 def yaml_mistake(problem: Exception) -> str:
@@ -156,8 +172,14 @@ _MOST_MISTAKES = 8
 
 
 def problems(problem: ValidationError, model: type[BaseModel]) -> str:
-    """Return the mistakes in one line: for each its key, and what would be right."""
-    errors = problem.errors(include_url=False)
+    """Return the mistakes of a file in one line: for each its key, and what would be right."""
+    return mistakes(problem.errors(include_url=False), model, "the file")
+
+
+def mistakes(errors: Sequence[Mapping[str, Any]], model: type[BaseModel], whole: str) -> str:
+    """Return pydantic's ``errors`` about a ``model`` in one line: for each its key, and what would
+    be right. ``whole``: what all of the document is called.
+    """
     suggestions = {
         (*error["loc"][:-1], nearest)
         for error in errors
@@ -165,7 +187,7 @@ def problems(problem: ValidationError, model: type[BaseModel]) -> str:
     }
     # A misspelt key is not reported as missing as well.
     sentences = [
-        _problem(error, model)
+        _problem(error, model, whole)
         for error in errors
         if error["type"] != "missing" or error["loc"] not in suggestions
     ]
@@ -190,12 +212,12 @@ def _short(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
-def _problem(error: Mapping[str, Any], model: type[BaseModel]) -> str:
+def _problem(error: Mapping[str, Any], model: type[BaseModel], whole: str) -> str:
     location: tuple[int | str, ...] = error["loc"]
     kind, value = error["type"], error["input"]
     if kind == WRONG_KEY:
         location = (*location, error["ctx"]["key"])
-    where = ".".join(str(part) for part in location) or "the file"
+    where = ".".join(str(part) for part in location) or whole
     if kind == "missing":
         return f"{where}: missing"
     if kind == "extra_forbidden":
@@ -223,7 +245,7 @@ def _as_mapping(location: Sequence[int | str], value: object, model: type[BaseMo
         return "write a mapping"
     first, field = next(iter(below.model_fields.items()))
     takes_value = next(_models_in(field.annotation), None) is None
-    if isinstance(value, int | float | str) and takes_value:
+    if location and isinstance(value, int | float | str) and takes_value:
         return f"write a mapping, such as '{location[-1]}: {{{first}: {value}}}'"
     return f"write a mapping of: {', '.join(below.model_fields)}"
 

@@ -12,6 +12,7 @@ import yaml
 from search_spaces.reading import document
 from tuner.compose import prepare
 from tuner.errors import SpecError
+from tuner.services.kinds import type_of_file
 from tuner.spec.campaign import read_spec
 
 CAMPAIGN = """
@@ -148,3 +149,25 @@ def test_durations_of_several_units(tmp_path: Path, text: str, seconds: float) -
     file = tmp_path / "campaign.yaml"
     file.write_text(f"{CAMPAIGN}\nbudget: {{wall_time: {text}}}\n")
     assert read_spec(file).budget.wall_time == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "sort"),
+    [
+        ("name: x\nserver: {}\nclients: []\n", "not a campaign file but a testbed file"),
+        ("name: x\nfilesets: {}\n", "not a campaign file but a workload"),
+        ("name: x\nsimulated: {}\nworkload: w\n", "not a campaign file but a surface file"),
+    ],
+)
+def test_a_file_of_another_sort_is_recognised(tmp_path: Path, text: str, sort: str) -> None:
+    assert refusal(tmp_path, campaign=text).startswith(f"{sort}: it has ")
+
+
+def test_a_campaign_file_is_recognised_where_a_testbed_file_belongs(tmp_path: Path) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(CAMPAIGN)
+    with pytest.raises(SpecError) as refused:
+        type_of_file(file)
+    assert str(refused.value) == (
+        f"{file}: not a testbed file but a campaign file: it has 'testbed'"
+    )

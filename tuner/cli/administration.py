@@ -26,8 +26,8 @@ from tuner.errors import ConflictError
 from tuner.model import Campaign, Wish
 from tuner.report.campaign_list import campaigns_table
 from tuner.report.json_documents import listed_json, status_json
+from tuner.report.listing import show
 from tuner.report.status import status_pages
-from tuner.report.tables import show
 from tuner.results.expiry import with_expiry
 from tuner.run import presence
 from tuner.run.steering import in_use, steer

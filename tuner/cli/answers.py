@@ -32,6 +32,7 @@ from tuner.plan.rules import stored_rules
 from tuner.records.comparison import Comparison
 from tuner.report.answer import why_baseline
 from tuner.report.json_documents import campaign_json
+from tuner.report.listing import show
 from tuner.report.noise import noise_document
 from tuner.report.recommend import (
     RecommendationDocument,
@@ -39,7 +40,7 @@ from tuner.report.recommend import (
     recommendation_flags,
     recommendation_page,
 )
-from tuner.report.tables import campaign_page, show
+from tuner.report.tables import campaign_page
 from tuner.results.expiry import with_expiry
 from tuner.results.noise import campaign_noise
 from tuner.results.overview import overview, reference_comparisons

@@ -12,8 +12,8 @@ from tuner.cli.options import StateDir, state_directory
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.plan.rules import first_alpha
+from tuner.report.listing import show
 from tuner.report.plan import budget_lines, plan_page
-from tuner.report.tables import show
 from tuner.report.testbed import commands_page, findings_page
 from tuner.services.kind import Rehearsal
 from tuner.spec.campaign import read_spec

@@ -33,11 +33,11 @@ from tuner.errors import INTERRUPTED, ConflictError, SpecError
 from tuner.judge.pilot import Pilot, PilotOutcome
 from tuner.model import Campaign, Prior
 from tuner.plan.rules import rules_of
+from tuner.report.listing import show
 from tuner.report.live import LiveProgress
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
-from tuner.report.tables import show
 from tuner.run.branching import priors
 from tuner.run.resuming import refuse_verification
 from tuner.run.runner import Outcome

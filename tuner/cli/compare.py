@@ -24,9 +24,9 @@ from tuner.judge.ministat import CONFIDENCES, Edition
 from tuner.judge.two_sample import MIN_VALUES
 from tuner.report.compare import Sample, compare, compare_page
 from tuner.report.compare_document import compare_document
+from tuner.report.listing import show
 from tuner.report.ministat import classic, classic_text
 from tuner.report.plots import SYMBOLS
-from tuner.report.tables import show
 
 _REFERENCE: Final = re.compile(r"(?P<campaign>[^:/\s]+):(?P<trial>\d+)")
 _CLASSIC_WIDTH: Final = 74

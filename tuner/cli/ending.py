@@ -13,8 +13,8 @@ from tuner.errors import INTERRUPTED, NotFoundError, TunerError
 from tuner.model import Block, Campaign, Trial
 from tuner.records.comparison import Comparison
 from tuner.records.named_comparison import NamedComparison
+from tuner.report.listing import show
 from tuner.report.summary import Effort, campaign_summary
-from tuner.report.tables import show
 from tuner.results.overview import reference_comparisons
 from tuner.results.stored_comparison import stored_comparison
 from tuner.spec.space_section import stored_spaces

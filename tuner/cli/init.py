@@ -31,7 +31,7 @@ from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.measure.workload import load_workload
 from tuner.new_file import prepared_files, put_in_place
 from tuner.plan.answer import AT_STAKE
-from tuner.report.tables import show
+from tuner.report.listing import show
 from tuner.report.testbed import findings_page
 from tuner.services.kind import Rehearsal
 from tuner.services.kinds import starts

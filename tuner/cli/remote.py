@@ -30,10 +30,11 @@ from tuner.remote.client import Client
 from tuner.remote.records import comparisons_of, recommendation_of
 from tuner.remote.stream import follow
 from tuner.report.json_documents import campaign_json
+from tuner.report.listing import show
 from tuner.report.log import LogForm
 from tuner.report.noise import noise_document
 from tuner.report.recommend import RecommendationDocument
-from tuner.report.tables import campaign_page, show
+from tuner.report.tables import campaign_page
 from tuner.run.floors import floor_sentence
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState

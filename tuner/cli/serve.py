@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,13 @@ from typing import Annotated
 import typer
 import uvicorn
 
-from tuner.cli.options import Database, StateDir, database_address, state_directory
+from tuner.cli.options import (
+    Database,
+    StateDir,
+    database_address,
+    open_or_make_store,
+    state_directory,
+)
 from tuner.cli.say import say
 from tuner.errors import ConflictError, SpecError
 from tuner.services.kinds import offers
@@ -119,6 +126,9 @@ def serve(
     for client in ("FSTUNE_SERVER", "FSTUNE_TOKEN", "FSTUNE_TOKEN_FILE"):
         # Commands started by the service must run locally and not use a server in turn.
         os.environ.pop(client, None)
+    # Problems with the database are reported here as by other commands.
+    with open_or_make_store(state_dir, database):
+        pass
     scheme, address_text = (
         "http" if tls_cert is None else "https",
         f"[{host}]" if ":" in host else host,
@@ -143,7 +153,9 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """Says when it accepts connections, and ends with status 0 on Ctrl-C or SIGTERM."""
+    """Says when it accepts connections. Ends with status 0 on Ctrl-C or SIGTERM, and with 1 if it
+    cannot start.
+    """
 
     def __init__(self, config: uvicorn.Config, address: str) -> None:
         super().__init__(config)
@@ -158,8 +170,12 @@ class _Server(uvicorn.Server):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.handle_exit)
         self.config.load()
-        if not self.should_exit:
+        if self.should_exit:
+            return
+        try:
             super().run(sockets)
+        except SystemExit:  # the reason is logged; uvicorn's status 3 means something else here
+            sys.exit(1)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

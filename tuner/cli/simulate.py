@@ -17,6 +17,7 @@ from tuner.cli.say import say
 from tuner.documents import Duration
 from tuner.errors import INTERRUPTED, SpecError
 from tuner.records.standing import Standing
+from tuner.report.listing import show
 from tuner.report.simulate import (
     study_document,
     study_page,
@@ -24,7 +25,6 @@ from tuner.report.simulate import (
     surfaces_table,
 )
 from tuner.report.standing import where
-from tuner.report.tables import show
 from tuner.run.stopping import stop_signals
 from tuner.simulate.campaign import Result, Settings, specification
 from tuner.simulate.study import run_all

@@ -30,8 +30,8 @@ from tuner.cli import completion
 from tuner.cli.output import AsJson
 from tuner.cli.say import say
 from tuner.errors import SpecError
+from tuner.report.listing import Column, Listing, show
 from tuner.report.styles import QUIET
-from tuner.report.tables import Column, Listing, show
 
 app = typer.Typer(
     no_args_is_help=True,

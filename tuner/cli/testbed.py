@@ -14,7 +14,7 @@ from rich.console import Console
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.errors import ConflictError
-from tuner.report.tables import show
+from tuner.report.listing import show
 from tuner.report.testbed import commands_page, findings_page, hosts_page
 from tuner.services.kinds import type_of_file
 

@@ -13,8 +13,8 @@ from tuner.cli.options import Database, StateDir, open_or_make_store, open_store
 from tuner.cli.say import say
 from tuner.documents import Duration, Name
 from tuner.errors import SpecError
+from tuner.report.listing import Column, Listing, show
 from tuner.report.styles import literal
-from tuner.report.tables import Column, Listing, show
 from tuner.store.access import Access
 from tuner.text import moment
 from tuner.tokens import Scope, Token

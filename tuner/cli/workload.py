@@ -20,7 +20,7 @@ from tuner.cli.output import AsJson
 from tuner.cli.say import say
 from tuner.errors import SpecError, WorkloadError
 from tuner.measure.workload import load_workload
-from tuner.report.tables import Column, Listing, show
+from tuner.report.listing import Column, Listing, show
 from tuner.run.stopping import stop_signals, undisturbed
 from tuner.text import counted
 from workloads import rundir, zipapp

@@ -14,9 +14,9 @@ from tuner.model import Answer, Campaign, Recommendation
 from tuner.page.names import Names, names
 from tuner.records.differences import changes
 from tuner.report.drawing import Printable, paragraph
+from tuner.report.listing import Column, Listing
 from tuner.report.recommend import RecommendationDocument, recommendation_document
 from tuner.report.styles import NAME, literal
-from tuner.report.tables import Column, Listing
 from tuner.results.expiry import expired, fingerprint
 from tuner.store import Store
 from tuner.store.pages import Pages

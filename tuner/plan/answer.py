@@ -76,6 +76,7 @@ def recommendation(
             *_risks(finalist, baseline, risks),
             *_floor_note(rules),
             *_floors(certificate, rules),
+            *_left_open(plan.step),
             *_adjusted(plan.step),
             *(() if rules.compares else _others(plan.step, plan, rules)),
             *_doubts(plan.step),
@@ -207,6 +208,17 @@ def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
 def _floor_note(rules: Rules) -> tuple[str, ...]:
     """How the floor was chosen, if the campaign file did not give one."""
     return (f"the floor was chosen by the pilot: {rules.floor_reason}",) * bool(rules.floor_reason)
+
+
+def _left_open(step: Finish) -> tuple[str, ...]:
+    """Report that the certificate would not be given again with all fresh blocks."""
+    if not step.further:
+        return ()
+    blocks = "another fresh block" if step.further == 1 else f"{step.further} further fresh blocks"
+    return (
+        f"with {blocks} it would be open again whether this is a gain, as noise can cause; the "
+        "error covers every look, so the certificate keeps the numbers that it was given with",
+    )
 
 
 def _adjusted(step: Finish) -> tuple[str, ...]:

@@ -91,7 +91,8 @@ class Finish:
     of the other finalists. ``attempt``: the number of the attempt that certified it.
     ``contributions``: the effect of each of the finalist's settings, at the end of a campaign.
     ``guards``, ``adjustment``: those on whose terms the certificate was judged. A later attempt has
-    others, which say nothing about this answer.
+    others, which say nothing about this answer. ``further``: the number of fresh blocks after the
+    certificate that left the gain open again.
     """
 
     finalist: int | None
@@ -101,6 +102,7 @@ class Finish:
     contributions: tuple[Contribution, ...] = ()
     guards: tuple[Guard, ...] = ()
     adjustment: DifferenceAdjustment | None = None
+    further: int = 0
 
 
 @dataclass(frozen=True, slots=True)

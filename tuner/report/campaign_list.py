@@ -15,8 +15,9 @@ from rich.text import Text
 
 from tuner.model import Answer, Campaign
 from tuner.report.drawing import Printable
+from tuner.report.listing import Column, Listing
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, literal
-from tuner.report.tables import Column, Listing, state_text
+from tuner.report.tables import state_text
 from tuner.text import duration, faster, moment
 
 _COLUMNS = ("Id", "Name", "State", "Created", "Took", "Answer")

@@ -12,8 +12,8 @@ from rich.text import Text
 from tuner.model import Answer, Configuration
 from tuner.records.differences import changes
 from tuner.report.drawing import Printable, paragraph
+from tuner.report.listing import Column, Listing
 from tuner.report.styles import FASTER, NAME, SLOWER, literal
-from tuner.report.tables import Column, Listing
 from tuner.simulate.campaign import Result, Settings
 from tuner.simulate.study import HOURS, NEAR, regret_at, summary
 from tuner.simulate.surface import Surface

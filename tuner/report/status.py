@@ -9,8 +9,8 @@ from rich.text import Text
 
 from tuner.records.status import KnownWorker, Presence, RunningCampaign, Status, WaitingCampaign
 from tuner.report.drawing import Printable
+from tuner.report.listing import Column, Listing
 from tuner.report.styles import NAME, QUIET, SLOWER, literal
-from tuner.report.tables import Column, Listing
 from tuner.states import OVER
 from tuner.text import duration, moment
 

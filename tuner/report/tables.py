@@ -1,8 +1,4 @@
-"""The page of one campaign with its trials and events, and the base of all listings.
-
-Owns their columns. On a terminal they fit its width; anywhere else each row is one unshortened
-line, so that other programs can read it.
-"""
+"""The page of one campaign, with its trials and events, on a terminal."""
 
 from __future__ import annotations
 
@@ -11,8 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -37,6 +32,7 @@ from tuner.records.named_comparison import NamedComparison
 from tuner.report.answer import claim, headline, section
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Printable, paragraph, sparkline
+from tuner.report.listing import Column, Listing
 from tuner.report.named_comparison import comparison_sections
 from tuner.report.noise import noise_sections
 from tuner.report.references import clients_text, references_section
@@ -67,57 +63,6 @@ _STATE_STYLES: Mapping[str, str] = {
     TrialState.FAILED: SLOWER,
     TrialState.PRUNED: QUIET,
 }
-
-
-def show(console: Console, page: RenderableType) -> None:
-    """Print a page: fitted to a terminal, or with unwrapped lines to a file or pipe."""
-    console.print(page, soft_wrap=not console.is_terminal)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A heading and its layout; a `rigid` column is not wrapped on a narrow terminal."""
-
-    heading: str
-    rigid: bool = False
-    right: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Rows of texts under headings."""
-
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Text, ...], ...]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if options.is_terminal:
-            yield self._table()
-        else:
-            yield Text("\n".join(self._lines()), no_wrap=True, overflow="ignore")
-
-    def _table(self) -> Table:
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=QUIET)
-        for column in self.columns:
-            table.add_column(
-                column.heading,
-                justify="right" if column.right else "left",
-                no_wrap=column.rigid,
-                overflow="ellipsis" if column.rigid else "fold",
-            )
-        for row in self.rows:
-            table.add_row(*row)
-        return table
-
-    def _lines(self) -> list[str]:
-        rows = [tuple(c.heading for c in self.columns)]
-        rows += [tuple(cell.plain or "-" for cell in row) for row in self.rows]
-        widths = [max(cell_len(row[i]) for row in rows) for i in range(len(self.columns))]
-        return ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
-
-
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - cell_len(text))
 
 
 def campaign_page(

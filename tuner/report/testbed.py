@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tuner.report.drawing import Printable
+from tuner.report.listing import Column, Listing
 from tuner.report.styles import FASTER, QUIET, SLOWER, STRONG, literal
-from tuner.report.tables import Column, Listing
 from tuner.services.facts import HostFacts
 from tuner.services.kind import Finding
 from tuner.text import clean

@@ -114,6 +114,31 @@ def test_a_repeated_request_starts_only_one_campaign(
         wait_until_finished(guarded, accepted.json()["id"])
 
 
+def test_a_body_that_is_no_campaign_file_is_refused(
+    guarded: Guarded, post: Callable[..., Any]
+) -> None:
+    headers = guarded.headers(Scope.OPERATE) | {"Content-Type": "application/json"}
+    answer = guarded.client.post("/v1/campaigns", content=b"{name: x}", headers=headers)
+    assert is_problem(answer, 422)
+    assert answer.json()["detail"].startswith("the body is not JSON: ")
+    bodies: tuple[object, ...] = (None, [], "x")
+    for body in bodies:
+        answer = post("/v1/campaigns", body)
+        assert is_problem(answer, 422)
+        assert answer.json()["detail"].startswith("the body: ")
+
+
+def test_the_newest_campaign_cannot_be_cancelled_without_its_identifier(
+    guarded: Guarded, post: Callable[..., Any]
+) -> None:
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("waiting", "{}", 1, datetime.now(UTC)).id
+    answer = post("/v1/campaigns/last/cancel")
+    assert is_problem(answer, 422)
+    assert f"it would be {campaign} (waiting); use its identifier" in answer.json()["detail"]
+    assert state(guarded, campaign) == "created"
+
+
 def test_a_change_is_rejected_if_the_campaign_has_changed_meanwhile(
     guarded: Guarded, post: Callable[..., Any]
 ) -> None:
@@ -141,8 +166,9 @@ def test_a_change_is_rejected_if_the_campaign_has_changed_meanwhile(
         ({"testbed": {}}, "name exactly one kind"),
         ({"references": [{"name": "disk", "path": "/tmp"}]}, "references"),
         ({"first": [{"cache_manager.nosuch": 1}]}, "no parameter"),
-        ({"nosuch": 1}, "nosuch"),
-        ({"name": "a/b"}, "name"),
+        ({"serch": {}}, "serch: unknown key; did you mean 'search'?"),
+        ({"seed": "x"}, "seed: write a whole number, not 'x'"),
+        ({"name": "a/b"}, "name: use 1 to 80 letters, digits, spaces"),
     ],
 )
 def test_a_request_may_not_name_paths_or_unknown_things(

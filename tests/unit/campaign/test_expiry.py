@@ -24,7 +24,7 @@ from tuner.page.recommendations import (
 )
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import SnapshotCache
-from tuner.report.tables import show
+from tuner.report.listing import show
 from tuner.results.expiry import expired, fingerprint, with_expiry
 from tuner.states import EventKind
 from tuner.store import NewEvent, Store

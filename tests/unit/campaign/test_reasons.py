@@ -101,6 +101,23 @@ def test_an_undecided_certificate_names_the_budget_only_if_no_block_fits(
     assert compares or any(beginning in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("further", "beginning"),
+    [(0, None), (1, "with another fresh block it"), (3, "with 3 further fresh blocks it")],
+)
+def test_fresh_blocks_that_left_the_gain_open_are_mentioned(
+    further: int, beginning: str | None
+) -> None:
+    pairs = [PairedTimes((0.8 * math.exp(step / 100.0),) * 2, (1.0, 1.0)) for step in range(8)]
+    certificate = certify(pairs, RULES.weights, floor=0.05, alpha=0.015, max_n=20)
+    assert certificate.outcome is CertificateOutcome.CERTIFIED
+    plan = at_end(Finish(1, certificate, further=further), 0)
+    answer = recommendation(plan, TRIALS, RULES, lambda c: {}, lambda c: {})
+    notes = [note for note in answer.notes if "would be open again" in note]
+    assert len(notes) == (beginning is not None)
+    assert all(note.startswith(beginning or "") for note in notes)
+
+
 def test_a_plan_knows_what_looks_best_and_how_many_blocks_fit() -> None:
     history = History(rules(budget_measurements=17, max_trials=3), {1: 0.9}, noise=0.001)
     history.run()

@@ -65,3 +65,22 @@ def test_ctrl_c_before_it_serves_ends_it_quietly(
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_database_that_cannot_be_used_is_reported_as_by_other_commands(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    address = f"postgresql+psycopg://127.0.0.1:{free_port()}/fstune"
+    options = ("serve", "--port", str(free_port()), "--database", address)
+    done = subprocess.run(
+        [*COMMAND, *options],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 5, done.stderr
+    assert done.stderr.startswith("fstune: ")
+    assert done.stderr.count("\n") == 1

@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from tuner.model import Answer, Campaign, ComponentEffect, Configuration, Event, Recommendation
 from tuner.records.estimate import Estimate
 from tuner.records.standing import DroppedTrial, LiveTrial, Standing
-from tuner.report.tables import show
+from tuner.report.listing import show
 from tuner.states import CampaignState
 from tuner.time_use import TimeUse
 

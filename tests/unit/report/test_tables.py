@@ -145,6 +145,20 @@ def test_pages_fit_a_terminal(width: int) -> None:
         assert max(map(len, screen_of(content, width).lines)) <= width
 
 
+def test_a_narrow_terminal_gets_every_cell_one_below_the_other() -> None:
+    page = campaign_page(campaign(), TRIALS, BLOCKS, [event()], estimates=ESTIMATES)
+    lines = screen_of(page, 40).lines
+    assert max(map(len, lines)) <= 40
+    rows = [tuple(line.split(maxsplit=1)) for line in lines]
+    assert [value for name, *value in filter(None, rows) if name == "Trial"] == [
+        ["0"],
+        ["4"],
+        ["3"],
+    ]
+    assert "95% interval  +9.8% to +15.1%" in "\n".join(lines)
+    assert REASON.replace(" ", "") in "".join("".join(lines).split())
+
+
 def test_a_pipe_gets_whole_rows_on_one_line_each() -> None:
     page = campaign_page(campaign(), TRIALS, BLOCKS, [event("x" * 200)], estimates=ESTIMATES)
     screen = screen_of(page, 60, terminal=False)
