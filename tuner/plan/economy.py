@@ -2,8 +2,9 @@
 
 A certificate is worth its blocks when it is likely to succeed: when both the gain and the floors
 are likely to be shown, according to what the search knows of the candidate. It is attempted early
-if that costs little of the remaining budget and no more than what was spent so far, or if nothing
-better is in prospect, and at the latest when the remaining budget would otherwise become too small.
+if that costs a few blocks or little of the remaining budget, and no more than what was spent so
+far, or if nothing better is in prospect, and at the latest when the remaining budget would
+otherwise become too small.
 The same holds for a candidate that is delta better than what has been certified: users get it at
 once, and the search continues.
 
@@ -34,8 +35,9 @@ from tuner.propose.prediction import Prediction
 _LIKELY = 0.85
 #: The same for a further attempt that must be made now or never.
 _WORTH = 0.3
-#: Share of the remaining budget that an early attempt may cost.
-_CHEAP = 0.15
+#: What an early attempt may cost: this share of the remaining budget, or this many blocks if that is
+#: more. In campaigns of 80 arms, the share alone would allow no attempt that has to show floors.
+_CHEAP, _CHEAP_BLOCKS = 0.15, 6
 #: The last attempts that may be made early, for a larger gain and for fewer settings: each has a
 #: smaller share of the error than the one before.
 _LAST_FOR_GAIN, _LAST_FOR_FEWER = 3, 6
@@ -174,7 +176,7 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
     forecast = forecast_of(best, view.noise, rules, at.attempt, blocks, at.fewest)
     early = _large_step(best, rules, at) or _simpler(best, at)
     # Little was learned from the first blocks, and the next may find what takes fewer to certify.
-    affordable = min(_CHEAP * at.arms_left, at.measured)
+    affordable = min(max(_CHEAP * at.arms_left, _CHEAP_BLOCKS * per_block), at.measured)
     cheap = early and per_block * max(forecast.mean_blocks, rules.testbeds) <= affordable
     share = max(_FEWEST, rules.certify_share * at.total_arms / per_block)
     enough = min(share, max(_FEWEST, math.ceil(1.3 * forecast.mean_blocks)), rules.certify_blocks)

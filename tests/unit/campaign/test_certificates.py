@@ -98,8 +98,8 @@ def test_what_is_certified_gets_further_fresh_blocks() -> None:
 def test_further_blocks_that_leave_a_certificate_open_do_not_withdraw_it() -> None:
     history = certified_then(1.0)
     first = next(p.answer for p in history.plans if p.answer is not None)
-    assert history.plans[-1].answer == first
-    expected = Finish(first.finalist, first.certificate, attempt=1, guards=first.guards)
+    expected = Finish(first.finalist, first.certificate, attempt=1, guards=first.guards, further=9)
+    assert history.plans[-1].answer == expected
     assert history.plans[-1].step == expected
 
 

@@ -90,10 +90,20 @@ def test_a_likely_and_cheap_attempt_begins_at_once() -> None:
 
 
 def test_a_likely_but_costly_attempt_waits_while_something_better_is_in_prospect() -> None:
-    likely = prediction(0.05)
+    likely = prediction(0.04)
     assert forecast_of(likely, Stub(None).noise, rules(), 1, 20).power > 0.85
     assert move(Stub(likely, hopes=0.6), 30.0, total_arms=120.0) is Move.SEARCH
     assert move(Stub(likely, hopes=0.1), 30.0, total_arms=120.0) is Move.CERTIFY
+
+
+def test_an_attempt_of_a_few_blocks_begins_at_once_however_small_the_budget() -> None:
+    few, more = prediction(0.05), prediction(0.04)
+    blocks = [forecast_of(each, NOISE, rules(), 1, 20).mean_blocks for each in (few, more)]
+    assert 4.0 < blocks[0] <= 6.0 < blocks[1]
+    position: dict[str, Any] = {"total_arms": 80.0, "measured": 24}
+    # This is more than the share of the rest that an early attempt may cost, 0.15 of 50 arms.
+    assert move(Stub(few, hopes=0.9), 50.0, **position) is Move.CERTIFY
+    assert move(Stub(more, hopes=0.9), 50.0, **position) is Move.SEARCH
 
 
 def test_an_early_attempt_takes_no_more_arms_than_were_measured_so_far() -> None:
