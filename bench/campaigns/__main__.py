@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from bench.campaigns import study
+from bench.output import put_table, write_csv
 
 HERE = Path(__file__).resolve().parent
-MARK = "<!-- results: written by the study -->"
 
 
 def main(campaigns: int) -> None:
@@ -21,11 +21,8 @@ def main(campaigns: int) -> None:
     for setting in study.SETTINGS:
         rows += [study.campaign(setting, seed) for seed in range(1, campaigns + 1)]
         print(study.table(rows).splitlines()[-1], flush=True)
-    study.write_csv(rows, HERE / "results.csv")
-    readme = HERE / "README.md"
-    before, _, after = readme.read_text(encoding="utf-8").split(MARK)
-    table = f"{MARK}\n\n{study.table(rows)}\n\n{MARK}"
-    readme.write_text(f"{before}{table}{after}", encoding="utf-8")
+    write_csv(rows, HERE / "results.csv", ".5g")
+    put_table(HERE / "README.md", study.table(rows))
 
 
 if __name__ == "__main__":

@@ -6,13 +6,12 @@ loop, the store and the judge are those of every campaign; only the times are ra
 
 from __future__ import annotations
 
-import csv
 import math
 import random
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -183,16 +182,6 @@ def _truth(spec: CampaignSpec, configuration: Configuration) -> float:
     effects = tuple(Effect(**e.model_dump(exclude_none=True)) for e in simulated.effects)
     # Every effect here is the same for all components.
     return math.exp(World(effects=effects).log_change(configuration, "any"))
-
-
-def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """Write one line per campaign, floats with five digits."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(field.name for field in fields(Row))
-        for row in rows:
-            values = asdict(row).values()
-            writer.writerow(f"{v:.5g}" if isinstance(v, float) else v for v in values)
 
 
 def most_false(campaigns: int) -> float:

@@ -17,6 +17,7 @@ from bench.error_rates import study
 from bench.error_rates.adjusted import adjusted_rows, adjusted_table
 from bench.error_rates.floors import FLOORS, floor_rows, floor_table
 from bench.error_rates.guards import Look
+from bench.output import put_table, write_csv
 
 HERE = Path(__file__).resolve().parent
 PATHS = 100_000
@@ -25,14 +26,6 @@ HISTORIES = 1_000
 FLOOR_PATHS = 20_000
 PARTS = ("errors", "guards", "adjusted", "floors")
 LOOK = Look(wrong=500, quiet=300)
-MARK = "<!-- {}: written by the study -->"
-
-
-def with_table(text: str, name: str, table: str) -> str:
-    """Replace the text between the two marks with this name by the table."""
-    mark = MARK.format(name)
-    before, _, after = text.split(mark)
-    return f"{before}{mark}\n\n{table}\n\n{mark}{after}"
 
 
 def main(parts: Sequence[str]) -> None:
@@ -40,7 +33,7 @@ def main(parts: Sequence[str]) -> None:
     promises: list[bool] = []
     if "errors" in parts:
         errors = study.error_rows(PATHS)
-        study.write_csv(errors, HERE / "results.csv")
+        write_csv(errors, HERE / "results.csv", ".4g")
         study.plot(errors, HERE / "results.svg")
         for blocks in (20, 50):
             _put(f"errors, {blocks} blocks", study.error_table(errors, blocks))
@@ -50,16 +43,16 @@ def main(parts: Sequence[str]) -> None:
         promises += [row.kept for row in errors if row.promised]
     if "guards" in parts:
         guards = study.guard_rows(CAMPAIGNS, LOOK)
-        study.write_csv(guards, HERE / "guards.csv")
+        write_csv(guards, HERE / "guards.csv", ".4g")
         _put("guards", study.guard_table(guards))
     if "adjusted" in parts:
         adjusted = list(adjusted_rows(HISTORIES))
-        study.write_csv(adjusted, HERE / "adjusted.csv")
+        write_csv(adjusted, HERE / "adjusted.csv", ".4g")
         _put("adjusted", adjusted_table(adjusted))
         promises += [one.kept for one in adjusted if not math.isnan(one.limit)]
     if "floors" in parts:
         floors = list(floor_rows(FLOOR_PATHS))
-        study.write_csv(floors, HERE / "floors.csv")
+        write_csv(floors, HERE / "floors.csv", ".4g")
         for floor in FLOORS:
             _put(f"floors, {floor:.0%}", floor_table(floors, 20, floor))
         promises += [each.kept for each in floors if not math.isnan(each.limit)]
@@ -67,8 +60,7 @@ def main(parts: Sequence[str]) -> None:
 
 
 def _put(name: str, table: str) -> None:
-    readme = HERE / "README.md"
-    readme.write_text(with_table(readme.read_text(encoding="utf-8"), name, table), encoding="utf-8")
+    put_table(HERE / "README.md", table, name)
 
 
 if __name__ == "__main__":

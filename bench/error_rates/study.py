@@ -5,18 +5,15 @@ Defines sizes, seeds and formats. The same sizes give the same figures.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from bench.error_rates.adjusted import AdjustedRow
-from bench.error_rates.floors import FloorRow
 from bench.error_rates.guards import CANDIDATES, MISTAKES, PILOTS, Look
 from bench.error_rates.noise import NOISES, ON_TWO_TESTBEDS, Noise
 from bench.error_rates.rules import RULES, errors
@@ -140,18 +137,6 @@ def _guard_rows(
         )
         for pilot, detection in detections.items()
     ]
-
-
-def write_csv(
-    rows: Sequence[ErrorRow] | Sequence[GuardRow] | Sequence[AdjustedRow] | Sequence[FloorRow],
-    path: Path,
-) -> None:
-    """Write one line per row, floats with four digits."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(field.name for field in fields(rows[0]))
-        for row in rows:
-            writer.writerow(f"{v:.4g}" if isinstance(v, float) else v for v in asdict(row).values())
 
 
 def error_table(rows: Sequence[ErrorRow], blocks: int) -> str:

@@ -13,10 +13,10 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from bench.minimal.study import Row, campaign, table, write_csv
+from bench.minimal.study import Row, campaign, table
+from bench.output import put_table, write_csv
 
 HERE = Path(__file__).resolve().parent
-MARK = "<!-- results: written by the study -->"
 
 
 def main(campaigns: int, noises: list[float], hours: float) -> None:
@@ -30,10 +30,7 @@ def main(campaigns: int, noises: list[float], hours: float) -> None:
                 rows.append(row)
                 print(row, flush=True)
     write_csv(rows, HERE / "results.csv")
-    readme = HERE / "README.md"
-    before, _, after = readme.read_text(encoding="utf-8").split(MARK)
-    text = f"{before}{MARK}\n\n{table(rows)}\n\n{MARK}{after}"
-    readme.write_text(text, encoding="utf-8")
+    put_table(HERE / "README.md", table(rows))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,8 @@ the times are random, and the hours are virtual.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
@@ -122,12 +120,3 @@ def table(rows: Sequence[Row]) -> str:
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """Write one line per campaign."""
-    with path.open("w", newline="", encoding="utf-8") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(field.name for field in fields(Row))
-        for row in rows:
-            writer.writerow(f"{v:.6f}" if isinstance(v, float) else v for v in asdict(row).values())

@@ -13,12 +13,12 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
+from bench.output import put_table
 from bench.peers.race import PEERS, Row, Task, read_rows, run_task, tasks, write_rows
 from bench.peers.summary import plot, tables
 from tuner.simulate.surface import surface_names
 
 HERE = Path(__file__).resolve().parent
-MARK = "<!-- results: written by the race -->"
 _SAVED_EVERY_S = 60.0
 _QUICK = {"seeds": 1, "noise": "0.10", "budget": 0.5}
 
@@ -50,9 +50,7 @@ def main(arguments: list[str]) -> int:
     words = [word for word in arguments if word != "--go-on"]
     text = f"Made with `{' '.join(['python -m bench.peers', *words])}`.\n\n{tables(results)}"
     if out == HERE:
-        readme = HERE / "README.md"
-        before, _, after = readme.read_text(encoding="utf-8").split(MARK)
-        readme.write_text(f"{before}{MARK}\n\n{text}\n\n{MARK}{after}", encoding="utf-8")
+        put_table(HERE / "README.md", text)
     print(text)
     return 0
 

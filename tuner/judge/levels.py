@@ -1,11 +1,13 @@
-"""The error rate that a campaign guarantees, and the check of error rates. Imports nothing, so that
-commands that only print it start quickly.
+"""The error rate that a campaign guarantees, the check of error rates, and the size of a
+certification. Imports nothing, so that commands that only print them start quickly.
 """
 
 from __future__ import annotations
 
 #: One-sided family-wise error of all certificates of a campaign.
 ALPHA = 0.025
+#: Maximum number of blocks of a certification.
+MOST_BLOCKS = 500
 
 
 def check_alpha(alpha: float) -> None:

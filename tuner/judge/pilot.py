@@ -26,6 +26,7 @@ from tuner.judge.assumptions import (
 from tuner.judge.confidence import Interval, confidence_interval
 from tuner.judge.evalue import MIN_PAIRS, Floats
 from tuner.judge.floors import ENOUGH, FloorChoice, choose_floor
+from tuner.judge.levels import MOST_BLOCKS
 from tuner.judge.power import Forecast, detectable_effect, predict
 from tuner.judge.score import checked_weights, component_names, log_times, margin
 from tuner.judge.series import testbed_numbers
@@ -39,7 +40,6 @@ _ALPHA_DIFFERENT: Final = 0.005  # each side: a sound testbed is refused in 1 of
 _ALPHA_WARM_UP: Final = 0.01
 _FEWEST: Final = 8  # blocks: with fewer, guards detect nothing and the noise is unreliable
 _PILOT_SIGHT: Final = 1.75  # times the effect with 80% power: 98 of 100 sound testbeds pass
-_LONGEST: Final = 500  # maximum number of blocks of a certification
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,10 @@ class PilotRules:
         margin(0.5 if self.floor is None else self.floor)
         threshold(self.alpha_certify)
         threshold(self.floor_alpha)
-        if self.max_blocks < MIN_PAIRS or not MIN_PAIRS <= self.certify_blocks <= _LONGEST:
-            raise ValueError(f"need at least {MIN_PAIRS} blocks, and at most {_LONGEST} to certify")
+        if self.max_blocks < MIN_PAIRS or not MIN_PAIRS <= self.certify_blocks <= MOST_BLOCKS:
+            raise ValueError(
+                f"need at least {MIN_PAIRS} blocks, and at most {MOST_BLOCKS} to certify"
+            )
         if min(self.arms, self.certify_arms) < 2:
             raise ValueError("need at least 2 arms in every block")
         if not self.budget_s > 0.0 or not 0.0 < self.certify_share < 1.0:

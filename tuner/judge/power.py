@@ -18,10 +18,10 @@ import numpy as np
 
 from tuner.judge.confidence import critical_t
 from tuner.judge.evalue import MIN_PAIRS, Floats, running_moments
+from tuner.judge.levels import MOST_BLOCKS
 from tuner.judge.thresholds import threshold
 
 _PATHS: Final = 20_000  # standard error of a probability: about .003
-_MOST_BLOCKS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def detectable_effect(max_n: int, alpha: float, power: float = 0.8) -> float:
     """Return the effect, in units of sd(D), that is shown within max_n blocks with this power.
 
     Infinite if no effect is: below 3 blocks, or with too few blocks to reach the threshold. Raises
-    ValueError unless 0 < alpha < 1, 0 < power < 1 and max_n <= 500.
+    ValueError unless 0 < alpha < 1, 0 < power < 1 and max_n <= MOST_BLOCKS.
     """
     if not 0.0 < power < 1.0:
         raise ValueError(f"power must be between 0 and 1, got {power}")
@@ -82,8 +82,8 @@ def _ranked(max_n: int, alpha: float) -> Floats:
 @lru_cache(maxsize=8)
 def _smallest_effects(max_n: int, alpha: float) -> Floats:
     """The smallest effect at which each path rejects by look 3, ..., max_n; (paths, looks)."""
-    if max_n > _MOST_BLOCKS:
-        raise ValueError(f"max_n must be at most {_MOST_BLOCKS}, got {max_n}")
+    if max_n > MOST_BLOCKS:
+        raise ValueError(f"max_n must be at most {MOST_BLOCKS}, got {max_n}")
     level = threshold(alpha, max_n)
     t = np.array([critical_t(n, level) for n in range(MIN_PAIRS, max_n + 1)])
     smallest = np.empty((_PATHS, t.size))

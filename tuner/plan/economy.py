@@ -35,8 +35,8 @@ from tuner.propose.prediction import Prediction
 _LIKELY = 0.85
 #: The same for a further attempt that must be made now or never.
 _WORTH = 0.3
-#: What an early attempt may cost: this share of the remaining budget, or this many blocks if that is
-#: more. In campaigns of 80 arms, the share alone would allow no attempt that has to show floors.
+#: What an early attempt may cost: this share of the remaining budget, or this many blocks if they
+#: are more. In campaigns of 80 arms, the share alone allows no attempt that has to show floors.
 _CHEAP, _CHEAP_BLOCKS = 0.15, 6
 #: The last attempts that may be made early, for a larger gain and for fewer settings: each has a
 #: smaller share of the error than the one before.

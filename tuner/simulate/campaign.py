@@ -126,11 +126,22 @@ def run_campaign(
 
     Raises KeyboardInterrupt if it is stopped, SpecError for invalid settings.
     """
-    spec = specification(surface, seed, settings)
+    return run_specified(surface, specification(surface, seed, settings), settings.noise, tell)
+
+
+def run_specified(
+    surface: Surface,
+    spec: CampaignSpec,
+    component_noise: float | None = None,
+    tell: Callable[[Standing], None] = lambda standing: None,
+) -> Result:
+    """Run the campaign of this specification on a surface, otherwise as ``run_campaign``. Its seed
+    is also that of the noise.
+    """
     noise = surface.world.noise
-    if settings.noise is not None:
-        noise = replace(noise, component=settings.noise)
-    world = replace(surface.world, seed=seed, noise=noise)
+    if component_noise is not None:
+        noise = replace(noise, component=component_noise)
+    world = replace(surface.world, seed=spec.seed, noise=noise)
     testbed = SimulatedTestbed(surface.spaces, world, surface.file.simulated.found)
     with _temporary_store() as store:
         record = store.create_campaign(spec.name, spec.to_json(), spec.seed, datetime.now(UTC))
@@ -147,7 +158,7 @@ def run_campaign(
     configuration = trials[BASELINE].configuration if answer is None else answer.configuration
     score, _ = surface.truth(configuration)
     return Result(
-        seed=seed,
+        seed=spec.seed,
         answer=_answer(answer),
         configuration=configuration,
         score=score,

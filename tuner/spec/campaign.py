@@ -35,6 +35,7 @@ from tuner.documents import (
     wrong_key,
 )
 from tuner.errors import SpecError
+from tuner.judge.levels import MOST_BLOCKS
 from tuner.services.kinds import part_order
 from tuner.spec.space_section import Spaces, SpaceSection, as_section, by_part
 from tuner.spec.testbed_section import TestbedSection
@@ -132,7 +133,7 @@ class CertificationSection(Section):
     that the budget can show it.
     """
 
-    blocks: int = Field(default=20, ge=3, le=500)
+    blocks: int = Field(default=20, ge=3, le=MOST_BLOCKS)
     finalists: int = Field(default=1, ge=1, le=10)
     share: Fraction = 0.4
     floors: Literal["auto", "strict", "bounded"] = "auto"

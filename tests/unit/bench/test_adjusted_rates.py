@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.error_rates import study
 from bench.error_rates.adjusted import (
     COST,
     FRESH_BLOCKS,
@@ -30,6 +29,7 @@ from bench.error_rates.floors import (
     floor_table,
     recommended,
 )
+from bench.output import write_csv
 from tests.unit.bench.committed import rows_of
 from tuner.judge.adjustment import fit_adjustment, raw_alpha
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
@@ -114,7 +114,7 @@ def test_the_studies_in_small(tmp_path: Path) -> None:
     rows = list(adjusted_rows(2))
     assert len(rows) == len(WORLDS) * len(GAINS) * len(RULES)
     assert [r.shown for r in rows] == [r.shown for r in adjusted_rows(2)]
-    study.write_csv(rows, tmp_path / "adjusted.csv")
+    write_csv(rows, tmp_path / "adjusted.csv", ".4g")
     assert len((tmp_path / "adjusted.csv").read_text().splitlines()) == len(rows) + 1
     assert adjusted_table(rows).count("\n") == len(WORLDS) + 1
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.campaigns import study
+from bench.output import write_csv
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +25,7 @@ def test_a_gain_is_found_and_reported_correctly(tmp_path: Path) -> None:
     assert result.truth == pytest.approx(1 / 1.05)
     assert result.pilot_blocks >= 3
     assert result.certify_blocks >= 3
-    study.write_csv([result], tmp_path / "rows.csv")
+    write_csv([result], tmp_path / "rows.csv", ".5g")
     header, row = (tmp_path / "rows.csv").read_text(encoding="utf-8").splitlines()
     assert dict(zip(header.split(","), row.split(","), strict=True))["found"] == "True"
     last_line = study.table([result]).splitlines()[-1]

@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 from bench.error_rates import study
-from bench.error_rates.__main__ import with_table
 from bench.error_rates.guards import (
     CANDIDATES,
     MISTAKES,
@@ -34,6 +33,7 @@ from bench.error_rates.rules import (
     wilcoxon_level,
     wilcoxon_pruned,
 )
+from bench.output import with_table, write_csv
 from tests.unit.bench.committed import committed, rows_of
 from tuner.judge import ministat
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
@@ -265,13 +265,13 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     by_rule = {(r.noise, r.rule): r.error for r in errors if r.blocks == max(study.HORIZONS)}
     assert by_rule["normal", "paired t, each look"] > 0.15
     assert by_rule["normal", "e-value .05, Ville"] < 0.1
-    study.write_csv(errors, tmp_path / "errors.csv")
+    write_csv(errors, tmp_path / "errors.csv", ".4g")
     lines = (tmp_path / "errors.csv").read_text().splitlines()
     assert len(lines) == len(errors) + 1
     table = study.error_table(errors, 20)
     assert table.count("\n") == 2 + len(NOISES)
     marked = "a\n<!-- t: written by the study -->old<!-- t: written by the study -->\nz\n"
-    assert with_table(marked, "t", table).count(table) == 1
+    assert with_table(marked, table, "t").count(table) == 1
 
 
 def test_committed_errors_keep_the_promises(root: Path) -> None:

@@ -1,0 +1,1 @@
+"""How often nine minutes are enough: the campaign of ``make tune`` on simulated surfaces."""
