@@ -17,7 +17,7 @@ from tuner.plan.rules import FLOOR_ALPHA, Rules
 from tuner.plan.steps import Finish, Plan
 from tuner.records.differences import differences
 from tuner.states import TrialState
-from tuner.text import faster, interval
+from tuner.text import counted, faster, interval
 
 #: Standard deviations to each side of a 95% interval.
 _SIDE = 1.96
@@ -78,7 +78,7 @@ def recommendation(
             *_floors(certificate, rules),
             *_left_open(plan.step),
             *_adjusted(plan.step),
-            *(() if rules.compares else _others(plan.step, plan, rules)),
+            *(() if rules.compares else _others(plan.step, plan, trials, rules)),
             *_doubts(plan.step),
             *doubts,
         ),
@@ -154,15 +154,23 @@ def _still_possible(step: Finish, certificate: Certificate) -> float:
     return max(c.largest_compatible_improvement for c in every)
 
 
-def _others(step: Finish, plan: Plan, rules: Rules) -> tuple[str, ...]:
-    """One sentence on the outcome of each other finalist."""
+def _others(step: Finish, plan: Plan, trials: Sequence[Trial], rules: Rules) -> tuple[str, ...]:
+    """One sentence on the outcome of each other finalist, and on why it is not the answer."""
+
+    def with_settings(number: int | None) -> str:
+        assert number is not None
+        changed, _ = differences(trials[BASELINE].configuration, trials[number].configuration)
+        return f"trial {number}, with {counted(len(changed), 'setting')},"
+
     sentences = []
     for number, certificate in step.others.items():
-        reason = _reason(certificate, plan, rules)
         if certificate.outcome is CertificateOutcome.CERTIFIED:
-            reason = reason.removeprefix("certified: ")
-            sentences.append(f"trial {number} is also certified: {reason}")
+            sentences.append(
+                f"{with_settings(number)} is also certified: {certificate.verdict.reason}; "
+                f"{with_settings(step.finalist)} is the better answer by all measurements"
+            )
         else:
+            reason = _reason(certificate, plan, rules)
             sentences.append(f"trial {number}, another finalist: {reason}")
     return tuple(sentences)
 

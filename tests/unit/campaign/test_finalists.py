@@ -56,7 +56,11 @@ def test_both_can_be_certified_and_the_other_is_reported() -> None:
     answer = answered(history)
     assert answer.answer is Answer.RECOMMENDED
     (other,) = step.others
-    assert any(f"trial {other} is also certified: " in note for note in answer.notes)
+    (note,) = [note for note in answer.notes if "is also certified: " in note]
+    assert note.startswith(f"trial {other}, with 1 setting, is also certified: ")
+    assert note.endswith(
+        f"trial {step.finalist}, with 1 setting, is the better answer by all measurements"
+    )
     assert step.certificate.least_improvement >= step.others[other].least_improvement
 
 
