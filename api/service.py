@@ -18,10 +18,10 @@ from api.exports import Exports
 from api.problems import RequestError
 from api.starting import Starter
 from api.watching import Feeds
-from tuner.errors import SpecError
 from tuner.model import Campaign
 from tuner.page.effects_cache import EffectsCache
 from tuner.page.snapshot import SnapshotCache
+from tuner.run.steering import refuse_last
 from tuner.settings import ServiceSettings
 from tuner.store import Store
 from tuner.store.access import Access
@@ -173,13 +173,8 @@ def find_named_campaign(campaign: CampaignName, serving: Serving) -> Campaign:
 
     Raises SpecError for `last`, which may be another campaign than the client means.
     """
-    record = serving.store.campaign(campaign)
-    if campaign == "last":
-        raise SpecError(
-            f"'last' is not accepted for what cannot be undone; it would be {record.id} "
-            f"({record.name}); use its identifier"
-        )
-    return record
+    refuse_last(campaign, serving.store.campaign)
+    return serving.store.campaign(campaign)
 
 
 PathCampaign = Annotated[Campaign, Depends(find_campaign)]

@@ -6,6 +6,7 @@ minutes are virtual.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ import yaml
 from tuner.model import Answer
 from tuner.records.differences import differences
 from tuner.simulate import load_surface
-from tuner.simulate.campaign import run_specified
+from tuner.simulate.campaign import Settings, run_specified, specification
 from tuner.simulate.surface import Surface
 from tuner.spec.campaign import CampaignSpec
 
@@ -72,21 +73,11 @@ def campaign(name: str, seed: int) -> Row:
 
 def _specification(surface: Surface, seed: int) -> CampaignSpec:
     quickstart: dict[str, Any] = yaml.safe_load(_QUICKSTART.read_text(encoding="utf-8"))
-    simulated = {**surface.file.simulated.model_dump(), "seed": seed}
-    presets = {part: space["presets"] for part, space in quickstart["spaces"].items()}
-    document = {
-        "name": surface.name,
-        "seed": seed,
-        "testbed": {"simulated": simulated},
-        "spaces": {
-            part: {**space.model_dump(), "presets": presets[part]}
-            for part, space in surface.file.spaces.items()
-        },
-        "workload": surface.file.workload.model_dump(),
-        "budget": _BUDGET,
-        **{section: quickstart[section] for section in _SECTIONS},
-    }
-    return CampaignSpec.model_validate(document)
+    document = json.loads(specification(surface, seed, Settings()).to_json())
+    for part, space in quickstart["spaces"].items():
+        document["spaces"][part]["presets"] = space["presets"]
+    document |= {section: quickstart[section] for section in _SECTIONS}
+    return CampaignSpec.model_validate(document | {"budget": _BUDGET})
 
 
 def table(rows: Sequence[Row]) -> str:

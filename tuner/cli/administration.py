@@ -17,7 +17,6 @@ from tuner.cli.options import (
     Server,
     StateDir,
     open_store,
-    refuse_last,
     server_address,
 )
 from tuner.cli.output import AsJson
@@ -30,7 +29,7 @@ from tuner.report.listing import show
 from tuner.report.status import status_pages
 from tuner.results.expiry import with_expiry
 from tuner.run import presence
-from tuner.run.steering import in_use, steer
+from tuner.run.steering import in_use, refuse_last, steer
 from tuner.states import CampaignState
 from tuner.store.deletion import delete_campaign
 
@@ -143,7 +142,7 @@ def delete(
     Use 'fstune export' first to save it to a file.
     """
     with open_store(state_dir, database) as store:
-        refuse_last("delete", campaign, store.campaign)
+        refuse_last(campaign, store.campaign, "delete")
         record = store.campaign(campaign)
         waits = any(run.campaign == record.id for run in presence.status(store).waiting)
         if waits or in_use(store, record.id):
@@ -175,6 +174,6 @@ def _ask(
         return
     with open_store(state_dir, database) as store:
         if wish is Wish.CANCEL:
-            refuse_last("cancel", reference, store.campaign)
+            refuse_last(reference, store.campaign, "cancel")
         record = store.campaign(reference)
         say(steer(store, record, wish, socket.gethostname(), datetime.now(UTC)))

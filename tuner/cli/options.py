@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,6 @@ import typer
 
 from tuner.cli import completion
 from tuner.errors import NotFoundError, SpecError
-from tuner.model import Campaign
 from tuner.report.log import LogForm
 from tuner.settings import ClientSettings, Settings
 from tuner.store import Store, holds_one
@@ -67,7 +65,7 @@ CampaignReference = Annotated[
     ),
 ]
 
-#: For commands that cannot be undone, which refuse 'last': see ``refuse_last``.
+#: For commands that cannot be undone, which refuse 'last': see ``tuner.run.steering``.
 NamedCampaign = Annotated[
     str,
     typer.Argument(
@@ -76,19 +74,6 @@ NamedCampaign = Annotated[
         autocompletion=completion.named_campaigns,
     ),
 ]
-
-
-def refuse_last(command: str, reference: str, find: Callable[[str], Campaign]) -> None:
-    """Raise SpecError for 'last', which may be another campaign than the user means.
-
-    ``find`` returns the campaign of a reference.
-    """
-    if reference == "last":
-        campaign = find(reference)
-        raise SpecError(
-            f"'last' is not accepted for what cannot be undone; it would be {campaign.id} "
-            f"({campaign.name}); give its identifier: fstune {command} {campaign.id}"
-        )
 
 
 def database_address(option: str | None) -> str | None:

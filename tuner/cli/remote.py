@@ -13,7 +13,6 @@ from typing import BinaryIO
 from rich.console import Console
 
 from tuner.cli.ending import CampaignEnd, effort_of, no_answer
-from tuner.cli.options import refuse_last
 from tuner.cli.say import say
 from tuner.cli.watching import watched
 from tuner.documents import read_document
@@ -36,6 +35,7 @@ from tuner.report.noise import noise_document
 from tuner.report.recommend import RecommendationDocument
 from tuner.report.tables import campaign_page
 from tuner.run.floors import floor_sentence
+from tuner.run.steering import refuse_last
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState
 
@@ -139,7 +139,7 @@ def steer(server: str, campaign: str, wish: Wish) -> None:
     """Pause or cancel a campaign on the server."""
     with _campaigns(server) as campaigns:
         if wish is Wish.CANCEL:
-            refuse_last("cancel", campaign, campaigns.campaign)
+            refuse_last(campaign, campaigns.campaign, "cancel")
         now = campaigns.steer(campaign, wish)
     outcome = f"will {wish} at the next safe point"
     if now.state is not CampaignState.RUNNING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
 
-from tuner.errors import ConflictError
+from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Request, Wish
 from tuner.run.holding import is_gone
 from tuner.states import OVER, CampaignState, EventKind
@@ -25,6 +25,21 @@ class StopRequested(Exception):
     def __init__(self, request: Request) -> None:
         super().__init__(f"asked to {request.wish} from {request.asked_by}")
         self.state = _ENDS[request.wish][0]
+
+
+def refuse_last(reference: str, find: Callable[[str], Campaign], command: str = "") -> None:
+    """Raise SpecError for 'last', which may be another campaign than the user means, where what is
+    done cannot be undone.
+
+    ``find`` returns the campaign of a reference. ``command``: the one to use with its identifier.
+    """
+    if reference == "last":
+        campaign = find(reference)
+        advice = f"give its identifier: fstune {command} {campaign.id}" if command else ""
+        raise SpecError(
+            f"'last' is not accepted for what cannot be undone; it would be {campaign.id} "
+            f"({campaign.name}); {advice or 'use its identifier'}"
+        )
 
 
 def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: datetime) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.ports import free_port
-from tests.unit.cli.conftest import COMMAND
+from tests.unit.cli.conftest import COMMAND, Fstune
 
 pytestmark = pytest.mark.slow
 
@@ -68,19 +68,10 @@ def test_ctrl_c_before_it_serves_ends_it_quietly(
 
 
 def test_a_database_that_cannot_be_used_is_reported_as_by_other_commands(
-    environment: dict[str, str], tmp_path: Path
+    fstune_process: Fstune,
 ) -> None:
     address = f"postgresql+psycopg://127.0.0.1:{free_port()}/fstune"
-    options = ("serve", "--port", str(free_port()), "--database", address)
-    done = subprocess.run(
-        [*COMMAND, *options],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = fstune_process("serve", "--port", str(free_port()), "--database", address)
     assert done.returncode == 5, done.stderr
     assert done.stderr.startswith("fstune: ")
     assert done.stderr.count("\n") == 1
