@@ -187,15 +187,28 @@ def unchanged(cell: Cell) -> Iterator[None]:
     assert list(cell.server.shared.glob("*.json")) == []
 
 
+def command_lines(node: Node) -> list[tuple[int, list[str]]]:
+    """Every process of a node with its command line, the oldest first; process ids are those of
+    this host, which begin anew when they are used up and so do not tell which is older.
+    """
+    own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
+    lines = []
+    for pid in every_process():
+        try:
+            if os.readlink(f"/proc/{pid}/ns/pid") != own:
+                continue
+            words = os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).split("\0")
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue  # it has exited
+        pid_inside = int(status.partition("NSpid:")[2].partition("\n")[0].split()[-1])
+        lines.append((pid_inside, pid, words))
+    return [(pid, words) for _, pid, words in sorted(lines)]
+
+
 def process_in(node: Node, program: str) -> ProcessId | None:
     """The oldest process of a node that runs ``program``, None if there is none."""
-    own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
-    for pid in sorted(every_process()):
-        try:
-            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-            inside = os.readlink(f"/proc/{pid}/ns/pid") == own
-            if inside and pid != node.init.pid and any(w.endswith(program) for w in words[:2]):
-                return ProcessId.of(pid)
-        except (OSError, UnicodeDecodeError):
-            continue
+    for pid, words in command_lines(node):
+        if pid != node.init.pid and any(word.endswith(program) for word in words[:2]):
+            return ProcessId.of(pid)
     return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from deploy.cell import Node
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.node import SHARED
-from tests.integration.conftest import every_process
+from tests.integration.conftest import command_lines
 from workloads import rundir, zipapp
 
 SEED = 7
@@ -83,13 +82,4 @@ class Runner:
 
 def engine_processes(node: Node) -> list[int]:
     """The engine's processes in a node, by their process ids on this host, the parent first."""
-    own = os.readlink(f"/proc/{node.init.pid}/ns/pid")
-    pids = []
-    for pid in sorted(every_process()):
-        try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if ARCHIVE.encode() in words and os.readlink(f"/proc/{pid}/ns/pid") == own:
-                pids.append(pid)
-        except OSError:
-            continue  # it has exited
-    return pids
+    return [pid for pid, words in command_lines(node) if ARCHIVE in words]
