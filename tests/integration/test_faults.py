@@ -205,6 +205,7 @@ def test_a_killed_worker_voids_the_run(pair: Cell) -> None:
 
 
 def test_a_cache_manager_that_dies_voids_the_run(pair: Cell) -> None:
+    cache_manager = attach_cache_manager(pair)
     runner = Runner.install(pair.clients[0], "dead", endless())
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(runner.run, "write")
@@ -213,7 +214,7 @@ def test_a_cache_manager_that_dies_voids_the_run(pair: Cell) -> None:
         assert manager is not None
         assert manager.kill()
         answer = running.result()
-    attach_cache_manager(pair).make_cold()
+    cache_manager.make_cold()
     runner.clean()
     kind, operation, path, number = answer.error
     assert kind == "os-error"
