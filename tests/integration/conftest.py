@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -210,5 +211,6 @@ def process_in(node: Node, program: str) -> ProcessId | None:
     """The oldest process of a node that runs ``program``, None if there is none."""
     for pid, words in command_lines(node):
         if pid != node.init.pid and any(word.endswith(program) for word in words[:2]):
-            return ProcessId.of(pid)
+            with suppress(ProcessLookupError):  # it has exited
+                return ProcessId.of(pid)
     return None
