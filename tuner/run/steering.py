@@ -35,10 +35,12 @@ def refuse_last(reference: str, find: Callable[[str], Campaign], command: str = 
     """
     if reference == "last":
         campaign = find(reference)
-        advice = f"give its identifier: fstune {command} {campaign.id}" if command else ""
+        advice = "use its identifier"
+        if command:
+            advice = f"give its identifier: fstune {command} {campaign.id}"
         raise SpecError(
             f"'last' is not accepted for what cannot be undone; it would be {campaign.id} "
-            f"({campaign.name}); {advice or 'use its identifier'}"
+            f"({campaign.name}); {advice}"
         )
 
 
