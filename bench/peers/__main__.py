@@ -16,11 +16,13 @@ from pathlib import Path
 from bench.output import put_table
 from bench.peers.race import PEERS, Row, Task, read_rows, run_task, tasks, write_rows
 from bench.peers.summary import plot, tables
+from tuner.errors import SpecError
+from tuner.simulate.study import parse_seeds
 from tuner.simulate.surface import surface_names
 
 HERE = Path(__file__).resolve().parent
 _SAVED_EVERY_S = 60.0
-_QUICK = {"seeds": 1, "noise": "0.10", "budget": 0.5}
+_QUICK = {"seeds": "1", "noise": "0.10", "budget": 0.5}
 
 
 def main(arguments: list[str]) -> int:
@@ -33,7 +35,7 @@ def main(arguments: list[str]) -> int:
         peers,
         surfaces,
         noises,
-        range(1, options.seeds + 1),
+        _seeds(options.seeds),
         options.budget * 3600.0,
         options.slow_seeds,
     )
@@ -97,10 +99,17 @@ def _names(text: str | None, all_names: list[str], option: str) -> list[str]:
     return names
 
 
+def _seeds(text: str) -> list[int]:
+    try:
+        return parse_seeds(text)
+    except SpecError as problem:
+        sys.exit(str(problem))
+
+
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one seed, one noise, half an hour")
-    parser.add_argument("--seeds", type=int, default=20, help="so many (20)")
+    parser.add_argument("--seeds", default="1-20", help="numbers and ranges (1-20)")
     parser.add_argument("--slow-seeds", type=int, default=2, help="of peers that take minutes (2)")
     parser.add_argument("--noise", default="0.05,0.10,0.15", help="component noises")
     parser.add_argument("--budget", type=float, default=1.0, help="hours on the testbed (1)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -27,11 +26,8 @@ from tuner.report.simulate import (
 from tuner.report.standing import where
 from tuner.run.stopping import stop_signals
 from tuner.simulate.campaign import Result, Settings, specification
-from tuner.simulate.study import run_all
+from tuner.simulate.study import parse_seeds, run_all
 from tuner.simulate.surface import Surface, load_surface, surface_names
-
-_SEEDS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-_MOST_SEEDS = 10_000
 
 
 def simulate(
@@ -100,7 +96,7 @@ def simulate(
         else:
             show(Console(), surfaces_table(surfaces))
         return
-    all_seeds = _seeds(seeds)
+    all_seeds = parse_seeds(seeds)
     settings = Settings(_budget_s(budget), noise, sampler, pilot)
     loaded = load_surface(surface)
     specification(loaded, all_seeds[0], settings)  # reports invalid settings at once
@@ -160,22 +156,6 @@ class _Line:
         if self._is_terminal:
             text = f"{self._count} of {self._campaigns} campaigns" + (f"; {what}" if what else "")
             print(f"\r\x1b[K{text[:78]}", end="", file=sys.stderr, flush=True)
-
-
-def _seeds(text: str) -> Sequence[int]:
-    """Parse a list of numbers and ranges into distinct seeds. Raises SpecError."""
-    seeds: dict[int, None] = {}
-    for part in text.split(","):
-        match = _SEEDS.fullmatch(part.strip())
-        if match is None:
-            raise SpecError(f"--seeds {text!r}: write numbers and ranges, such as 1-50 or 1-5,9")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise SpecError(f"--seeds {text!r}: {first} is above {last}")
-        if last - first >= _MOST_SEEDS or len(seeds) > _MOST_SEEDS:
-            raise SpecError(f"--seeds {text!r}: at most {_MOST_SEEDS} seeds")
-        seeds |= dict.fromkeys(range(first, last + 1))
-    return list(seeds)
 
 
 def _budget_s(text: str) -> float:

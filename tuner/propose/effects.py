@@ -14,8 +14,8 @@ configuration does not explain it. The common part is fitted to the score, the s
 to the residuals of the components, in turns (backfitting). Block effects are removed by centring,
 so that drift costs nothing. The variances are estimated from the data by restricted maximum
 likelihood (``regression``), so that parameters without an effect shrink towards zero, the
-more so the less likely they are to have one (``inclusion``); one noise variance is estimated from
-the residuals. A measurement of one configuration thus informs about all
+more so the less likely they are to have one, in view of all outputs (``inclusion``); one noise
+variance is estimated from the residuals. A measurement of one configuration thus informs about all
 configurations that share a setting with it.
 """
 
@@ -32,7 +32,7 @@ from scipy.linalg import cholesky
 from threadpoolctl import threadpool_limits
 
 from tuner.propose.encoding import Encoding, Floats
-from tuner.propose.regression import Fit, Regression
+from tuner.propose.regression import Fit, Regression, Variances
 
 Ints = NDArray[np.int64]
 
@@ -238,7 +238,8 @@ def _unexplained(load: Floats, design: Floats, groups: Sequence[slice], free: fl
     with threadpool_limits(1, user_api="blas"):
         regression = Regression(design, groups, free)
         fits = [
-            regression.fit(column, prior, 1.0, _ROUNDS[False], None) for column in (load / scale).T
+            regression.fit(column, Variances(prior, 1.0), _ROUNDS[False])
+            for column in (load / scale).T
         ]
     unexplained: Floats = load - scale * (design @ np.stack([fit.mean for fit in fits], axis=1))
     return unexplained
@@ -264,21 +265,34 @@ def _fit(
     ``prior``: guess of each group's variance; ``noise``: of each output's noise; ``before``: fits
     with the first groups alone, to start from.
     """
-    guess, fits = np.asarray(prior), list(before)
-    special = np.zeros(regression.design.shape[1])
+    guess = np.asarray(prior)
+    fits: list[Fit | None] = list(before) or [None] * values.shape[1]
+
+    def fit(output: int, rest: Floats, lost: float = 0.0) -> Fit:
+        start = fits[output]
+        others = [each.factors for n, each in enumerate(fits) if each is not None and n != output]
+        result = regression.fit(
+            rest,
+            Variances(guess, noise[output]),
+            _ROUNDS[start is not None],
+            start,
+            lost=lost,
+            others=others if weights else None,
+        )
+        fits[output] = result
+        return result
+
+    special, lost = np.zeros(regression.design.shape[1]), 0.0
+    squares = np.square(weights)
     for _ in range(_TURNS if weights else 1):
-        rounds = _ROUNDS[bool(fits)]
-        start: Sequence[Fit | None] = fits or [None] * values.shape[1]
-        score = values[:, 0] - regression.design @ special
-        common = regression.fit(score, guess, noise[0], rounds, start[0])
+        common = fit(0, values[:, 0] - regression.design @ special, lost)
         rest = values - (regression.design @ common.mean)[:, None]
-        parts = [
-            regression.fit(rest[:, number], guess, noise[number], rounds, start[number])
-            for number in range(1, values.shape[1])
-        ]
+        parts = [fit(output, rest[:, output]) for output in range(1, values.shape[1])]
         special = _weighted(weights, [part.mean for part in parts], special.shape)
-        fits = [common, *parts]
-    return fits
+        # The noise of the score is the weighted sum of the components' noise, of which the special
+        # parts have taken some along.
+        lost = float(squares @ [part.degrees for part in parts]) / max(float(squares.sum()), 1e-300)
+    return [common, *parts]
 
 
 def _weighted(weights: Sequence[float], arrays: Sequence[Floats], shape: tuple[int, ...]) -> Floats:

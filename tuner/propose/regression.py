@@ -11,7 +11,8 @@ with C the posterior covariance of the weights and k the size of the group. So g
 effect shrink towards zero. That is not enough where most groups have none: the prior variance of a
 group that may have no effect is then v_g times the probability that it has one (``inclusion``),
 which is found in a few passes, since it depends on those of the others. So two groups of which only
-their sum is known to have an effect share it.
+their sum is known to have an effect share it. The noise is estimated again in each pass: as long as
+every group is taken to have an effect, some of the noise passes for one.
 
 With few rows, everything is computed from the matrix of the rows, M = s I + sum v_g X_g X_g',
 otherwise from that of the weights, X'X / s + diag(1 / v): the results are the same, the smaller one
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from tuner.propose.encoding import Floats
-from tuner.propose.inclusion import inclusion
+from tuner.propose.inclusion import bayes_factors, inclusion, shared
 
 #: Factor on the prior variance at the start of the iteration. Starting from above lets the model
 #: recognise a large effect after a few blocks instead of treating it as noise.
@@ -44,8 +45,8 @@ _LEAST_CHANCE = 0.01
 _NOISE_TRUST = 4.0
 #: Rows per weight below which the matrix of the rows is the faster one.
 _FEW_ROWS = 0.6
-#: Minimum variance of the noise.
-_LEAST_NOISE = 1e-10
+#: Minimum variance of the noise, and minimum number of rows left to estimate it from.
+_LEAST_NOISE, _LEAST_LEFT = 1e-10, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,9 @@ class Variances:
 @dataclass(frozen=True)
 class Fit:
     """The posterior of the weights of one output. ``mean``: (weights,); ``slabs``: the variances if
-    every group has an effect, and ``variances``: these times the probability of that; ``inverse``:
-    of the matrix that the regression uses.
+    every group has an effect; ``variances``: these times the probability of that, and the noise
+    then; ``inverse``: of the matrix that the regression uses; ``factors``: (groups,), the log
+    Bayes factor of each group's effect, 0 for those certain to have one.
     """
 
     regression: Regression
@@ -68,11 +70,17 @@ class Fit:
     slabs: Variances
     variances: Variances
     inverse: Floats
+    factors: Floats
 
     @cached_property
     def covariance(self) -> Floats:
         """The posterior covariance of the weights; (weights, weights)."""
         return self.regression.covariance(self.variances, self.inverse)
+
+    @cached_property
+    def degrees(self) -> float:
+        """Degrees of freedom that the weights take from the noise: the sum of gamma."""
+        return float(self.regression.information(self.variances, self.inverse).sum())
 
 
 class Regression:
@@ -97,7 +105,7 @@ class Regression:
         self._free = free
         self._sizes = np.bincount(self.group, minlength=len(groups)).astype(np.float64)
         self._doubtful = np.flatnonzero(np.asarray(absent, np.float64) > 0.0)
-        self._absent = np.asarray(absent, np.float64)[self._doubtful]
+        self._present = 1.0 - np.asarray(absent, np.float64)[self._doubtful]
         self._weights, self._within = _padded([groups[n] for n in self._doubtful.tolist()])
         self._by_rows = design.shape[0] < _FEW_ROWS * design.shape[1]
         if self._by_rows:
@@ -109,27 +117,39 @@ class Regression:
             self._gram = design.T @ design
 
     def fit(
-        self, values: Floats, prior: Floats, noise: float, rounds: int, start: Fit | None
+        self,
+        values: Floats,
+        prior: Variances,
+        rounds: int,
+        start: Fit | None = None,
+        *,
+        lost: float = 0.0,
+        others: Sequence[Floats] | None = None,
     ) -> Fit:
-        """Fit one output, ``values`` (rows,). ``prior``: guess of each group's variance; ``noise``:
-        guess of the variance of the noise; ``start``: an earlier fit, perhaps with the first groups
-        alone, to continue from; None to start from the guesses.
+        """Fit one output, ``values`` (rows,). ``prior``: guesses; ``start``: an earlier fit,
+        perhaps with the first groups alone, to continue from; None to start from the guesses.
+        ``lost``: degrees of freedom that the values have lost before. ``others``: the ``factors``
+        of the fits of other outputs, which inform about the same groups; None if this is the only
+        output.
         """
-        groups, sigma = _START * prior, noise
+        groups, sigma = _START * prior.groups, prior.noise
         if start is not None:
             groups[: len(start.slabs.groups)], sigma = start.slabs.groups, start.slabs.noise
         variances = Variances(groups, sigma)
-        trust = _NOISE_TRUST * noise
-        moments = self._moments_by_rows if self._by_rows else self._moments_by_weights
+        free = self._free - lost
         for _ in range(rounds):
-            information, strength, rest = moments(values, variances, self._inverse(variances))
-            groups = np.maximum((strength + prior) / (information + 1.0), _LEAST * prior)
-            left = max(self._free - float(information.sum()), 0.0)
-            sigma = max((rest + trust) / (left + _NOISE_TRUST), _LEAST_NOISE)
+            inverse = self._inverse(variances)
+            information = self.information(variances, inverse)
+            strength, rest = self._moments(values, variances, inverse)
+            groups = np.maximum(
+                (strength + prior.groups) / (information + 1.0), _LEAST * prior.groups
+            )
+            sigma = _noise(rest, free - float(information.sum()), prior.noise)
             variances = Variances(groups, sigma)
-        included = self._included(values, variances, start)
+        included, factors = self._included(values, variances, start, free, prior.noise, others)
         inverse = self._inverse(included)
-        return Fit(self, self._mean(values, included, inverse), variances, included, inverse)
+        mean = self._mean(values, included, inverse)
+        return Fit(self, mean, variances, included, inverse, factors)
 
     def covariance(self, variances: Variances, inverse: Floats) -> Floats:
         """Return the posterior covariance of the weights; see ``Fit``."""
@@ -139,23 +159,45 @@ class Regression:
         scaled = self.design * each
         return np.diag(each) - scaled.T @ inverse @ scaled
 
-    def _included(self, values: Floats, slabs: Variances, start: Fit | None) -> Variances:
-        """Return the variances times the probabilities that the groups have an effect."""
+    def _included(
+        self,
+        values: Floats,
+        slabs: Variances,
+        start: Fit | None,
+        free: float,
+        noise: float,
+        others: Sequence[Floats] | None,
+    ) -> tuple[Variances, Floats]:
+        """Return the variances times the probabilities that the groups have an effect, with the
+        noise that this leaves, and the log Bayes factors. ``noise``: its prior guess.
+        """
+        factors = np.zeros(len(slabs.groups))
         if not self._doubtful.size:
-            return slabs
+            return slabs, factors
         own, chance = slabs.groups[self._doubtful], np.ones(len(slabs.groups))
         if start is not None:
             chance[: len(start.slabs.groups)] = start.variances.groups / start.slabs.groups
+        prior = self._present
+        if others is not None:
+            prior = shared(prior, [self._factors_of(one) for one in others])
         variances = Variances(slabs.groups * chance, slabs.noise)
         for _ in range(_PASSES[start is not None]):
             inverse = self._inverse(variances)
             means = self._mean(values, variances, inverse)[self._weights] * self._within
             here = variances.groups[self._doubtful]
-            covariances = self._covariances(here, inverse)
-            probabilities = inclusion(means, covariances, here, own, self._absent)
-            chance[self._doubtful] = np.maximum(probabilities, _LEAST_CHANCE)
-            variances = Variances(slabs.groups * chance, slabs.noise)
-        return variances
+            evidence = bayes_factors(means, self._covariances(here, inverse), here, own)
+            chance[self._doubtful] = np.maximum(inclusion(prior, evidence), _LEAST_CHANCE)
+            factors[self._doubtful] = evidence
+            left = free - float(self.information(variances, inverse).sum())
+            _, rest = self._moments(values, variances, inverse)
+            variances = Variances(slabs.groups * chance, _noise(rest, left, noise))
+        return variances, factors
+
+    def _factors_of(self, other: Floats) -> Floats:
+        """Return the factors of the doubtful groups, 0 for those that the other fit lacked."""
+        factors = np.zeros(len(self._sizes))
+        factors[: len(other)] = other
+        return factors[self._doubtful]
 
     def _covariances(self, variances: Floats, inverse: Floats) -> Floats:
         """Return the posterior covariance within each doubtful group; (groups, width, width)."""
@@ -173,26 +215,26 @@ class Regression:
             return variances.groups[self.group] * (self.design.T @ (inverse @ values))
         return inverse @ (self.design.T @ values) / variances.noise
 
-    def _moments_by_rows(
-        self, values: Floats, variances: Variances, inverse: Floats
-    ) -> tuple[Floats, Floats, float]:
-        """Return gamma and |w|^2 of each group, and the sum of the squared residuals."""
-        solved = inverse @ values
-        traces = self._grams.reshape(len(self._sizes), -1) @ inverse.ravel()
-        strength = variances.groups**2 * (self._grams @ solved @ solved)
-        rest = variances.noise**2 * float(solved @ solved)
-        return np.maximum(variances.groups * traces, 0.0), strength, rest
+    def information(self, variances: Variances, inverse: Floats) -> Floats:
+        """Return the degrees of freedom that each group takes from the noise, gamma; (groups,)."""
+        if self._by_rows:
+            traces = self._grams.reshape(len(self._sizes), -1) @ inverse.ravel()
+            return np.maximum(variances.groups * traces, 0.0)
+        spread = np.bincount(self.group, np.diag(inverse), len(self._sizes)) / variances.groups
+        return np.maximum(self._sizes - spread, 0.0)
 
-    def _moments_by_weights(
+    def _moments(
         self, values: Floats, variances: Variances, inverse: Floats
-    ) -> tuple[Floats, Floats, float]:
-        """See ``_moments_by_rows``."""
+    ) -> tuple[Floats, float]:
+        """Return |w|^2 of each group, and the sum of the squared residuals."""
+        if self._by_rows:
+            solved = inverse @ values
+            strength = variances.groups**2 * (self._grams @ solved @ solved)
+            return strength, variances.noise**2 * float(solved @ solved)
         moment, mean = self.design.T @ values, self._mean(values, variances, inverse)
-        count = len(self._sizes)
-        spread = np.bincount(self.group, np.diag(inverse), count) / variances.groups
-        strength: Floats = np.bincount(self.group, mean**2, count).astype(np.float64)
+        strength = np.bincount(self.group, mean**2, len(self._sizes)).astype(np.float64)
         rest = float(values @ values - 2.0 * mean @ moment + mean @ self._gram @ mean)
-        return np.maximum(self._sizes - spread, 0.0), strength, rest
+        return strength, rest
 
     def _inverse(self, variances: Variances) -> Floats:
         """Invert the matrix of the rows or of the weights."""
@@ -203,6 +245,14 @@ class Regression:
             matrix = self._gram / variances.noise
             _diagonal(matrix)[:] += 1.0 / variances.groups[self.group]
         return _inverse(matrix)
+
+
+def _noise(rest: float, left: float, guess: float) -> float:
+    """Return the variance of the noise, from the sum of the squared residuals ``rest`` with so many
+    degrees of freedom ``left``, and the prior guess.
+    """
+    estimate = (rest + _NOISE_TRUST * guess) / (max(left, _LEAST_LEFT) + _NOISE_TRUST)
+    return max(estimate, _LEAST_NOISE)
 
 
 def _padded(groups: Sequence[slice]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

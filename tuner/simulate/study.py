@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -12,6 +13,7 @@ from functools import partial
 from multiprocessing import active_children, get_context
 from statistics import median
 
+from tuner.errors import SpecError
 from tuner.records.standing import Standing
 from tuner.simulate.campaign import Point, Result, Settings, run_campaign
 from tuner.simulate.surface import Surface, load_surface
@@ -20,6 +22,8 @@ from tuner.simulate.surface import Surface, load_surface
 HOURS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 #: Regret, in log score, below which a configuration counts as near the best.
 NEAR = 0.05
+_SEEDS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_MOST_SEEDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,22 @@ def hours_until_near(curve: Sequence[Point]) -> float | None:
         elif hours is None:
             hours = point.hours
     return hours
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Parse a list of numbers and ranges, such as 1-5,9, into distinct seeds. Raises SpecError."""
+    seeds: dict[int, None] = {}
+    for part in text.split(","):
+        match = _SEEDS.fullmatch(part.strip())
+        if match is None:
+            raise SpecError(f"--seeds {text!r}: write numbers and ranges, such as 1-50 or 1-5,9")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise SpecError(f"--seeds {text!r}: {first} is above {last}")
+        if last - first >= _MOST_SEEDS or len(seeds) > _MOST_SEEDS:
+            raise SpecError(f"--seeds {text!r}: at most {_MOST_SEEDS} seeds")
+        seeds |= dict.fromkeys(range(first, last + 1))
+    return list(seeds)
 
 
 def run_all(

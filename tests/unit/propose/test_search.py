@@ -107,7 +107,7 @@ def test_small_effects_are_not_left_out_until_nothing_is_worth_a_certificate() -
         return -0.018 * (many + some), -0.018 * (many + some)
 
     for seed in (1, 2, 3):
-        search = Campaign(two, seed=seed).run(12)
+        search = Campaign(two, seed=seed).run(14)
         best = search.best()
         simple = search.simplest(best.configuration)
         assert best.gain > AIMS.tolerance[1]
@@ -156,14 +156,17 @@ def test_most_arms_go_where_a_gain_is_likely() -> None:
 
 @pytest.mark.slow
 def test_a_gain_that_breaks_a_floor_does_not_look_best() -> None:
-    search = Campaign(ruinous).run(14)
-    best = search.best()
-    assert ruinous(best.configuration.as_dict()) == (-0.08, -0.08)
-    assert best.feasible > 0.8
-    broken = search.prediction(Configuration.of({"fileserver.threads": 200}))
-    assert broken.gain > 0.08
-    assert broken.feasible < 0.5
-    assert broken.feasible < 0.1
+    """At the very step, the model may be wrong until that configuration has been measured."""
+    for seed in (1, 2, 3):
+        campaign = Campaign(ruinous, seed=seed)
+        campaign.block([campaign.run(14).best().configuration])
+        search = campaign.search
+        best = search.best()
+        assert ruinous(best.configuration.as_dict()) == (-0.08, -0.08)
+        assert best.feasible > 0.8
+        broken = search.prediction(Configuration.of({"fileserver.threads": 200}))
+        assert broken.gain > 0.08
+        assert broken.feasible < 0.1
 
 
 @pytest.mark.slow
