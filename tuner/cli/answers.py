@@ -182,7 +182,7 @@ def recommend(
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Print what a finished campaign recommends, and on what evidence.
+    """Print what a campaign recommends, and on what evidence.
 
     'json' is for programs; 'flags' prints the options to set, those of each program on a line below
     a comment with its name. The formats after it are configuration files and commands

@@ -91,7 +91,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "recommend": _Listed(
         "tuner.cli.answers:recommend",
-        "Print what a finished campaign recommends, and on what evidence.",
+        "Print what a campaign recommends, and on what evidence.",
     ),
     "apply": _Listed(
         "tuner.cli.apply:apply",
