@@ -159,7 +159,8 @@ def _choice(rules: RaceRules, m: Moments) -> _Choice:
     not_worse = float(e_from_log(m.log_e_below(limit)))  # E(L - D): against "slower by delta"
     faster = float(e_from_log(m.log_e_below(0.0)))  # E(-D)
     both = min(not_better, not_worse)
-    promote = _level(rules.alpha_promote, rules, n)
+    # It is no claim, so a trial with more blocks than allowed for does not need more evidence.
+    promote = threshold(rules.alpha_promote, rules.max_blocks)
     futile = _level(rules.level_futility, rules, n)
     same = _level(rules.alpha_equivalent, rules, n)
     if n < rules.min_blocks:

@@ -47,7 +47,7 @@ def usable(
     """
     if not blocks or blocks[-1].batch is None:
         return list(blocks), []
-    groups = [list(group) for _, group in groupby(blocks, _batch)]
+    groups = [list(group) for _, group in groupby(blocks, batch_number)]
     testbeds = list(dict.fromkeys(b.testbed for b in blocks if b.batch is not None))
     missing = _missing(groups[-1], failed, testbeds)
     whole = groups[:-1] if missing else groups
@@ -96,7 +96,8 @@ def batch(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules, width: int)
     )
 
 
-def _batch(block: Block | BlockTimes) -> int:
+def batch_number(block: Block | BlockTimes) -> int:
+    """Return the number of the batch of a block; that of the block if it was measured alone."""
     return block.number if block.batch is None else block.batch
 
 
@@ -108,7 +109,7 @@ def _missing(
     excluded = set(failed) | {BASELINE}
     return [
         Missing(
-            _batch(block),
+            batch_number(block),
             slot,
             block.kind,
             block.race,
@@ -145,7 +146,7 @@ def _in_order(group: Sequence[AnyBlock]) -> Iterator[AnyBlock]:
 
 def elapsed_s(blocks: Sequence[Block]) -> float:
     """Measuring time of the blocks (s). A batch takes the time of its slowest testbed."""
-    groups = (list(group) for _, group in groupby(blocks, _batch))
+    groups = (list(group) for _, group in groupby(blocks, batch_number))
     return sum(block.duration_s for group in groups for block in _in_order(group))
 
 

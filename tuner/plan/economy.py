@@ -78,10 +78,16 @@ def forecast_of(
         return Forecast(float(noise.score <= 0.0 < prediction.gain), float(MIN_PAIRS))
     gains = (prediction.gain + prediction.error * _POINTS) / noise.score
     weights = _WEIGHTS / _WEIGHTS.sum()
-    by_block = power_by(gains, most, rules.certify_blocks, alpha_of(attempt)).T @ weights
+    alpha = _alpha(attempt, rules)
+    by_block = power_by(gains, most, rules.certify_blocks, alpha).T @ weights
     by_block = by_block * _floors(prediction, noise, rules, attempt, most)
     by_block[: max(0, fewest - MIN_PAIRS)] = 0.0
     return Forecast.of(by_block)
+
+
+def _alpha(attempt: int, rules: Rules) -> float:
+    """Error that the best of the finalists of an attempt must keep, see ``judge.certify``."""
+    return alpha_of(attempt) / rules.finalists
 
 
 def _floors(
@@ -90,7 +96,7 @@ def _floors(
     """Probability that every floor is shown to be met, by number of blocks. Components are treated
     as partly dependent: each contributes the square root of its probability.
     """
-    alpha = alpha_of(attempt) if rules.floors is Floors.STRICT else FLOOR_ALPHA
+    alpha = _alpha(attempt, rules) if rules.floors is Floors.STRICT else FLOOR_ALPHA
     room = margin(rules.race.floor)
     chances = np.ones(most - MIN_PAIRS + 1)
     for (mean, error), spread in zip(prediction.components, noise.components, strict=True):
@@ -130,10 +136,9 @@ class Position:
         """The prediction for the answer so far."""
         return self.answers[-1] if self.answers else None
 
-    @property
-    def fewest(self) -> int:
+    def fewest(self, rules: Rules) -> int:
         """Minimum number of blocks of the next attempt."""
-        smallest = fewest_pairs(alpha_of(self.attempt)) if self.suspect else 0
+        smallest = fewest_pairs(_alpha(self.attempt, rules)) if self.suspect else 0
         return max(MIN_PAIRS, smallest)
 
     @property
@@ -173,7 +178,7 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
     blocks = fresh_blocks(at.arms_left, rules)
     if blocks < MIN_PAIRS or best is None or not _worth(best, at.answers, rules):
         return _without_finalist(view, rules, at)
-    forecast = forecast_of(best, view.noise, rules, at.attempt, blocks, at.fewest)
+    forecast = forecast_of(best, view.noise, rules, at.attempt, blocks, at.fewest(rules))
     early = _large_step(best, rules, at) or _simpler(best, at)
     # Little was learned from the first blocks, and the next may find what takes fewer to certify.
     affordable = min(max(_CHEAP * at.arms_left, _CHEAP_BLOCKS * per_block), at.measured)
@@ -262,7 +267,8 @@ def _certifiable(
 ) -> bool:
     """Whether this many blocks would probably certify such a gain, with the floors of ``like``."""
     prediction = replace(like, gain=gain, error=0.0)
-    return forecast_of(prediction, noise, rules, at.attempt, blocks, at.fewest).power >= _WORTH
+    forecast = forecast_of(prediction, noise, rules, at.attempt, blocks, at.fewest(rules))
+    return forecast.power >= _WORTH
 
 
 def _worth(best: Prediction, answers: Sequence[Prediction], rules: Rules) -> bool:

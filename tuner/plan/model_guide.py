@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tuner.judge.adjustment import scaled
 from tuner.judge.score import margin
 from tuner.model import BASELINE, Configuration, Prior, Trial
+from tuner.plan.batches import batch_number
 from tuner.plan.guide import Noise, Pick
 from tuner.plan.rules import Rules
 from tuner.plan.scores import ScoreTable
@@ -106,6 +107,7 @@ class _ModelView:
             [*arms, *prior_arms],
             objective,
             f"{rules.seed}:{len(table.scored)}",
+            rounds=len({batch_number(one.block) for one in table.scored}) + len(self._priors),
         )
         self._has_arms = bool(arms)
 
@@ -153,11 +155,13 @@ class _ModelView:
         picks: list[Pick] = [*first]
         if self._guide.proposer is None:
             best = self._search.arms(count - len(first), new=room)
-            picks += [
-                numbers.get(each, Proposal(each, _MODEL))
-                for each in best
-                if each not in first_configurations
-            ]
+            for each in best:
+                if each in numbers:
+                    picks.append(numbers[each])
+                # A configuration of an earlier campaign is new to this one.
+                elif each not in first_configurations and room > 0:
+                    picks.append(Proposal(each, _MODEL))
+                    room -= 1
             return picks
         observations = [Observation(t.configuration, self._difference(t)) for t in self._trials]
         observations += [Observation(each, None) for each in first_configurations]

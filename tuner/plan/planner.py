@@ -312,9 +312,9 @@ class _State:
                 return self._end(here, stands)
 
     def _worth_a_block(self, pick: Pick) -> bool:
-        """Whether the pick is new or has had fewer blocks than a trial may take. A promoted trial
-        is never dropped: if it were the only one left, it would be measured until the budget is
-        used up.
+        """Whether the pick is new or has had fewer blocks than a trial may take. A trial that stays
+        promoted is not dropped: if it were the only one left, it would be measured until the budget
+        is used up.
         """
         if not isinstance(pick, int):
             return True

@@ -82,6 +82,8 @@ def _decide(number: int, table: ScoreTable, rules: Rules) -> Decision:
 
 def _follow(replay: Replay, decision: Decision, rules: Rules) -> None:
     trial = decision.trial
+    # Whoever begins with all blocks knows only the last decision on a trial.
+    replay.promoted.discard(trial)
     match decision.action:
         case Action.PROMOTE:
             replay.promoted.add(trial)

@@ -5,7 +5,7 @@ Each parameter is an axis. Its effect is a smooth function of the value on the p
 the baseline, which is the origin: an effect is a change from it.
 
 The function on an axis has the covariance exp(-distance / length) between values, with a length of
-a quarter of the range; the correlation of "not set" with the program's default is
+half the range; the correlation of "not set" with the program's default is
 `_UNSET_IS_DEFAULT`. The features are its leading principal components, scaled so that a weight of
 variance v gives an effect of variance v at a typical value.
 """

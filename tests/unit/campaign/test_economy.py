@@ -322,6 +322,23 @@ def test_settings_are_left_out_of_the_candidate_last() -> None:
     assert candidate(view, Position(arms_left=200.0, answers=(every,), **at)) is few
 
 
+def test_several_finalists_share_the_error_of_an_attempt() -> None:
+    best = prediction(0.03)
+    one, three = (rules(certify_blocks=20, finalists=n) for n in (1, 3))
+    alone, shared = (forecast_of(best, NOISE, limits, 1, 20) for limits in (one, three))
+    assert shared.power < alone.power
+    assert shared.mean_blocks > alone.mean_blocks
+    here = Position(
+        attempt=1,
+        arms_left=200.0,
+        total_arms=250.0,
+        measured=50,
+        can_search=True,
+        suspect=True,
+    )
+    assert here.fewest(three) > here.fewest(one)
+
+
 def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -> None:
     """With the error of a third attempt it needs ten differences of the same sign; the t-type test
     may need only three.
@@ -339,12 +356,12 @@ def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -
         )
         for flag in (False, True)
     )
-    assert (plain.fewest, suspect.fewest) == (3, 10)
-    quick = forecast_of(best, NOISE, limits, 3, 20, plain.fewest)
-    slow = forecast_of(best, NOISE, limits, 3, 20, suspect.fewest)
+    assert (plain.fewest(limits), suspect.fewest(limits)) == (3, 10)
+    quick = forecast_of(best, NOISE, limits, 3, 20, plain.fewest(limits))
+    slow = forecast_of(best, NOISE, limits, 3, 20, suspect.fewest(limits))
     assert quick.power == slow.power
     assert quick.mean_blocks < 6 < 10 <= slow.mean_blocks
-    assert forecast_of(best, NOISE, limits, 3, 9, suspect.fewest).power == 0.0
+    assert forecast_of(best, NOISE, limits, 3, 9, suspect.fewest(limits)).power == 0.0
     # So an attempt begins while ten blocks still fit.
     position: dict[str, Any] = {
         "attempt": 3,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from tests.unit.campaign.histories import rules, trial
 from tests.unit.propose.spaces import small
-from tuner.model import BASELINE, BlockKind, BlockTimes, Configuration, Trial
+from tuner.model import BASELINE, BlockKind, BlockTimes, Configuration, Prior, Trial
 from tuner.plan.model_guide import ModelGuide
 from tuner.plan.scores import ScoreTable
 from tuner.propose.prediction import Prediction
+from tuner.propose.proposer import Proposal
 from tuner.propose.search import Search
 from tuner.states import BlockState, TrialState
 
@@ -26,17 +30,59 @@ BLOCK = BlockTimes(
 )
 
 
+BEFORE = Configuration.of({"fileserver.threads": 5})
+TRIALS = [Trial(BASELINE, BEFORE, 0, "as found", TrialState.RUNNING, {}), trial(1, 1)]
+
+
+def score_table(*blocks: BlockTimes) -> ScoreTable:
+    of = rules()
+    table = ScoreTable(of.components, of.weights)
+    table.extend(blocks)
+    return table
+
+
+@pytest.mark.parametrize("most", [0, 1, 4])
+def test_configurations_of_earlier_campaigns_count_as_new(most: int) -> None:
+    priors = [
+        Prior(Configuration.of({"fileserver.threads": threads}), -0.3, "earlier:1")
+        for threads in (64, 72, 80)
+    ]
+    guide = ModelGuide(small(), BEFORE, rules(), priors=priors)
+    picks = guide.look(TRIALS, score_table(BLOCK), (), 0.05).picks(4, most)
+    assert sum(isinstance(pick, Proposal) for pick in picks) <= most
+
+
+@pytest.mark.parametrize("testbeds", [1, 2, 3])
+def test_the_kinds_of_block_alternate_with_every_decision(
+    monkeypatch: pytest.MonkeyPatch, testbeds: int
+) -> None:
+    """However many blocks a decision is about."""
+    rounds: list[int | None] = []
+    init = Search.__init__
+
+    def noting(search: Search, *args: Any, **kwargs: Any) -> None:
+        rounds.append(kwargs["rounds"])
+        init(search, *args, **kwargs)
+
+    monkeypatch.setattr(Search, "__init__", noting)
+    blocks: list[BlockTimes] = []
+    for decision in range(3):
+        first = decision * testbeds + 1
+        blocks += [
+            replace(BLOCK, number=first + slot, batch=first if testbeds > 1 else None, slot=slot)
+            for slot in range(testbeds)
+        ]
+        ModelGuide(small(), BEFORE, rules()).look(TRIALS, score_table(*blocks), (), 0.05)
+    assert rounds == [1, 2, 3]
+
+
 @pytest.mark.parametrize(("threads", "gain", "best"), [(5, 1e-17, False), (64, 0.05, True)])
 def test_the_baseline_is_never_what_looks_best(
     monkeypatch: pytest.MonkeyPatch, threads: int, gain: float, best: bool
 ) -> None:
     """Features of the baseline may differ from 0 by rounding."""
-    before = Configuration.of({"fileserver.threads": 5})
     prediction = Prediction(Configuration.of({"fileserver.threads": threads}), gain, 0.0, 1.0, ())
     monkeypatch.setattr(Search, "best", lambda search: prediction)
-    of = rules()
-    table = ScoreTable(of.components, of.weights)
-    table.extend([BLOCK])
-    trials = [Trial(BASELINE, before, 0, "as found", TrialState.RUNNING, {}), trial(1, 1)]
-    view = ModelGuide(small(), before, of).look(trials, table, (), of.race.floor)
+    guide = ModelGuide(small(), BEFORE, rules())
+    view = guide.look(TRIALS, score_table(BLOCK), (), rules().race.floor)
     assert view.best == (prediction if best else None)

@@ -126,10 +126,24 @@ def test_the_horizon_ends_a_trial() -> None:
     assert last.reason.startswith("undecided after the 6 blocks allowed: ")
 
 
+def test_a_promoted_trial_needs_no_more_evidence_past_the_horizon() -> None:
+    """Promotion is no claim: one block more must not drop what is likely to be the best trial."""
+    dropped = promoted = 0
+    for seed in range(100):
+        logs = draw(-0.05, 31, 0.06, seed=seed)
+        if run(logs[:, :30]).action is Action.PROMOTE:
+            promoted += 1
+            dropped += run(logs).action is not Action.PROMOTE
+    assert promoted > 20
+    # Those near the level may still fall below it; at Ville's level, an eighth would be dropped.
+    assert dropped < 0.05 * promoted
+
+
 def test_past_the_horizon_ville_applies() -> None:
     logs = draw(-0.02, 7, 0.1)
     decision = run(logs, RaceRules(delta=0.02, max_blocks=6))
-    assert decision.verdict.threshold == pytest.approx(100.0)
+    slow = run(draw(0.5, 7, 0.1), RaceRules(delta=0.02, max_blocks=6, floor=2.0))
+    assert slow.verdict.threshold == pytest.approx(1.0 / RULES.level_futility)
     ville = confidence_interval(logs[1, :, 0] - logs[0, :, 0], alpha=0.05)
     assert decision.verdict.interval.lower == pytest.approx(ville.lower)
     assert decision.verdict.interval.upper == pytest.approx(ville.upper)

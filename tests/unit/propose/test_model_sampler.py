@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable
 
+import numpy as np
 import optuna
 import pytest
 from optuna.study import StudyDirection
@@ -116,6 +117,23 @@ def test_values_may_have_any_sign_and_scale() -> None:
 
     study.optimize(measure, n_trials=40)
     assert truth(sampler.best(study).configuration) < -0.33
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("penalty", [1e4, 1e6])
+def test_values_far_from_all_others_do_no_harm(penalty: float) -> None:
+    """Many users return a penalty for what does not work."""
+    sampler = model(logarithmic=False)
+    study = study_of(sampler)
+    rng = np.random.default_rng(0)
+
+    def measure(trial: optuna.Trial) -> float:
+        threads = sampler.suggest(trial).as_dict().get("fileserver.threads")
+        noise = 0.5 * rng.standard_normal()
+        return penalty if isinstance(threads, int) and threads < 40 else 10.0 + noise
+
+    study.optimize(measure, n_trials=30)
+    assert study.best_value < 11.0
 
 
 def test_a_value_without_a_logarithm_is_refused() -> None:

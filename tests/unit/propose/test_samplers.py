@@ -103,6 +103,21 @@ def test_a_grid_covers_a_small_space_a_few_at_a_time() -> None:
     )
 
 
+def test_results_of_earlier_campaigns_leave_out_nothing_of_the_grid() -> None:
+    server = SERVER.narrow(only=("dir_buffers",))
+    client = CLIENT.narrow(only=())
+    priors = [
+        Observation(Configuration.of({"fileserver.dir_buffers": 100 + n}), -0.1, prior=True)
+        for n in range(6)
+    ]
+    alone, after = (
+        proposer("grid", server=server, client=client).propose(9, [BASELINE, *some])
+        for some in ([], priors)
+    )
+    assert len(alone) >= 4
+    assert after == alone
+
+
 @pytest.mark.slow
 def test_proposals_move_to_the_fast_region() -> None:
     """After enough observations of a simple step, the proposals lie on the fast side."""

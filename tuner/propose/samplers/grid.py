@@ -37,10 +37,9 @@ class GridProposer:
 
     def propose(self, count: int, observations: Sequence[Observation]) -> list[Proposal]:
         """See Proposer.propose."""
-        earlier = {observation.configuration for observation in observations}
+        earlier = {each.configuration for each in observations if not each.prior}
         proposals: list[Proposal] = []
-        first = max(0, len(earlier) - 1)
-        for index in range(first, min(self._size, first + _MOST_TRIES * count)):
+        for index in range(min(self._size, len(earlier) + _MOST_TRIES * count)):
             if len(proposals) == count:
                 break
             configuration = self._at((self._start + index * self._step) % self._size)

@@ -33,6 +33,8 @@ _ROUND = 5
 #: Spread that non-logarithmic values are scaled to: about that of log times, as the model expects.
 _SPREAD = 0.1
 _NORMAL = 1.4826
+#: Least spread, relative to the largest distance from the median.
+_LEAST_SPREAD = 1e-3
 
 
 class ModelSampler(optuna.samplers.BaseSampler):
@@ -244,6 +246,8 @@ def _scale(values: Sequence[float]) -> float:
     if not values:
         return 1.0
     middle = median(values)
-    spread = _NORMAL * median(abs(value - middle) for value in values)
-    spread = spread or max(abs(value - middle) for value in values)
+    distances = [abs(value - middle) for value in values]
+    widest = max(distances)
+    # A few values far from all others, such as penalties, must not become effects of thousands.
+    spread = max(_NORMAL * median(distances) or widest, _LEAST_SPREAD * widest)
     return _SPREAD / spread if spread > 0.0 else 1.0
