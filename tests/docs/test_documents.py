@@ -12,6 +12,7 @@ import pytest
 import typer
 from pydantic import BaseModel
 
+from tests.docs.pages import code_blocks, words_in_code
 from tuner.cli import reference
 from tuner.cli.app import app
 from tuner.errors import INTERRUPTED, NO_IMPROVEMENT, TunerError
@@ -47,12 +48,6 @@ DOCUMENTS = sorted(
 )
 
 
-def _code_blocks(document: Path, language: str) -> list[str]:
-    return re.findall(
-        rf"^```{language}\n(.*?)^```$", document.read_text(), re.DOTALL | re.MULTILINE
-    )
-
-
 def _commands() -> set[str]:
     """Return every subcommand, with its group: ``run``, ``cell up``."""
     top = typer.main.get_command(app)
@@ -74,7 +69,7 @@ def test_commands_in_documents_exist() -> None:
     commands = _commands()
     groups = {command.split()[0] for command in commands if " " in command}
     for document in DOCUMENTS:
-        for block in _code_blocks(document, "sh"):
+        for block in code_blocks(document.read_text(), "sh"):
             for words in re.findall(r"\bfstune ([a-z]+)(?: ([a-z]+))?", block):
                 spoken = f"{words[0]} {words[1]}" if words[0] in groups else words[0]
                 assert spoken in commands, f"{document.name}: fstune {spoken}"
@@ -84,8 +79,9 @@ def test_make_targets_in_documents_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert "dist" in targets
     for document in DOCUMENTS:
-        code = [*_code_blocks(document, "sh"), *re.findall(r"`([^`\n]+)`", document.read_text())]
-        names = {target for text in code for target in re.findall(r"^make ([a-z-]+)", text, re.M)}
+        text = document.read_text()
+        code = [*code_blocks(text, "sh"), *re.findall(r"`([^`\n]+)`", text)]
+        names = {name for each in code for name in re.findall(r"^make ([a-z-]+)", each, re.M)}
         assert names <= targets, document.name
 
 
@@ -115,7 +111,7 @@ def test_every_command_has_help() -> None:
 
 @pytest.mark.parametrize("document", ["README.md", "docs/tutorial.md"])
 def test_the_example_campaign_is_accepted(document: str, tmp_path: Path) -> None:
-    (example,) = _code_blocks(ROOT / document, "yaml")
+    (example,) = code_blocks((ROOT / document).read_text(), "yaml")
     file = tmp_path / "example.yaml"
     file.write_text(example)
     spec = read_spec(file)
@@ -142,9 +138,7 @@ def _sections(annotation: object) -> list[type[BaseModel]]:
 
 def test_every_key_of_a_campaign_file_is_documented() -> None:
     text = (ROOT / "docs" / "campaigns.md").read_text()
-    documented = {
-        word for code in re.findall(r"`([^`\n]+)`", text) for word in re.split(r"\W+", code)
-    }
+    documented = words_in_code(text)
     assert _keys(CampaignSpec) <= documented
 
 
@@ -162,9 +156,7 @@ def test_every_exit_status_is_documented() -> None:
 
 def test_every_key_of_a_json_document_is_documented() -> None:
     text = (ROOT / "docs" / "programs.md").read_text()
-    documented = {
-        word for code in re.findall(r"`([^`\n]+)`", text) for word in re.split(r"\W+", code)
-    }
+    documented = words_in_code(text)
     campaign = Campaign("a", "a", CampaignState.CREATED, "{}", 1, NOW, NOW)
     assert campaign_document(campaign).keys() <= documented
     assert {field.name for field in fields(Status)} <= documented
@@ -182,14 +174,12 @@ def test_the_reference_of_commands_is_what_the_program_says() -> None:
 
 def test_every_key_of_a_testbed_file_is_documented() -> None:
     text = (ROOT / "docs" / "testbeds.md").read_text()
-    documented = {
-        word for code in re.findall(r"`([^`\n]+)`", text) for word in re.split(r"\W+", code)
-    }
+    documented = words_in_code(text)
     assert _keys(TestbedFile) <= documented
 
 
 def test_the_example_testbed_is_accepted(tmp_path: Path) -> None:
-    (example,) = _code_blocks(ROOT / "docs" / "testbeds.md", "yaml")
+    (example,) = code_blocks((ROOT / "docs" / "testbeds.md").read_text(), "yaml")
     file = tmp_path / "testbed.yaml"
     file.write_text(example)
     testbed = read_testbed(file)
@@ -205,7 +195,8 @@ def test_the_packaged_campaigns_are_accepted(name: str) -> None:
 
 
 def test_readme_and_ci_name_the_same_test_command() -> None:
-    commands = [block for block in _code_blocks(ROOT / "README.md", "sh") if "make test" in block]
+    readme = (ROOT / "README.md").read_text()
+    commands = [block for block in code_blocks(readme, "sh") if "make test" in block]
     assert commands
     script = (ROOT / ".ci" / "run").read_text()
     assert re.search(r"^make check$", script, re.MULTILINE)

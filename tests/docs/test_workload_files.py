@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 import workloads
+from tests.docs.pages import code_blocks, words_in_code
 from tuner.measure.workload import load_workload
 from workloads.fields import Fields
 from workloads.operations import TABLE
 from workloads.sequence import OPERATIONS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text()
-EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-PROSE = re.sub(r"^```.*?^```$", "", PAGE, flags=re.DOTALL | re.MULTILINE)
-WORDS = {word for code in re.findall(r"`([^`]+)`", PROSE) for word in re.split(r"[^\w-]+", code)}
+EXAMPLES = code_blocks(PAGE, "yaml")
+WORDS = words_in_code(PAGE, r"[^\w-]+")
 
 
 @pytest.fixture

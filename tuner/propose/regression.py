@@ -140,7 +140,8 @@ class Regression:
         for _ in range(rounds):
             inverse = self._inverse(variances)
             information = self.information(variances, inverse)
-            strength, rest = self._moments(values, variances, inverse)
+            strength = self._strength(values, variances, inverse)
+            rest = self._rest(values, variances, inverse)
             groups = np.maximum(
                 (strength + prior.groups) / (information + 1.0), _LEAST * prior.groups
             )
@@ -189,7 +190,7 @@ class Regression:
             chance[self._doubtful] = np.maximum(inclusion(prior, evidence), _LEAST_CHANCE)
             factors[self._doubtful] = evidence
             left = free - float(self.information(variances, inverse).sum())
-            _, rest = self._moments(values, variances, inverse)
+            rest = self._rest(values, variances, inverse)
             variances = Variances(slabs.groups * chance, _noise(rest, left, noise))
         return variances, factors
 
@@ -223,18 +224,22 @@ class Regression:
         spread = np.bincount(self.group, np.diag(inverse), len(self._sizes)) / variances.groups
         return np.maximum(self._sizes - spread, 0.0)
 
-    def _moments(
-        self, values: Floats, variances: Variances, inverse: Floats
-    ) -> tuple[Floats, float]:
-        """Return |w|^2 of each group, and the sum of the squared residuals."""
+    def _strength(self, values: Floats, variances: Variances, inverse: Floats) -> Floats:
+        """Return |w|^2 of each group; (groups,)."""
         if self._by_rows:
             solved = inverse @ values
-            strength = variances.groups**2 * (self._grams @ solved @ solved)
-            return strength, variances.noise**2 * float(solved @ solved)
+            strength: Floats = variances.groups**2 * (self._grams @ solved @ solved)
+            return strength
+        mean = self._mean(values, variances, inverse)
+        return np.bincount(self.group, mean**2, len(self._sizes)).astype(np.float64)
+
+    def _rest(self, values: Floats, variances: Variances, inverse: Floats) -> float:
+        """Return the sum of the squared residuals."""
+        if self._by_rows:
+            solved = inverse @ values
+            return variances.noise**2 * float(solved @ solved)
         moment, mean = self.design.T @ values, self._mean(values, variances, inverse)
-        strength = np.bincount(self.group, mean**2, len(self._sizes)).astype(np.float64)
-        rest = float(values @ values - 2.0 * mean @ moment + mean @ self._gram @ mean)
-        return strength, rest
+        return float(values @ values - 2.0 * mean @ moment + mean @ self._gram @ mean)
 
     def _inverse(self, variances: Variances) -> Floats:
         """Invert the matrix of the rows or of the weights."""

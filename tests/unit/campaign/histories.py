@@ -12,6 +12,8 @@ from tuner.judge.race import RaceRules
 from tuner.model import (
     BASELINE,
     Block,
+    BlockKind,
+    BlockTimes,
     ComponentResult,
     Configuration,
     Measurement,
@@ -27,6 +29,19 @@ COMPONENTS = ("write", "read")
 
 #: Ratio of a trial's time to the baseline's, by trial number.
 Ratios = Mapping[int, float]
+
+#: The times of a block in which the baseline and one trial take equally long.
+BLOCK = BlockTimes(
+    number=1,
+    kind=BlockKind.SEARCH,
+    race=1,
+    order=(0, 1),
+    state=BlockState.COMPLETE,
+    duration_s=4.0,
+    reason="",
+    testbed=None,
+    times_s={0: (1.0, 1.0), 1: (1.0, 1.0)},
+)
 
 
 def rules(**changed: object) -> Rules:

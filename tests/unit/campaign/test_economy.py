@@ -18,7 +18,7 @@ from tuner.model import Configuration, Trial
 from tuner.plan.attempts import alpha_of
 from tuner.plan.economy import Move, Position, candidate, forecast_of, next_move
 from tuner.plan.guide import Noise, Pick
-from tuner.plan.rules import FLOOR_ALPHA, Floors
+from tuner.plan.rules import FLOOR_ALPHA, Floors, Rules
 from tuner.propose.prediction import Contribution, Prediction
 
 
@@ -63,17 +63,22 @@ class Stub:
         raise AssertionError("nobody asks")
 
 
-def move(view: Stub, arms_left: float = 200.0, **changed: Any) -> Move:
-    position: dict[str, Any] = {
+def position(**changed: Any) -> Position:
+    usual: dict[str, Any] = {
         "attempt": 1,
+        "arms_left": 200.0,
         "total_arms": 250.0,
         "measured": 50,
         "can_search": True,
     }
-    position |= changed
-    limits = position.pop("limits", rules())
-    here = Position(arms_left=arms_left, **position)
-    return next_move(view, candidate(view, here), limits, here)
+    return Position(**(usual | changed))
+
+
+def move(
+    view: Stub, arms_left: float = 200.0, *, limits: Rules | None = None, **changed: Any
+) -> Move:
+    here = position(arms_left=arms_left, **changed)
+    return next_move(view, candidate(view, here), limits or rules(), here)
 
 
 def test_before_anything_is_measured_it_searches() -> None:
@@ -328,14 +333,7 @@ def test_several_finalists_share_the_error_of_an_attempt() -> None:
     alone, shared = (forecast_of(best, NOISE, limits, 1, 20) for limits in (one, three))
     assert shared.power < alone.power
     assert shared.mean_blocks > alone.mean_blocks
-    here = Position(
-        attempt=1,
-        arms_left=200.0,
-        total_arms=250.0,
-        measured=50,
-        can_search=True,
-        suspect=True,
-    )
+    here = position(suspect=True)
     assert here.fewest(three) > here.fewest(one)
 
 
@@ -345,17 +343,7 @@ def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -
     """
     best = prediction(0.2)
     limits = rules(certify_blocks=20)
-    plain, suspect = (
-        Position(
-            attempt=3,
-            arms_left=200.0,
-            total_arms=250.0,
-            measured=50,
-            can_search=True,
-            suspect=flag,
-        )
-        for flag in (False, True)
-    )
+    plain, suspect = (position(attempt=3, suspect=flag) for flag in (False, True))
     assert (plain.fewest(limits), suspect.fewest(limits)) == (3, 10)
     quick = forecast_of(best, NOISE, limits, 3, 20, plain.fewest(limits))
     slow = forecast_of(best, NOISE, limits, 3, 20, suspect.fewest(limits))
@@ -363,18 +351,16 @@ def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -
     assert quick.mean_blocks < 6 < 10 <= slow.mean_blocks
     assert forecast_of(best, NOISE, limits, 3, 9, suspect.fewest(limits)).power == 0.0
     # So an attempt begins while ten blocks still fit.
-    position: dict[str, Any] = {
+    later: dict[str, Any] = {
         "attempt": 3,
         "total_arms": 120.0,
         "answers": (prediction(0.185, name=2),),
+        "limits": limits,
     }
-    position |= {"limits": limits}
     lefts = range(100, 0, -1)
     starts = {
         flag: next(
-            n
-            for n in lefts
-            if move(Stub(best, 0.9), n, suspect=flag, **position) is not Move.SEARCH
+            n for n in lefts if move(Stub(best, 0.9), n, suspect=flag, **later) is not Move.SEARCH
         )
         for flag in (False, True)
     }

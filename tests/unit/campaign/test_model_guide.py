@@ -7,28 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.campaign.histories import rules, trial
+from tests.unit.campaign.histories import BLOCK, rules, trial
 from tests.unit.propose.spaces import small
-from tuner.model import BASELINE, BlockKind, BlockTimes, Configuration, Prior, Trial
+from tuner.model import BASELINE, BlockTimes, Configuration, Prior, Trial
 from tuner.plan.model_guide import ModelGuide
 from tuner.plan.scores import ScoreTable
 from tuner.propose.prediction import Prediction
 from tuner.propose.proposer import Proposal
 from tuner.propose.search import Search
-from tuner.states import BlockState, TrialState
-
-BLOCK = BlockTimes(
-    number=1,
-    kind=BlockKind.SEARCH,
-    race=1,
-    order=(0, 1),
-    state=BlockState.COMPLETE,
-    duration_s=4.0,
-    reason="",
-    testbed=None,
-    times_s={0: (1.0, 1.0), 1: (1.0, 1.0)},
-)
-
+from tuner.states import TrialState
 
 BEFORE = Configuration.of({"fileserver.threads": 5})
 TRIALS = [Trial(BASELINE, BEFORE, 0, "as found", TrialState.RUNNING, {}), trial(1, 1)]
