@@ -14,7 +14,7 @@ class QueuedRun:
 
     ``queue``: decides which workers may take it. ``testbeds``: their names; none for a testbed of
     its own. ``id``: of the job. ``worker``: the one that has taken it, None when it is known to be
-    gone.
+    gone. ``not_before``: no worker takes it before this time; None if any may at once.
     """
 
     id: int
@@ -23,6 +23,7 @@ class QueuedRun:
     testbeds: tuple[str, ...]
     taken: bool
     worker: int | None
+    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,11 @@ class EventKind(StrEnum):
     MEASURED_AGAIN = "measured-again"
     #: The floor chosen from the pilot's results.
     FLOOR_CHOSEN = "floor-chosen"
+    PAUSED = "campaign-paused"
+    #: A process waits until it may continue the campaign.
+    WAITS = "campaign-waits"
+    STARTED = "campaign-started"
+    QUEUED = "campaign-queued"
     PAUSE_REQUESTED = "pause-requested"
     CANCEL_REQUESTED = "cancel-requested"
     RESUME_REQUESTED = "resume-requested"

@@ -22,7 +22,7 @@ from tuner.model import Value
 from tuner.services.kind import Kind, Needs, Program, TestbedIdentity, TestbedType, Workers
 from tuner.services.part import Part, verify_effective
 from tuner.services.target import Target
-from tuner.services.testbed import ReadyTestbed, Testbed
+from tuner.services.testbed import ReadyTestbed, Testbed, Unavailable
 
 _STARTS_WITHIN_S = 30.0
 
@@ -105,7 +105,7 @@ class ToyTestbed:
     def claim(self, campaign: str) -> bool:
         return False
 
-    def unavailable(self) -> str | None:
+    def unavailable(self) -> Unavailable | None:
         return None
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:

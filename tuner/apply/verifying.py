@@ -244,8 +244,8 @@ def _measure(
         )
 
         def run(number: int) -> None:
-            if (why_not := testbed.unavailable()) is not None:
-                raise CampaignHalted(f"the testbed must not be used now: {why_not}")
+            if (closed := testbed.unavailable()) is not None:
+                raise CampaignHalted(f"outside {closed.reason}")
             safe_point()
             step = RunBlock.shuffled(rules.seed, number, BlockKind.CERTIFY, 1, [_CANDIDATE])
             block, event = runner.beginning(step)

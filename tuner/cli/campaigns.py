@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +42,7 @@ from tuner.report.progress import progress_for
 from tuner.run.branching import priors
 from tuner.run.resuming import refuse_verification
 from tuner.run.runner import Outcome
+from tuner.run.waiting import wait
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec, read_spec
 from tuner.states import OVER, not_resumable
@@ -74,7 +76,7 @@ def run(
 
     Ctrl-C pauses it after the current run of the workload, a second Ctrl-C at once; 'fstune resume'
     continues it. Completed blocks are never lost; the block in progress is measured again. On a
-    server it continues even if nobody watches.
+    server it continues even if nobody watches. Outside the hours of its testbed it waits.
     """
     if not queue and (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote
@@ -88,7 +90,7 @@ def run(
             to_queue(store, lambda: _guided(store, prepared), directory, server)
             return
         campaign = _guided(store, prepared)
-        _tell_end(store, _conduct(store, campaign, prepared, log, quiet=quiet)[0])
+        _tell_end(store, _conduct(store, campaign, prepared, directory, log, quiet=quiet)[0])
 
 
 def pilot(
@@ -113,7 +115,9 @@ def pilot(
         raise SpecError(f"{file}: {reason}")
     with open_or_make_store(directory, database) as store:
         campaign = _guided(store, prepared)
-        outcome, result = _conduct(store, campaign, prepared, log, quiet=quiet, pilot_only=True)
+        outcome, result = _conduct(
+            store, campaign, prepared, directory, log, quiet=quiet, pilot_only=True
+        )
     if result is not None:
         show(Console(), pilot_page(result))
     if outcome.error is not None:
@@ -151,7 +155,9 @@ def resume(
             raise ConflictError(not_resumable(record.id, record.state))
         spec = _overriding(CampaignSpec.from_json(record.spec), override_pilot)
         prepared = prepare(spec, directory, owned=_own_cells(store, record))
-        outcome, _ = _conduct(store, record, prepared, log, quiet=quiet, keep_request=from_queue)
+        outcome, _ = _conduct(
+            store, record, prepared, directory, log, quiet=quiet, from_queue=from_queue
+        )
         _tell_end(store, outcome)
 
 
@@ -190,7 +196,7 @@ def branch(
         if queue:
             to_queue(store, begin, directory, server)
             return
-        _tell_end(store, _conduct(store, begin(), prepared, log, quiet=quiet)[0])
+        _tell_end(store, _conduct(store, begin(), prepared, directory, log, quiet=quiet)[0])
 
 
 def _prepared(file: Path, directory: Path, override_pilot: bool) -> Prepared:
@@ -233,12 +239,16 @@ def _conduct(
     store: Store,
     campaign: Campaign,
     prepared: Prepared,
+    directory: Path,
     log: LogForm | None,
     *,
     quiet: bool = False,
     pilot_only: bool = False,
-    keep_request: bool = False,
+    from_queue: bool = False,
 ) -> tuple[Outcome, Pilot | None]:
+    """Run a campaign, and wait and continue it where only its testbeds' hours end the run.
+    ``from_queue``: do not wait, as the worker does.
+    """
     title = f"{campaign.name} · {campaign.id}"
     progress = (
         progress_for(Console(), title=title, quiet=quiet)
@@ -247,15 +257,21 @@ def _conduct(
     )
     acknowledge = progress.notice if isinstance(progress, LiveProgress) else _acknowledge
     with progress as observer:
-        return conduct(
-            store,
-            campaign,
-            prepared,
-            observer,
-            pilot_only=pilot_only,
-            keep_request=keep_request,
-            stopping=None if log is not None else acknowledge,
-        )
+        while True:
+            outcome, result = conduct(
+                store,
+                campaign,
+                prepared,
+                observer,
+                pilot_only=pilot_only,
+                keep_request=from_queue,
+                stopping=None if log is not None else acknowledge,
+            )
+            if from_queue or outcome.until is None:
+                return outcome, result
+            if not wait(store, campaign.id, outcome.until, observer):
+                return replace(outcome, campaign=store.campaign(campaign.id)), result
+            prepared = prepare(prepared.spec, directory, owned=_own_cells(store, campaign))
 
 
 def _acknowledge(message: str) -> None:

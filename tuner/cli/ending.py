@@ -85,6 +85,9 @@ def tell_end(
     if campaign.state is CampaignState.CANCELLED:
         say("fstune: cancelled", err=True)
         raise typer.Exit(INTERRUPTED)
+    if campaign.state is CampaignState.RUNNING:
+        say(f"fstune: another process runs it; see: fstune watch {campaign.id}{options}", err=True)
+        raise typer.Exit(INTERRUPTED)
     if campaign.state is not CampaignState.FINISHED:
         say(f"fstune: paused; continue with: fstune resume {campaign.id}{options}", err=True)
         raise typer.Exit(INTERRUPTED)

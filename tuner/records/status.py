@@ -49,7 +49,8 @@ class RunningCampaign:
 class WaitingCampaign:
     """A campaign that waits for a worker. ``testbeds``: their names; empty if it has its own.
 
-    ``taken_from``: whether any worker takes campaigns from its ``queue``.
+    ``taken_from``: whether any worker takes campaigns from its ``queue``; ``not_before``: none
+    takes it before this time.
     """
 
     campaign: str
@@ -57,6 +58,7 @@ class WaitingCampaign:
     queue: str
     testbeds: tuple[str, ...]
     taken_from: bool
+    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,14 +57,19 @@ def _waiting_table(waiting: Sequence[WaitingCampaign]) -> RenderableType:
             literal(run.campaign, NAME),
             literal(run.name),
             literal(", ".join(run.testbeds)),
-            literal(run.queue)
-            if run.taken_from
-            else literal(f"{run.queue}: no worker takes from it", SLOWER),
+            _queue(run),
         )
         for run in waiting
     ]
     columns = (_COLUMNS[0], _COLUMNS[1], _COLUMNS[2], Column("Waits in queue"))
     return Printable(Listing(columns, tuple(rows)))
+
+
+def _queue(run: WaitingCampaign) -> Text:
+    if not run.taken_from:
+        return literal(f"{run.queue}: no worker takes from it", SLOWER)
+    since = "" if run.not_before is None else f", until {moment(run.not_before)}"
+    return literal(f"{run.queue}{since}")
 
 
 def _workers_table(workers: Sequence[KnownWorker]) -> RenderableType:

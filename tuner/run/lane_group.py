@@ -16,8 +16,16 @@ from tuner.records.standing import Observer
 from tuner.run.event_writer import EventWriter
 from tuner.run.lanes import Activities, CampaignTestbed, Lane, LaneObserver, Stopped
 from tuner.run.ledger import Ledgers
-from tuner.services.testbed import ReadyTestbed
+from tuner.services.testbed import ReadyTestbed, Unavailable
 from tuner.states import BlockState
+
+
+class Closed(Exception):
+    """No testbed may be used now; ``until``: from when on one may be used again."""
+
+    def __init__(self, testbeds: Sequence[Unavailable]) -> None:
+        super().__init__(f"outside {testbeds[0].reason}")
+        self.until = min(each.until for each in testbeds)
 
 
 class LaneGroup:
@@ -48,9 +56,16 @@ class LaneGroup:
         self._campaign = ""
 
     def open(self, campaign: str, workload: Workload) -> None:
-        """Open the testbeds. One of several that fails is lost; a single one that fails raises."""
+        """Open the testbeds. One of several that fails, or that may not be used now, is lost; a
+        single one that fails raises. Raises Closed, without having changed anything, if none may be
+        used now.
+        """
         self._campaign = campaign
+        closed = _closed(self._lanes)
         for lane in self._lanes:
+            if lane.label in closed:
+                self.lose(lane, TestbedError(f"outside {closed[lane.label].reason}"))
+                continue
             with self.ledgers.run.on("testbed"):
                 if lane.testbed.claim(campaign):
                     text = "bringing up the testbed for this campaign"
@@ -97,16 +112,13 @@ class LaneGroup:
         """Return the testbeds that may be used now.
 
         If none is left, raises the error of the last one lost; if they are only unavailable at
-        present, KeyboardInterrupt.
+        present, Closed.
         """
         usable = [lane for lane in self._lanes if lane.usable]
         if not usable:
             raise self._last_loss()
-        reasons = [lane.testbed.unavailable() for lane in usable]
-        free = [lane for lane, reason in zip(usable, reasons, strict=True) if reason is None]
-        if not free:
-            raise KeyboardInterrupt(reasons[0])
-        return free
+        closed = _closed(usable)
+        return [lane for lane in usable if lane.label not in closed]
 
     def look_at(
         self,
@@ -161,3 +173,12 @@ class LaneGroup:
     def event_data(self, lane: Lane) -> dict[str, str]:
         """Additional data of an event about one of several testbeds."""
         return {"testbed": lane.name or lane.label} if self._together else {}
+
+
+def _closed(lanes: Sequence[Lane]) -> dict[str, Unavailable]:
+    """Return why testbeds must not be used now, by label. Closed: none may be."""
+    answers = {lane.label: lane.testbed.unavailable() for lane in lanes}
+    closed = {label: answer for label, answer in answers.items() if answer is not None}
+    if len(closed) == len(lanes):
+        raise Closed(list(closed.values()))
+    return closed

@@ -70,6 +70,7 @@ def status_of(
                 queue=run.queue,
                 testbeds=run.testbeds,
                 taken_from=run.queue in served,
+                not_before=run.not_before,
             )
             for run in runs
             if not run.taken

@@ -32,7 +32,7 @@ from tuner.run.failures import Failures
 from tuner.run.floors import stored_floor
 from tuner.run.holding import LeaseKeeper
 from tuner.run.identity import programs
-from tuner.run.lane_group import LaneGroup
+from tuner.run.lane_group import Closed, LaneGroup
 from tuner.run.lanes import CampaignTestbed, Lane, Stopped, assigned, at_once
 from tuner.run.measuring import BlockRunner
 from tuner.run.notes import Notes
@@ -43,17 +43,21 @@ from tuner.run.stopping import undisturbed
 from tuner.run.stored_priors import stored_priors
 from tuner.services.target import Target
 from tuner.spec.campaign import CampaignSpec
-from tuner.states import CampaignState, TrialState
+from tuner.states import CampaignState, EventKind, TrialState
 from tuner.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended: the campaign as stored, and a sentence for each thing that was put back."""
+    """How a run ended: the campaign as stored, and a sentence for each thing that was put back.
+
+    ``until``: if only its testbeds' hours ended it, when they start again.
+    """
 
     campaign: Campaign
     restored: tuple[str, ...]
     error: TunerError | None = None
+    until: datetime | None = None
 
 
 class Runner:
@@ -106,16 +110,17 @@ class Runner:
     def run(self) -> Outcome:
         """Run to the end of the campaign, or to the first thing that stops it.
 
-        Ctrl-C pauses the campaign, a request pauses or cancels it, an error fails it; all but a
-        cancelled one can be resumed. The testbeds are put back in every case. Raises only
-        TunerError for what could not be put back, and whatever the store raises.
+        Ctrl-C and the end of its testbeds' hours pause the campaign, a request pauses or cancels
+        it, an error fails it; all but a cancelled one can be resumed. The testbeds are put back in
+        every case. Raises only TunerError for what could not be put back, and whatever the store
+        raises.
         """
-        state, reason, error = CampaignState.FINISHED, "", None
+        state, reason, error, until = CampaignState.FINISHED, "", None, None
         try:
             self._void_cut_off()
             new = self._store.campaign(self._id).state is CampaignState.CREATED
             text = "campaign started" if new else "campaign resumed"
-            self._writer.move(CampaignState.RUNNING, "", "campaign-started", text)
+            self._writer.move(CampaignState.RUNNING, "", EventKind.STARTED, text)
             self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
@@ -125,6 +130,8 @@ class Runner:
             self._conduct()
         except KeyboardInterrupt as stop:
             state, reason = CampaignState.PAUSED, f"stopped by {str(stop) or 'Ctrl-C'}"
+        except Closed as closed:
+            state, reason, until = CampaignState.PAUSED, str(closed), closed.until
         except StopRequested as request:
             state, reason = request.state, str(request)
         except TunerError as problem:
@@ -132,14 +139,15 @@ class Runner:
         except BaseException as problem:
             self._end(CampaignState.FAILED, f"a bug in fstune: {problem!r}")
             raise
-        restored = self._end(state, reason, error)
-        return Outcome(self._store.campaign(self._id), restored, error)
+        restored = self._end(state, reason, error, until)
+        return Outcome(self._store.campaign(self._id), restored, error, until)
 
     def _end(
         self,
         state: CampaignState,
         reason: str,
         error: TunerError | None = None,
+        until: datetime | None = None,
     ) -> tuple[str, ...]:
         """Put the testbeds back, then store how the run ended."""
         with undisturbed(self._doing):
@@ -164,6 +172,8 @@ class Runner:
             kind = f"campaign-{state}"
             text = f"campaign {state}: {reason}" if reason else f"campaign {state}"
             data = {} if error is None else evidence(error)
+            if until is not None:
+                data["until"] = until.isoformat()
             if state is CampaignState.PAUSED and request is not None:
                 data["wish"] = str(request.wish)  # the event of the request may be an earlier run's
             self._writer.move(state, reason, kind, text, data)

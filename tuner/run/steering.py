@@ -8,12 +8,13 @@ from datetime import datetime
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Request, Wish
 from tuner.run.holding import is_gone
+from tuner.run.waiting import is_waited_for
 from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
 
 _ENDS = {
-    Wish.PAUSE: (CampaignState.PAUSED, "campaign-paused"),
+    Wish.PAUSE: (CampaignState.PAUSED, EventKind.PAUSED),
     Wish.CANCEL: (CampaignState.CANCELLED, "campaign-cancelled"),
 }
 _REQUESTED = {Wish.PAUSE: EventKind.PAUSE_REQUESTED, Wish.CANCEL: EventKind.CANCEL_REQUESTED}
@@ -70,6 +71,10 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
     if wish is Wish.PAUSE and was_queued:
         todo = f"'fstune resume {campaign.id} --queue' puts it back on the queue"
         return f"campaign {campaign.id} is off the queue; {todo}"
+    if wish is Wish.PAUSE and is_waited_for(store, campaign):
+        message = f"to stay paused, as requested from {asked_by}"
+        store.add_event(campaign.id, NewEvent(now, _REQUESTED[wish], message))
+        return f"campaign {campaign.id} stays paused"
     if wish is Wish.PAUSE or campaign.state in OVER:
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}; it is not running")
     _end(store, campaign, wish, f"asked to cancel from {asked_by}", now)

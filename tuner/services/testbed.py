@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from tuner.measure.diagnostics.watch import Watch
@@ -51,6 +52,16 @@ class ReadyTestbed:
     hosts: tuple[HostState, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Why a testbed must not be used now (as a noun phrase that follows "outside"), and from when
+    on it may be used again.
+    """
+
+    reason: str
+    until: datetime
+
+
 class Testbed(Protocol):
     """A testbed, which is opened once per run and always closed afterwards."""
 
@@ -66,8 +77,8 @@ class Testbed(Protocol):
         """
         ...
 
-    def unavailable(self) -> str | None:
-        """What prevents a campaign from continuing here now; None if nothing does."""
+    def unavailable(self) -> Unavailable | None:
+        """Why it must not be used now; None if it may be. Also when it is not open."""
         ...
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:

@@ -38,6 +38,7 @@ _JOBS = f"""
 SELECT job.id, job.args->>'campaign' AS campaign, job.queue_name AS queue,
        ARRAY(SELECT jsonb_array_elements_text(job.args->'testbeds')) AS testbeds,
        job.status = 'doing' AS taken, job.worker_id AS worker,
+       CASE WHEN job.scheduled_at > clock_timestamp() THEN job.scheduled_at END AS not_before,
        job.status = 'doing' AND (job.worker_id IS NULL OR {_SILENT}) AS stalled
   FROM {SCHEMA}.procrastinate_jobs AS job
   LEFT JOIN {SCHEMA}.procrastinate_workers AS beat ON beat.id = job.worker_id

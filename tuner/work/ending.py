@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from tuner.errors import StoreError
@@ -18,7 +19,7 @@ DIED = EventKind.RUN_DIED
 
 
 class JobEnd(StrEnum):
-    """The outcome of a campaign for its worker. All but the last two end the job."""
+    """The outcome of a campaign for its worker. All but the last three end the job."""
 
     FINISHED = "finished"
     CANCELLED = "cancelled"
@@ -28,6 +29,8 @@ class JobEnd(StrEnum):
     REFUSED = "refused"
     #: Its process died too often: no further attempt is made.
     GIVEN_UP = "given-up"
+    #: Back on the queue until its testbeds may be used again.
+    WAITING = "waiting"
     #: Its process died: it will be resumed.
     DIED = "died"
     #: Back on the queue: the worker is stopping, or the testbed is in use.
@@ -72,7 +75,11 @@ def job_end(end: RunEnd) -> JobEnd:
     if state in OVER:
         return JobEnd(state)
     if state is CampaignState.PAUSED and not never_ran:
-        return JobEnd.PUT_BACK if end.stopping and not _is_requested(end.events) else JobEnd.PAUSED
+        if _is_requested(end.events):
+            return JobEnd.PAUSED
+        if continues_at(end.events) is not None:
+            return JobEnd.WAITING
+        return JobEnd.PUT_BACK if end.stopping else JobEnd.PAUSED
     if state is CampaignState.FAILED and not never_ran:
         return JobEnd.FAILED
     if end.stopping or end.in_use or end.status == StoreError.exit_code:
@@ -90,6 +97,13 @@ def deaths(events: Sequence[Event]) -> int:
             break
         count += event.kind == DIED
     return count
+
+
+def continues_at(events: Sequence[Event]) -> datetime | None:
+    """Return when a campaign may continue that only its testbeds' hours paused; otherwise None."""
+    pauses = (event for event in reversed(events) if event.kind == EventKind.PAUSED)
+    until = next((event.data.get("until") for event in pauses), None)
+    return None if until is None else datetime.fromisoformat(str(until))
 
 
 def _is_requested(events: Sequence[Event]) -> bool:

@@ -14,6 +14,7 @@ from tuner.model import Campaign
 from tuner.services.kind import Workers
 from tuner.services.kinds import types_of_testbeds
 from tuner.spec.campaign import CampaignSpec
+from tuner.states import EventKind
 from tuner.store import NewEvent
 from tuner.store.queue import Queue
 
@@ -60,7 +61,7 @@ def enqueue(
     prepared = prepare(spec, state_directory)
     name = queue_name(spec.sections[0].key, state_directory)
     message = f"on the queue {name}, for a worker"
-    event = NewEvent(datetime.now(UTC), "campaign-queued", message, {"queue": name})
+    event = NewEvent(datetime.now(UTC), EventKind.QUEUED, message, {"queue": name})
     testbeds = sorted(one.name for one in prepared.identities if one.name)
     defer = deferring(campaign.id, name, testbeds, override_pilot=override_pilot)
     queue.put(campaign.id, defer, event)

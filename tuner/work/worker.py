@@ -29,7 +29,7 @@ from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
 from tuner.text import counted
-from tuner.work.ending import DIED, TAKEN, JobEnd, RunEnd, end_without_run, job_end
+from tuner.work.ending import DIED, TAKEN, JobEnd, RunEnd, continues_at, end_without_run, job_end
 from tuner.work.jobs import PutBack, app_of
 from tuner.work.metrics import WorkerMetrics
 from tuner.work.runs import Run, run_of
@@ -230,6 +230,8 @@ class Worker:
         self._say("info", "run-ended", campaign=campaign, end=str(end))
         if end is JobEnd.DIED:
             raise PutBack("its process died")
+        if end is JobEnd.WAITING:
+            raise PutBack("its testbed must not be used now", await self._closed_s(campaign))
         if end is JobEnd.PUT_BACK:
             raise PutBack("it continues later", 0.0 if self._stopping else self._wait_s())
 
@@ -301,6 +303,12 @@ class Worker:
     async def _tell(self, campaign: str, kind: str, message: str, data: dict[str, Any]) -> None:
         event = NewEvent(datetime.now(UTC), kind, message, data)
         await asyncio.to_thread(self._store.add_event, campaign, event)
+
+    async def _closed_s(self, campaign: str) -> float:
+        """Return how long the testbeds of a campaign must not be used yet."""
+        until = continues_at(await asyncio.to_thread(self._store.events, campaign))
+        left_s = 0.0 if until is None else (until - datetime.now(UTC)).total_seconds()
+        return max(left_s, self._wait_s())
 
     def _wait_s(self) -> float:
         return min(_LONGEST_WAIT_S, self._orders.limit_s / _BEATS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -31,6 +32,7 @@ from tuner.run.measuring import BlockRunner
 from tuner.run.resuming import refuse_verification
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated.testbed import _SimulatedEngine
+from tuner.services.testbed import Unavailable
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState, EventKind, VerifyOutcome
 from tuner.store import NewEvent, Store, problems
@@ -220,9 +222,10 @@ def test_a_verification_stops_outside_the_hours_of_the_testbed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = desk.campaign(faster(-0.10))
-    answers = iter([None, "the hours of the testbed"])
+    closed = Unavailable("the hours of the testbed", datetime.now(UTC))
+    answers = iter([None, closed])
     monkeypatch.setattr(SimulatedTestbed, "unavailable", lambda testbed: next(answers))
-    with pytest.raises(CampaignHalted, match="must not be used now: the hours"):
+    with pytest.raises(CampaignHalted, match="outside the hours"):
         measure(desk, campaign)
     verification = desk.store.campaigns()[0]
     assert verification.state is CampaignState.FAILED

@@ -18,7 +18,7 @@ from tuner.run.lanes import CampaignTestbed
 from tuner.run.runner import Outcome, Runner
 from tuner.services import testbed as testbeds
 from tuner.services.openafs.counters import client_probe, server_probe
-from tuner.services.testbed import ReadyTestbed
+from tuner.services.testbed import ReadyTestbed, Unavailable
 from tuner.states import BlockState, CampaignState
 
 SMALL = {"name": "mixed-use", "scale": 0.02}
@@ -69,7 +69,7 @@ class Counting:
     def claim(self, campaign: str) -> bool:
         return self.inner.claim(campaign)
 
-    def unavailable(self) -> str | None:
+    def unavailable(self) -> Unavailable | None:
         return self.inner.unavailable()
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:

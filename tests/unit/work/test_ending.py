@@ -15,6 +15,8 @@ RAN = ("worker-took", "campaign-started", "block-complete", "campaign-paused")
 PAUSE_REQUESTED = ("worker-took", "campaign-started", "pause-requested", "campaign-paused")
 #: The pause was requested during the run before.
 EARLIER = ("worker-took", "pause-requested", "campaign-paused", "worker-took", "campaign-paused")
+#: Only the hours of its testbed paused it.
+CLOSED = ("worker-took", "campaign-started", "campaign-paused until 20:00")
 NEVER = ("campaign-paused", "worker-took")
 
 
@@ -24,7 +26,13 @@ def campaign(state: str) -> Campaign:
 
 
 def events(*kinds: str) -> list[Event]:
-    return [Event(number, NOON, kind, "") for number, kind in enumerate(kinds, start=1)]
+    """Return events of these kinds; ``KIND until TIME`` has that time."""
+    result = []
+    for number, kind in enumerate(kinds, start=1):
+        name, _, until = kind.partition(" until ")
+        data = {"until": f"2026-03-01T{until}+00:00"} if until else {}
+        result.append(Event(number, NOON, name, "", data))
+    return result
 
 
 @pytest.mark.parametrize(
@@ -37,6 +45,17 @@ def events(*kinds: str) -> list[Event]:
         ("paused", RAN, 130, False, True, JobEnd.PUT_BACK),
         ("paused", EARLIER, 130, False, True, JobEnd.PUT_BACK),
         ("paused", RAN, 130, False, False, JobEnd.PAUSED),
+        ("paused", CLOSED, 130, False, False, JobEnd.WAITING),
+        ("paused", CLOSED, 130, False, True, JobEnd.WAITING),
+        (
+            "paused",
+            ("worker-took", "pause-requested", *CLOSED[1:]),
+            130,
+            False,
+            False,
+            JobEnd.PAUSED,
+        ),
+        ("paused", (*CLOSED, *RAN), 130, False, False, JobEnd.PAUSED),
         ("paused", NEVER, -15, False, True, JobEnd.PUT_BACK),
         ("paused", NEVER, 2, False, False, JobEnd.REFUSED),
         ("failed", RAN, 9, False, False, JobEnd.FAILED),

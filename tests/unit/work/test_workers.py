@@ -8,11 +8,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+import yaml
 from sqlalchemy.exc import OperationalError
 
 from tests.ending import kill, kill_runs
@@ -21,6 +22,7 @@ from tests.unit.campaign.campaigns import faster, spec
 from tests.unit.cli.conftest import COMMAND
 from tests.unit.work.stored_runs import decisions, kinds, runs_of
 from tuner.model import Lease, Wish
+from tuner.run.presence import status
 from tuner.run.steering import steer
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState
@@ -353,3 +355,46 @@ def test_a_campaign_that_cannot_be_run_is_given_up_with_the_reason(
     assert float(metrics['fstune_worker_runs_total{end="died"}']) == died - 1
     assert float(metrics["fstune_worker_running_campaigns"]) == 0
     assert 0.0 <= float(metrics["fstune_worker_heartbeat_age_seconds"]) < LIMIT_S
+
+
+@pytest.fixture
+def night_testbed(root: Path, tmp_path: Path) -> CampaignSpec:
+    """Return a campaign on hosts whose hours start in two hours."""
+    document = yaml.safe_load((root / "tests/data/testbeds/everything.yaml").read_text())
+    start, end = (datetime.now().astimezone() + timedelta(hours=hours) for hours in (2, 3))
+    document["hours"] = {"start": f"{start:%H:%M}", "end": f"{end:%H:%M}"}
+    document["clients"] = document["clients"][:1]
+    (tmp_path / "testbed.yaml").write_text(yaml.safe_dump(document))
+    campaign = {
+        "name": "night",
+        "testbed": {"hosts": str(tmp_path / "testbed.yaml")},
+        "spaces": {"cache_manager": "openafs-cache-manager-fuse-1.8"},
+        "workload": "mixed-use",
+    }
+    return CampaignSpec.model_validate(campaign)
+
+
+@pytest.mark.timeout(400)
+def test_a_campaign_waits_on_the_queue_for_the_hours_of_its_testbed(
+    store: Store,
+    queue: Queue,
+    put: Callable[[CampaignSpec], str],
+    start: Start,
+    night_testbed: CampaignSpec,
+    tmp_path: Path,
+) -> None:
+    """Its hosts do not exist: nothing connects to them."""
+    campaign = put(night_testbed)
+    start()
+    wait_for(lambda: queue.runs()[0].not_before, "its return to the queue", tmp_path)
+    (run,) = queue.runs()
+    (waiting,) = status(store).waiting
+    assert run.not_before is not None
+    assert waiting.not_before == run.not_before
+    assert timedelta(hours=1) < run.not_before - datetime.now(UTC) <= timedelta(hours=2)
+    now = store.campaign(campaign)
+    assert now.state is CampaignState.PAUSED
+    assert now.reason.startswith("outside the hours of testbed spare fileserver (")
+    assert not run.taken
+    assert "off the queue" in steer(store, now, Wish.PAUSE, "here", datetime.now(UTC))
+    assert queue.runs() == []

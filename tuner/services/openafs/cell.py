@@ -28,7 +28,7 @@ from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, as
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.file import TestbedFile
 from tuner.services.openafs.fuse import FusePlace
-from tuner.services.testbed import ReadyTestbed
+from tuner.services.testbed import ReadyTestbed, Unavailable
 
 #: The initial client settings of a new cell, by qualified name.
 INITIAL_SETTINGS = {"cache_manager.blocks": INITIAL_BLOCKS}
@@ -138,7 +138,7 @@ class CellTestbed:
         self._owned = self._owned or existing is None or not existing.is_alive()
         return self._owned
 
-    def unavailable(self) -> str | None:
+    def unavailable(self) -> Unavailable | None:
         """See Testbed.unavailable."""
         return None
 

@@ -47,10 +47,11 @@ from tuner.services.openafs.file import (
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.openafs.host_network import HostNetwork, possible
+from tuner.services.openafs.hours import outside_hours
 from tuner.services.openafs.nodes import from_node, keep_up, node
-from tuner.services.openafs.preflight import preflight, within
+from tuner.services.openafs.preflight import preflight
 from tuner.services.openafs.unit import UnitPlace
-from tuner.services.testbed import ReadyTestbed
+from tuner.services.testbed import ReadyTestbed, Unavailable
 
 #: The number of random configurations from which the largest memory use is estimated.
 _DRAWS = 300
@@ -143,10 +144,12 @@ class HostsTestbed:
     def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
         """See Testbed.open.
 
-        Raises ConflictError when a campaign holds a host, or the survey refuses.
+        Raises ConflictError when a campaign holds a host, the survey refuses, or it is unavailable.
         """
         file = self._file
         if not self._putting_back:
+            if (closed := self.unavailable()) is not None:
+                raise ConflictError(f"outside {closed.reason}")
             self._stack.enter_context(keep_up(self._state, file.cells))
         say(f"connecting to {1 + len(file.clients)} hosts")
         hosts = Hosts(file, self._base, self._state)
@@ -211,13 +214,9 @@ class HostsTestbed:
             raise failure
         return "; ".join(messages) or None
 
-    def unavailable(self) -> str | None:
+    def unavailable(self) -> Unavailable | None:
         """See Testbed.unavailable: unavailable outside the hours in the file."""
-        hours = self._file.hours
-        if hours is None or within(hours, datetime.now().astimezone().time()):
-            return None
-        span = f"{hours.start:%H:%M} to {hours.end:%H:%M}"
-        return f"the hours of testbed {self._file.name} ({span})"
+        return outside_hours(self._file, datetime.now().astimezone())
 
     def _clients(self, clients: Sequence[Hold]) -> list[ClientHost]:
         sections = zip(clients, self._file.clients, strict=True)

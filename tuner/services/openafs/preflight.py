@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, time
+from datetime import datetime
 
 from tuner.services.facts import HostFacts
 from tuner.services.kind import Finding
 from tuner.services.openafs.bosserver import not_dafs
 from tuner.services.openafs.facts import ClientFacts, ServerFacts
-from tuner.services.openafs.file import FuseSection, HoursSection, TestbedFile, UnitSection
+from tuner.services.openafs.file import FuseSection, TestbedFile, UnitSection
+from tuner.services.openafs.hours import span, within
 from tuner.services.openafs.parse import is_dafs
 
 #: Free space required on a host for fstune itself, and in a cache or volume.
@@ -42,20 +43,9 @@ def preflight(
         findings += _cache(file, client.control.way, cache, programs)
         findings += _unit(client.control.way, cache)
     if file.hours is not None and not within(file.hours, now.time()):
-        message = f"it is {now:%H:%M}; this testbed may be used from {_hours(file.hours)}"
-        findings.append(Finding(file.name, True, message))
+        message = f"it is {now:%H:%M}; this testbed may be used from {span(file.hours)}"
+        findings.append(Finding(file.name, False, message))
     return tuple(findings)
-
-
-def within(hours: HoursSection, now: time) -> bool:
-    """Whether a time of day is within the hours; equal start and end mean all day."""
-    if hours.start < hours.end:
-        return hours.start <= now < hours.end
-    return now >= hours.start or now < hours.end
-
-
-def _hours(hours: HoursSection) -> str:
-    return f"{hours.start:%H:%M} to {hours.end:%H:%M}"
 
 
 def _volumes(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:

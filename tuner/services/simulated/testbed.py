@@ -20,7 +20,7 @@ from tuner.services.part import NotInEffect, Part
 from tuner.services.simulated.noise import Run
 from tuner.services.simulated.world import World
 from tuner.services.target import Target
-from tuner.services.testbed import ReadyTestbed
+from tuner.services.testbed import ReadyTestbed, Unavailable
 from workloads.spec import Stage
 
 #: The limits of the simulated hosts.
@@ -286,7 +286,7 @@ class SimulatedTestbed:
         """See Testbed.claim."""
         return False
 
-    def unavailable(self) -> str | None:
+    def unavailable(self) -> Unavailable | None:
         """See Testbed.unavailable."""
         return None
 

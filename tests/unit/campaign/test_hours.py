@@ -1,0 +1,205 @@
+"""Campaigns whose testbeds have hours: they pause outside them, and continue in the next ones."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.unit.campaign.campaigns import SHORT, Campaign, Recorder, faster, spec
+from tests.unit.campaign.conftest import ON_BOTH, Begin
+from tests.unit.campaign.several import several
+from tuner.errors import ConflictError
+from tuner.model import Wish
+from tuner.run.steering import steer
+from tuner.run.waiting import wait
+from tuner.services.simulated import SimulatedTestbed
+from tuner.services.testbed import Unavailable
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store
+from tuner.store.deletion import delete_campaign
+from tuner.work.ending import JobEnd, RunEnd, continues_at, job_end
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+CLOSED = Unavailable("the hours of testbed x (20:00 to 06:00)", NOW.replace(hour=20))
+REASON = "outside the hours of testbed x (20:00 to 06:00)"
+
+
+@dataclass
+class Hours:
+    """Whether the simulated testbeds may be used, by seed of their noise; 0 stands for all."""
+
+    closed: dict[int, Unavailable] = field(default_factory=dict)
+    #: Number of questions until the hours end; None: they do not.
+    left: int | None = None
+
+    def answer(self, testbed: SimulatedTestbed) -> Unavailable | None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                return CLOSED
+        return self.closed.get(0) or self.closed.get(testbed.world.seed)
+
+
+@pytest.fixture
+def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
+    hours = Hours()
+    monkeypatch.setattr(SimulatedTestbed, "unavailable", lambda testbed: hours.answer(testbed))
+    return hours
+
+
+def test_a_campaign_begun_outside_the_hours_pauses_before_it_opens_its_testbed(
+    begin: Begin, hours: Hours
+) -> None:
+    hours.closed = {0: CLOSED}
+    campaign = begin(spec(faster(), **SHORT))
+    outcome = campaign.run()
+    assert (outcome.campaign.state, outcome.campaign.reason) == (CampaignState.PAUSED, REASON)
+    assert (outcome.until, outcome.error, outcome.restored) == (CLOSED.until, None, ())
+    assert campaign.blocks == []
+    assert "testbed-ready" not in campaign.kinds()
+    hours.closed = {}
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+@pytest.mark.slow
+@ON_BOTH
+def test_a_campaign_pauses_when_the_hours_end_and_loses_nothing(begin: Begin, hours: Hours) -> None:
+    hours.left = 6
+    campaign = begin(spec(faster(), **SHORT))
+    outcome = campaign.run()
+    assert (outcome.campaign.reason, outcome.until) == (REASON, CLOSED.until)
+    assert campaign.testbed is not None
+    assert outcome.restored
+    before = campaign.blocks
+    assert len(before) == 5  # the first question comes before it opens
+    end = job_end(RunEnd(outcome.campaign, campaign.store.events(campaign.id), 130, False, False))
+    assert end is JobEnd.WAITING
+    assert continues_at(campaign.store.events(campaign.id)) == CLOSED.until
+    hours.left = None
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    assert campaign.blocks[: len(before)] == before
+
+
+@pytest.mark.slow
+def test_one_of_several_testbeds_that_must_not_be_used_is_left_out(
+    begin: Begin, hours: Hours
+) -> None:
+    hours.closed = {1: CLOSED}
+    campaign = begin(several(faster(), names=("a", "b")))
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.FINISHED
+    assert {block.testbed for block in campaign.blocks} == {"simulated b"}
+    lost = [e for e in campaign.store.events(campaign.id) if e.kind == "testbed-lost"]
+    assert [e.message for e in lost] == [f"a: no longer used: {REASON}"]
+
+
+@pytest.mark.slow
+def test_several_testbeds_wait_for_the_first_that_may_be_used(begin: Begin, hours: Hours) -> None:
+    sooner = CLOSED.until - timedelta(hours=1)
+    hours.closed = {1: CLOSED, 2: Unavailable("the hours of testbed b (19:00 to 06:00)", sooner)}
+    outcome = begin(several(faster(), names=("a", "b"))).run()
+    assert (outcome.campaign.reason, outcome.until) == (REASON, sooner)
+
+
+class Clock:
+    """A clock that only sleeping advances; ``events``: what happens at which sleep."""
+
+    def __init__(self, events: dict[int, Callable[[], object]] | None = None) -> None:
+        self.time = NOW
+        self.sleeps = 0
+        self._events = events or {}
+
+    def now(self) -> datetime:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps += 1
+        self.time += timedelta(seconds=seconds)
+        self._events.get(self.sleeps, lambda: None)()
+
+
+@pytest.fixture
+def paused(begin: Begin, hours: Hours) -> Campaign:
+    hours.closed = {0: CLOSED}
+    campaign = begin(spec(faster(), **SHORT))
+    assert campaign.run().campaign.state is CampaignState.PAUSED
+    return campaign
+
+
+def waited(campaign: Campaign, clock: Clock) -> bool:
+    until = NOW + timedelta(seconds=60)
+    recorder = Recorder()
+    return wait(campaign.store, campaign.id, until, recorder, now=clock.now, sleep=clock.sleep)
+
+
+def test_waiting_ends_when_the_testbed_may_be_used(paused: Campaign) -> None:
+    clock = Clock()
+    assert waited(paused, clock) is True
+    assert clock.time == NOW + timedelta(seconds=60)
+    assert paused.kinds()[-1] == "campaign-waits"
+
+
+def _steer(store: Store, campaign: str, wish: Wish) -> str:
+    return steer(store, store.campaign(campaign), wish, "here", NOW)
+
+
+def _again(store: Store, campaign: str) -> None:
+    event = NewEvent(NOW, "campaign-started", "campaign resumed")
+    store.move_campaign(campaign, CampaignState.RUNNING, "", event)
+
+
+def _resume_elsewhere(store: Store, campaign: str) -> None:
+    """Resume the campaign and pause it again between two looks."""
+    _again(store, campaign)
+    event = NewEvent(NOW, "campaign-paused", "campaign paused")
+    store.move_campaign(campaign, CampaignState.PAUSED, "", event)
+
+
+def _queue(store: Store, campaign: str) -> None:
+    store.add_event(campaign, NewEvent(NOW, "campaign-queued", "on the queue"))
+
+
+def _delete(store: Store, campaign: str) -> None:
+    _steer(store, campaign, Wish.CANCEL)
+    delete_campaign(store, campaign)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda store, campaign: _steer(store, campaign, Wish.CANCEL),
+        lambda store, campaign: _steer(store, campaign, Wish.PAUSE),
+        _again,
+        _resume_elsewhere,
+        _queue,
+        _delete,
+    ],
+    ids=["cancelled", "pause", "running", "resumed", "queued", "deleted"],
+)
+@pytest.mark.parametrize("at", [2, 12], ids=["early", "last"])
+def test_waiting_ends_when_somebody_else_decides(
+    paused: Campaign, act: Callable[[Store, str], object], at: int
+) -> None:
+    clock = Clock({at: lambda: act(paused.store, paused.id)})
+    assert waited(paused, clock) is False
+    assert clock.sleeps == at
+
+
+def test_of_two_that_wait_the_later_one_continues(paused: Campaign) -> None:
+    later: list[bool] = []
+    clock = Clock({3: lambda: later.append(waited(paused, Clock()))})
+    assert waited(paused, clock) is False
+    assert later == [True]
+
+
+def test_ctrl_c_ends_waiting_and_leaves_the_campaign_paused(paused: Campaign) -> None:
+    clock = Clock({3: lambda: signal.raise_signal(signal.SIGINT)})
+    assert waited(paused, clock) is False
+    assert paused.store.campaign(paused.id).state is CampaignState.PAUSED
+    assert paused.store.events(paused.id)[-1].message == "no longer waits: SIGINT"
+    with pytest.raises(ConflictError, match="is paused; it is not running"):
+        _steer(paused.store, paused.id, Wish.PAUSE)

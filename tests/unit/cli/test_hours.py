@@ -1,0 +1,96 @@
+"""A campaign on a testbed with hours, from the command line: it waits, then continues."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Fstune
+from tuner.errors import INTERRUPTED, NotFoundError, StoreError
+from tuner.model import Wish
+from tuner.run import waiting
+from tuner.run.steering import steer
+from tuner.services.simulated import SimulatedTestbed
+from tuner.services.testbed import Unavailable
+from tuner.store import Store
+
+pytestmark = pytest.mark.slow
+
+REASON = "the hours of testbed x (20:00 to 06:00)"
+LIMIT_S = 60.0
+#: Questions before the hours end: the pilot is measured within them.
+WITHIN = 3
+
+
+@pytest.fixture
+def hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the hours of the simulated testbed end after some blocks, for a moment."""
+    questions = iter(range(10_000))
+
+    def answer(testbed: SimulatedTestbed) -> Unavailable | None:
+        if next(questions) != WITHIN:
+            return None
+        return Unavailable(REASON, datetime.now().astimezone() + timedelta(seconds=0.2))
+
+    monkeypatch.setattr(SimulatedTestbed, "unavailable", answer)
+
+
+@pytest.mark.usefixtures("hours")
+def test_a_campaign_waits_for_the_hours_of_its_testbed_and_continues(
+    fstune: Fstune, campaign_file: Path, state: Path
+) -> None:
+    done = fstune("run", campaign_file)
+    assert done.returncode == 0, done.stderr
+    assert f"campaign paused: outside {REASON}" in " ".join(done.stdout.split())
+    assert "this process continues the campaign at" in done.stdout
+    with Store.open(state) as store:
+        kinds = [event.kind for event in store.events(store.campaign("last").id)]
+    assert kinds.count("campaign-started") == 2
+    assert kinds.index("campaign-paused") < kinds.index("campaign-waits")
+
+
+@pytest.mark.usefixtures("hours")
+def test_the_log_of_a_campaign_names_when_it_continues(fstune: Fstune, campaign_file: Path) -> None:
+    done = fstune("run", campaign_file, "--log", "json")
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    paused = next(line for line in lines if line["event"] == "campaign-paused")
+    assert datetime.fromisoformat(paused["until"]).tzinfo is not None
+    assert [line["event"] for line in lines].count("campaign-started") == 2
+
+
+def steer_once_it_waits(state: Path, wish: Wish) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+        with suppress(NotFoundError, StoreError), Store.open(state) as store:
+            campaign = store.campaign("last")
+            if any(event.kind == "campaign-waits" for event in store.events(campaign.id)):
+                steer(store, campaign, wish, "elsewhere", datetime.now(UTC))
+                return
+    raise AssertionError("it does not wait")
+
+
+@pytest.mark.parametrize("act", ["pause", "cancel"])
+def test_a_waiting_campaign_is_paused_or_cancelled_from_elsewhere(
+    fstune: Fstune,
+    campaign_file: Path,
+    state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    act: str,
+) -> None:
+    until = datetime.now().astimezone() + timedelta(hours=2)
+    monkeypatch.setattr(SimulatedTestbed, "unavailable", lambda testbed: Unavailable(REASON, until))
+    monkeypatch.setattr(waiting, "_LOOK_S", 0.05)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(steer_once_it_waits, state, Wish(act))
+        done = fstune("run", campaign_file)
+    assert other.exception() is None
+    assert done.returncode == INTERRUPTED
+    expected = "paused; continue with: fstune resume" if act == "pause" else "cancelled"
+    assert f"fstune: {expected}" in done.stderr

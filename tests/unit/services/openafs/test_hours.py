@@ -1,0 +1,77 @@
+"""The hours of a testbed: when it may be used, and from when on again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import ConflictError
+from tuner.measure.workload import load_workload
+from tuner.services.openafs.assembly import usual_wishes
+from tuner.services.openafs.file import HoursSection, read_testbed
+from tuner.services.openafs.hosts import HostsTestbed
+from tuner.services.openafs.hours import outside_hours, within
+
+FILE = read_testbed(Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml")
+
+
+@dataclass(frozen=True)
+class Span:
+    start: str
+    end: str
+
+    def section(self) -> HoursSection:
+        return HoursSection.model_validate({"start": self.start, "end": self.end})
+
+
+DAY, NIGHT, ALWAYS = Span("08:00", "17:00"), Span("20:00", "06:00"), Span("00:00", "00:00")
+
+
+@pytest.mark.parametrize(
+    ("span", "inside", "outside"),
+    [
+        (DAY, ["08:00", "16:59"], ["07:59", "17:00", "23:00"]),
+        (NIGHT, ["20:00", "23:59", "00:00", "05:59"], ["06:00", "19:59"]),
+        (ALWAYS, ["00:00", "12:00", "23:59"], []),
+    ],
+)
+def test_hours_may_go_over_midnight(span: Span, inside: list[str], outside: list[str]) -> None:
+    hours = span.section()
+    assert all(within(hours, time.fromisoformat(now)) for now in inside)
+    assert not any(within(hours, time.fromisoformat(now)) for now in outside)
+
+
+@pytest.mark.parametrize(
+    ("span", "now", "until"),
+    [
+        (DAY, "2026-03-01T07:59:59", "2026-03-01T08:00"),
+        (DAY, "2026-03-01T17:00", "2026-03-02T08:00"),
+        (DAY, "2026-02-28T23:59", "2026-03-01T08:00"),
+        (NIGHT, "2026-03-01T06:00", "2026-03-01T20:00"),
+    ],
+)
+def test_a_testbed_may_be_used_again_when_its_hours_start(span: Span, now: str, until: str) -> None:
+    file = FILE.model_copy(update={"hours": span.section()})
+    closed = outside_hours(file, datetime.fromisoformat(now).astimezone())
+    assert closed is not None
+    assert closed.until == datetime.fromisoformat(until).astimezone()
+    assert closed.reason == f"the hours of testbed {file.name} ({span.start} to {span.end})"
+
+
+def test_a_testbed_without_hours_may_always_be_used() -> None:
+    noon = datetime.fromisoformat("2026-03-01T12:00").astimezone()
+    assert outside_hours(FILE.model_copy(update={"hours": None}), noon) is None
+    assert outside_hours(FILE.model_copy(update={"hours": ALWAYS.section()}), noon) is None
+
+
+def test_a_testbed_is_not_opened_outside_its_hours(tmp_path: Path) -> None:
+    """Its hosts do not exist: nothing connects to them."""
+    start = datetime.now().astimezone() + timedelta(hours=2)
+    hours = Span(f"{start:%H:%M}", f"{start + timedelta(hours=1):%H:%M}").section()
+    file = FILE.model_copy(update={"hours": hours})
+    testbed = HostsTestbed(file, tmp_path, tmp_path, usual_wishes("afsd.fuse"))
+    with pytest.raises(ConflictError, match="outside the hours of testbed spare fileserver"):
+        testbed.open(load_workload("mixed-use"), lambda message: None)
