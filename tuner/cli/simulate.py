@@ -90,7 +90,10 @@ def simulate(
     if surface is None and not (names := surface_names()):
         raise SpecError("no surfaces are installed with fstune; give the path of a surface file")
     if surface is None:
-        surfaces = [load_surface(name) for name in names]
+        with Console(stderr=True).status("finding the best configuration of each surface"):
+            surfaces = [load_surface(name) for name in names]
+            for each in surfaces:
+                each.best()
         if as_json:
             say(json.dumps(surfaces_document(surfaces), indent=2, ensure_ascii=False))
         else:

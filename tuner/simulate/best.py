@@ -10,8 +10,9 @@ from typing import NamedTuple, Protocol
 
 from search_spaces import Kind, Parameter, Space
 from tuner.judge.score import margin
+from tuner.measure.workload import Workload
 from tuner.model import Configuration, Value
-from tuner.services.simulated import Condition, World
+from tuner.services.simulated import Condition, Effect, World
 
 #: Number of values tried along a parameter's scale, when it is changed alone and in pairs.
 _FINE, _COARSE = 41, 7
@@ -44,6 +45,11 @@ class SurfaceWithTruth(Protocol):
     @property
     def spaces(self) -> Mapping[str, Space]:
         """The search spaces by part."""
+        ...
+
+    @property
+    def workload(self) -> Workload:
+        """The workload, with the weights of its components."""
         ...
 
     @property
@@ -89,6 +95,34 @@ def best_configuration(surface: SurfaceWithTruth, floor: float) -> tuple[Configu
     return best, search.known_score(best)
 
 
+class _RoughScore:
+    """The true score of a configuration, up to rounding, but much sooner: the share of each effect
+    is computed once for all values that it depends on.
+    """
+
+    def __init__(self, surface: SurfaceWithTruth) -> None:
+        work, world = surface.workload, surface.world
+        self._effects: list[tuple[Effect, tuple[str, ...], float]] = []
+        for effect, logs in zip(world.effects, world.full_effects(work.components), strict=True):
+            log = sum(weight * log for weight, log in zip(work.weights, logs, strict=True))
+            names = (effect.parameter, *(condition.parameter for condition in effect.when))
+            if not effect.fails and log != 0.0:
+                self._effects.append((effect, names, log))
+        self._shares: list[dict[tuple[Value | None, ...], float]] = [{} for _ in self._effects]
+        self._baseline = 0.0
+        self._baseline = self(surface.baseline.as_dict())
+
+    def __call__(self, values: Mapping[str, Value]) -> float:
+        total = -self._baseline
+        for (effect, names, log), shares in zip(self._effects, self._shares, strict=True):
+            key = tuple(map(values.get, names))
+            share = shares.get(key)
+            if share is None:
+                share = shares[key] = effect.share(values)
+            total += share * log
+        return total
+
+
 class _Search:
     """Searches for faster configurations, and caches which ones are feasible."""
 
@@ -97,6 +131,7 @@ class _Search:
         self._floor = floor
         self._active = frozenset(_places(surface.world))
         self._valid: dict[Configuration, bool] = {}
+        self._rough_score = _RoughScore(surface)
 
     def score(self, configuration: Configuration, under: float = math.inf) -> float | None:
         """Return the true score of a feasible configuration that keeps the floor, if it is below
@@ -162,24 +197,35 @@ class _Search:
         best, improved = self.known_score(configuration), True
         while improved:
             improved = False
+            values = configuration.as_dict()
             for change in changes:
-                other = _changed(configuration, change)
+                other_values = _with(values, change)
+                if self._rough_score(other_values) > best - 0.5 * _LESS:
+                    continue
+                other = Configuration.of(other_values)
                 score = self.score(other, under=best - _LESS)
                 if score is not None:
                     configuration, best, improved = other, score, True
+                    values = other_values
         return configuration
 
 
 def _changed(
     configuration: Configuration, change: Iterable[tuple[str, Value | None]]
 ) -> Configuration:
-    values = configuration.as_dict()
+    return Configuration.of(_with(configuration.as_dict(), change))
+
+
+def _with(
+    values: Mapping[str, Value], change: Iterable[tuple[str, Value | None]]
+) -> dict[str, Value]:
+    other = dict(values)
     for name, value in change:
         if value is None:
-            values.pop(name, None)
+            other.pop(name, None)
         else:
-            values[name] = value
-    return Configuration.of(values)
+            other[name] = value
+    return other
 
 
 def _choices(surface: SurfaceWithTruth, count: int) -> dict[str, list[Value | None]]:

@@ -82,13 +82,13 @@ class World:
         """The true log time ratio of each component to a configuration without effects."""
         values = configuration.as_dict()
         totals = [0.0] * len(components)
-        for effect, logs in zip(self.effects, self._full_effects(tuple(components)), strict=True):
+        for effect, logs in zip(self.effects, self.full_effects(tuple(components)), strict=True):
             if not effect.fails and (share := effect.share(values)) != 0.0:
                 for index, log in enumerate(logs):
                     totals[index] += share * log
         return tuple(totals)
 
-    def _full_effects(self, components: tuple[str, ...]) -> list[list[float]]:
+    def full_effects(self, components: tuple[str, ...]) -> list[list[float]]:
         """Every full effect on every component, in log time: always the same, so computed once."""
         if components not in self._logs:
             self._logs[components] = [
