@@ -24,7 +24,7 @@ from tuner.report.progress import Progress, progress_for
 from tuner.results.external_standing import incumbent_after, outside_standing
 from tuner.results.standing import against_baseline
 from tuner.run.presence import absence
-from tuner.states import OVER, BlockState, CampaignState
+from tuner.states import OVER, BlockState, CampaignState, EventKind
 from tuner.store import Store
 from tuner.text import clean
 
@@ -33,8 +33,8 @@ _STANDINGS_PER_S = 0.5
 #: Polls per presence check: its process sends heartbeats much more rarely than it is polled.
 _LOOKS_A_PRESENCE = 10
 _STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
-#: Kinds of events that end a run or report that it could not start.
-_STOPS = ("campaign-paused", "campaign-failed", "start-failed")
+#: Kinds of events that end a run, report that it could not start, or end the waiting for another.
+_STOPS = (EventKind.PAUSED, "campaign-failed", "start-failed", EventKind.PAUSE_REQUESTED)
 _PUT_BACK = ("restored", "testbed-closed")
 
 
@@ -252,7 +252,9 @@ def _follow(source: Source, after: int, writer: _Teller) -> None:
         for event in source.follow(after, writer.lost, writer.missed):
             after = event.number
             writer.say(event)
-            stopped = event.kind in _STOPS and source.campaign().state in _STOPPED
+            # Outside the hours of its testbeds, a campaign waits for the next run.
+            is_stop = event.kind in _STOPS and "until" not in event.data
+            stopped = is_stop and source.campaign().state in _STOPPED
             if stopped:
                 break
         if not stopped:

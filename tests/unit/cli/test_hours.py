@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import Fstune
+from tests.unit.campaign.campaigns import faster, spec
+from tests.unit.cli.conftest import Fstune, process_of
 from tuner.errors import INTERRUPTED, NotFoundError, StoreError
 from tuner.model import Wish
 from tuner.run import waiting
 from tuner.run.steering import steer
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.testbed import Unavailable
-from tuner.store import Store
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store
 
 pytestmark = pytest.mark.slow
 
@@ -94,3 +96,27 @@ def test_a_waiting_campaign_is_paused_or_cancelled_from_elsewhere(
     assert done.returncode == INTERRUPTED
     expected = "paused; continue with: fstune resume" if act == "pause" else "cancelled"
     assert f"fstune: {expected}" in done.stderr
+
+
+def test_a_watched_campaign_that_waits_is_watched_on(
+    fstune: Fstune, environment: dict[str, str], state: Path
+) -> None:
+    """Until somebody decides that it stays paused."""
+    with Store.open(state) as store:
+        of = spec(faster())
+        campaign = store.create_campaign("night", of.to_json(), of.seed, datetime.now(UTC))
+        for kind, to, data in (
+            ("campaign-started", CampaignState.RUNNING, {}),
+            ("campaign-paused", CampaignState.PAUSED, {"until": "2026-03-01T20:00:00+00:00"}),
+        ):
+            event = NewEvent(datetime.now(UTC), kind, kind, data)
+            store.move_campaign(campaign.id, to, "", event)
+        store.add_event(campaign.id, NewEvent(datetime.now(UTC), "campaign-waits", "it waits"))
+        with process_of(environment, "watch", campaign.id) as process:
+            assert process.stdout is not None
+            while "it waits" not in process.stdout.readline():
+                assert process.poll() is None
+            steer(store, store.campaign(campaign.id), Wish.PAUSE, "elsewhere", datetime.now(UTC))
+            rest, _ = process.communicate(timeout=LIMIT_S)
+            assert process.returncode == INTERRUPTED
+    assert "to stay paused, as requested from elsewhere" in rest
