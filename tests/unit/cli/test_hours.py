@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,10 +15,11 @@ import pytest
 
 from tests.unit.campaign.campaigns import faster, spec
 from tests.unit.cli.conftest import Fstune, process_of
-from tuner.errors import INTERRUPTED, NotFoundError, StoreError
+from tuner.errors import INTERRUPTED
 from tuner.model import Wish
 from tuner.run import waiting
 from tuner.run.steering import steer
+from tuner.run.waiting import is_waited_for
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.testbed import Unavailable
 from tuner.states import CampaignState
@@ -67,15 +70,21 @@ def test_the_log_of_a_campaign_names_when_it_continues(fstune: Fstune, campaign_
 
 
 def steer_once_it_waits(state: Path, wish: Wish) -> None:
+    """Steer the campaign that waits in this process; in vain, interrupt it."""
+    try:
+        with Store.open(state) as store:
+            wait_for(lambda: any(is_waited_for(store, each) for each in store.campaigns()))
+            steer(store, store.campaign("last"), wish, "elsewhere", datetime.now(UTC))
+    except BaseException:
+        os.kill(os.getpid(), signal.SIGINT)
+        raise
+
+
+def wait_for(what: Callable[[], bool]) -> None:
     deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
+    while not what():
+        assert time.monotonic() < deadline, "it does not wait"
         time.sleep(0.05)
-        with suppress(NotFoundError, StoreError), Store.open(state) as store:
-            campaign = store.campaign("last")
-            if any(event.kind == "campaign-waits" for event in store.events(campaign.id)):
-                steer(store, campaign, wish, "elsewhere", datetime.now(UTC))
-                return
-    raise AssertionError("it does not wait")
 
 
 @pytest.mark.parametrize("act", ["pause", "cancel"])
