@@ -116,8 +116,9 @@ class Position:
     about it. ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``measured``: arms
     in complete blocks; unlike all arms, the same after an interruption. ``can_search``: a further
     block of the search has something to measure; ``may_add``: including new configurations.
-    ``searched``: a block of the search has been measured. ``suspect``: the guards require a
-    certificate to pass the sign-flip test too.
+    ``searched``: a block of the search has been measured. ``refuted``: since the newest of them, an
+    attempt has failed. ``suspect``: the guards require a certificate to pass the sign-flip test
+    too.
     """
 
     attempt: int
@@ -127,6 +128,7 @@ class Position:
     can_search: bool
     may_add: bool = True
     searched: bool = True
+    refuted: bool = False
     answers: tuple[Prediction, ...] = ()
     wide: bool = False
     suspect: bool = False
@@ -188,7 +190,13 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
     if at.can_search and at.after_search(rules) >= _arms_of(enough, rules):
         likely = forecast.power >= _LIKELY
         better = best.gain + margin(rules.race.delta)
-        if not likely or not (cheap or view.hope(better, new=at.may_add) <= _HOPELESS):
+        # After a failed attempt, what the search expects is not to be trusted before it has learned
+        # more: otherwise one wrong expectation after another would be put to the test.
+        if (
+            at.refuted
+            or not likely
+            or not (cheap or view.hope(better, new=at.may_add) <= _HOPELESS)
+        ):
             return Move.SEARCH
     # The first attempt is always worth making: it bounds the gain that may remain.
     if at.attempt == 1 or forecast.power >= _WORTH:

@@ -263,6 +263,13 @@ class _State:
         out = {BASELINE, *self.failed, *self.replay.endings}
         return tuple(sorted(number for number in newest.order if number not in out))
 
+    def _is_refuted(self, all_attempts: Sequence[Attempt], answers: Sequence[Finish]) -> bool:
+        """Whether an attempt has ended without an answer since the newest block of the search."""
+        rounds = (b.race for b in self.table.ended_blocks if b.kind is BlockKind.SEARCH)
+        newest = max(rounds, default=0)
+        successes = {answer.attempt for answer in answers}
+        return any(a.race > newest and a.number not in successes for a in all_attempts)
+
     def _move(
         self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
     ) -> Plan:
@@ -285,6 +292,7 @@ class _State:
             can_search=any(map(self._worth_a_block, picks)),
             may_add=self._most_new() != 0,
             searched=here.race > 0,
+            refuted=self._is_refuted(all_attempts, here.answers),
             suspect=suspect(guards(self.table)),
         )
         best = candidate(view, position)

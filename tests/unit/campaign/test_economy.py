@@ -365,3 +365,13 @@ def test_where_the_sign_flip_test_is_needed_an_attempt_has_the_blocks_for_it() -
         for flag in (False, True)
     }
     assert starts[True] >= 20 > starts[False]
+
+
+def test_after_a_failed_attempt_the_search_learns_more_before_the_next() -> None:
+    """However certain it is of the next one, and though nothing better is in prospect."""
+    certain = Stub(prediction(0.10), hopes=0.0)
+    assert move(certain, attempt=2) is Move.CERTIFY
+    assert move(certain, attempt=2, refuted=True) is Move.SEARCH
+    assert move(certain, attempt=2, refuted=True, can_search=False) is Move.CERTIFY
+    tight = 2.0 * 5 + rules().arms  # not enough for a block of the search and five fresh ones
+    assert move(certain, tight, attempt=2, refuted=True) is Move.CERTIFY
