@@ -114,7 +114,7 @@ def verify(
     try:
         with actor.holding(verification.id, destination) as holding:
             message = f"{actor.by} verifies campaign {campaign.id}"
-            writer.move(CampaignState.RUNNING, "", "campaign-started", message)
+            writer.move(CampaignState.RUNNING, "", EventKind.STARTED, message)
             ratios = _measure(
                 actor,
                 verification,
@@ -245,7 +245,7 @@ def _measure(
 
         def run(number: int) -> None:
             if (closed := testbed.unavailable()) is not None:
-                raise CampaignHalted(f"outside {closed.reason}")
+                raise CampaignHalted(closed.reason)
             safe_point()
             step = RunBlock.shuffled(rules.seed, number, BlockKind.CERTIFY, 1, [_CANDIDATE])
             block, event = runner.beginning(step)

@@ -157,7 +157,7 @@ class _Teller:
         self.last = event
         self._progress.say(event)
         self._incumbent = incumbent_after((event,), self._incumbent)
-        if event.kind == "campaign-started":
+        if event.kind == EventKind.STARTED:
             self._began, self.restored = event.at, []
         elif event.kind in _PUT_BACK:
             self.restored.append(event.message)

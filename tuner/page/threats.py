@@ -17,7 +17,7 @@ from tuner.report.summary import Effort
 from tuner.results.drift import DriftPoint
 from tuner.services.kinds import programs
 from tuner.spec.campaign import CampaignSpec
-from tuner.states import TrialState
+from tuner.states import EventKind, TrialState
 from tuner.text import clean, counted, duration
 
 #: Relative standard deviation of the baseline between blocks from which it is reported.
@@ -170,7 +170,7 @@ def _disturbed(evidence: Evidence) -> Iterator[str]:
     if void:
         them = "it" if void == 1 else "them"
         yield f"{blocks(void)} did not count, because something went wrong in {them}."
-    paused = sum(event.kind == "campaign-paused" for event in evidence.events)
+    paused = sum(event.kind == EventKind.PAUSED for event in evidence.events)
     if paused:
         times = counted(paused, "time")
         yield f"The campaign was paused {times}; the testbed may have changed meanwhile."

@@ -24,7 +24,7 @@ class Closed(Exception):
     """No testbed may be used now; ``until``: from when on one may be used again."""
 
     def __init__(self, testbeds: Sequence[Unavailable]) -> None:
-        super().__init__(f"outside {testbeds[0].reason}")
+        super().__init__(testbeds[0].reason)
         self.until = min(each.until for each in testbeds)
 
 
@@ -64,7 +64,7 @@ class LaneGroup:
         closed = _closed(self._lanes)
         for lane in self._lanes:
             if lane.label in closed:
-                self.lose(lane, TestbedError(f"outside {closed[lane.label].reason}"))
+                self.lose(lane, TestbedError(closed[lane.label].reason))
                 continue
             with self.ledgers.run.on("testbed"):
                 if lane.testbed.claim(campaign):

@@ -54,9 +54,7 @@ class ReadyTestbed:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Why a testbed must not be used now (as a noun phrase that follows "outside"), and from when
-    on it may be used again.
-    """
+    """Why a testbed must not be used now, and from when on it may be used again."""
 
     reason: str
     until: datetime

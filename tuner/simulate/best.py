@@ -22,6 +22,8 @@ _LESS = 1e-9
 
 #: Candidate values of each parameter, by qualified name; None for the program's default.
 _Choices = Mapping[str, Sequence[Value | None]]
+#: The share of an effect, by the values of the parameters that it depends on.
+_Shares = dict[tuple[Value | None, ...], float]
 _Change = tuple[tuple[str, Value | None], ...]
 
 
@@ -102,19 +104,19 @@ class _RoughScore:
 
     def __init__(self, surface: SurfaceWithTruth) -> None:
         work, world = surface.workload, surface.world
-        self._effects: list[tuple[Effect, tuple[str, ...], float]] = []
+        self._effects: list[tuple[Effect, tuple[str, ...], float, _Shares]] = []
         for effect, logs in zip(world.effects, world.full_effects(work.components), strict=True):
             log = sum(weight * log for weight, log in zip(work.weights, logs, strict=True))
-            names = (effect.parameter, *(condition.parameter for condition in effect.when))
             if not effect.fails and log != 0.0:
-                self._effects.append((effect, names, log))
-        self._shares: list[dict[tuple[Value | None, ...], float]] = [{} for _ in self._effects]
-        self._baseline = 0.0
-        self._baseline = self(surface.baseline.as_dict())
+                self._effects.append((effect, effect.parameters, log, {}))
+        self._baseline = self._total(surface.baseline.as_dict())
 
     def __call__(self, values: Mapping[str, Value]) -> float:
-        total = -self._baseline
-        for (effect, names, log), shares in zip(self._effects, self._shares, strict=True):
+        return self._total(values) - self._baseline
+
+    def _total(self, values: Mapping[str, Value]) -> float:
+        total = 0.0
+        for effect, names, log, shares in self._effects:
             key = tuple(map(values.get, names))
             share = shares.get(key)
             if share is None:

@@ -25,7 +25,7 @@ from tuner.model import Campaign
 from tuner.report.log import LogForm
 from tuner.run.holding import this_process
 from tuner.run.steering import in_use
-from tuner.states import CampaignState
+from tuner.states import CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
 from tuner.text import counted
@@ -306,7 +306,8 @@ class Worker:
 
     async def _closed_s(self, campaign: str) -> float:
         """Return how long the testbeds of a campaign must not be used yet."""
-        until = continues_at(await asyncio.to_thread(self._store.events, campaign))
+        pauses = await asyncio.to_thread(self._store.events, campaign, kinds=(EventKind.PAUSED,))
+        until = continues_at(pauses)
         left_s = 0.0 if until is None else (until - datetime.now(UTC)).total_seconds()
         return max(left_s, self._wait_s())
 

@@ -222,7 +222,7 @@ def test_a_verification_stops_outside_the_hours_of_the_testbed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = desk.campaign(faster(-0.10))
-    closed = Unavailable("the hours of the testbed", datetime.now(UTC))
+    closed = Unavailable("outside the hours of the testbed", datetime.now(UTC))
     answers = iter([None, closed])
     monkeypatch.setattr(SimulatedTestbed, "unavailable", lambda testbed: next(answers))
     with pytest.raises(CampaignHalted, match="outside the hours"):

@@ -24,8 +24,8 @@ from tuner.store.deletion import delete_campaign
 from tuner.work.ending import JobEnd, RunEnd, continues_at, job_end
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-CLOSED = Unavailable("the hours of testbed x (20:00 to 06:00)", NOW.replace(hour=20))
 REASON = "outside the hours of testbed x (20:00 to 06:00)"
+CLOSED = Unavailable(REASON, NOW.replace(hour=20))
 
 
 @dataclass
@@ -100,7 +100,10 @@ def test_one_of_several_testbeds_that_must_not_be_used_is_left_out(
 @pytest.mark.slow
 def test_several_testbeds_wait_for_the_first_that_may_be_used(begin: Begin, hours: Hours) -> None:
     sooner = CLOSED.until - timedelta(hours=1)
-    hours.closed = {1: CLOSED, 2: Unavailable("the hours of testbed b (19:00 to 06:00)", sooner)}
+    hours.closed = {
+        1: CLOSED,
+        2: Unavailable("outside the hours of testbed b (19:00 to 06:00)", sooner),
+    }
     outcome = begin(several(faster(), names=("a", "b"))).run()
     assert (outcome.campaign.reason, outcome.until) == (REASON, sooner)
 

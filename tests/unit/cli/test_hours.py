@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from tests.unit.campaign.campaigns import faster, spec
 from tests.unit.cli.conftest import Fstune, process_of
+from tests.waiting import wait_for
 from tuner.errors import INTERRUPTED
 from tuner.model import Wish
 from tuner.run import waiting
@@ -27,7 +26,7 @@ from tuner.store import NewEvent, Store
 
 pytestmark = pytest.mark.slow
 
-REASON = "the hours of testbed x (20:00 to 06:00)"
+REASON = "outside the hours of testbed x (20:00 to 06:00)"
 LIMIT_S = 60.0
 #: Questions before the hours end: the pilot is measured within them.
 WITHIN = 3
@@ -52,7 +51,7 @@ def test_a_campaign_waits_for_the_hours_of_its_testbed_and_continues(
 ) -> None:
     done = fstune("run", campaign_file)
     assert done.returncode == 0, done.stderr
-    assert f"campaign paused: outside {REASON}" in " ".join(done.stdout.split())
+    assert f"campaign paused: {REASON}" in " ".join(done.stdout.split())
     assert "this process continues the campaign at" in done.stdout
     with Store.open(state) as store:
         kinds = [event.kind for event in store.events(store.campaign("last").id)]
@@ -73,18 +72,15 @@ def steer_once_it_waits(state: Path, wish: Wish) -> None:
     """Steer the campaign that waits in this process; in vain, interrupt it."""
     try:
         with Store.open(state) as store:
-            wait_for(lambda: any(is_waited_for(store, each) for each in store.campaigns()))
+            wait_for(
+                lambda: any(is_waited_for(store, each) for each in store.campaigns()),
+                "a campaign that waits",
+                most_s=LIMIT_S,
+            )
             steer(store, store.campaign("last"), wish, "elsewhere", datetime.now(UTC))
     except BaseException:
         os.kill(os.getpid(), signal.SIGINT)
         raise
-
-
-def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not what():
-        assert time.monotonic() < deadline, "it does not wait"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("act", ["pause", "cancel"])
@@ -108,7 +104,7 @@ def test_a_waiting_campaign_is_paused_or_cancelled_from_elsewhere(
 
 
 def test_a_watched_campaign_that_waits_is_watched_on(
-    fstune: Fstune, environment: dict[str, str], state: Path
+    environment: dict[str, str], state: Path
 ) -> None:
     """Until somebody decides that it stays paused."""
     with Store.open(state) as store:

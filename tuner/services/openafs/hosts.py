@@ -149,7 +149,7 @@ class HostsTestbed:
         file = self._file
         if not self._putting_back:
             if (closed := self.unavailable()) is not None:
-                raise ConflictError(f"outside {closed.reason}")
+                raise ConflictError(closed.reason)
             self._stack.enter_context(keep_up(self._state, file.cells))
         say(f"connecting to {1 + len(file.clients)} hosts")
         hosts = Hosts(file, self._base, self._state)

@@ -13,7 +13,8 @@ def outside_hours(file: TestbedFile, now: datetime) -> Unavailable | None:
     hours = file.hours
     if hours is None or within(hours, now.time()):
         return None
-    return Unavailable(f"the hours of testbed {file.name} ({span(hours)})", _start(hours, now))
+    reason = f"outside the hours of testbed {file.name} ({span(hours)})"
+    return Unavailable(reason, _start(hours, now))
 
 
 def within(hours: HoursSection, now: time) -> bool:

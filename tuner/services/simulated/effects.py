@@ -87,10 +87,14 @@ class Effect:
     log: bool = False
 
     @property
+    def parameters(self) -> tuple[str, ...]:
+        """The qualified names of the parameters that it depends on."""
+        return self.parameter, *(condition.parameter for condition in self.when)
+
+    @property
     def parts(self) -> frozenset[str]:
         """The parts whose parameters it depends on."""
-        names = (self.parameter, *(condition.parameter for condition in self.when))
-        return frozenset(name.partition(".")[0] for name in names)
+        return frozenset(name.partition(".")[0] for name in self.parameters)
 
     def holds(self, configuration: Configuration) -> bool:
         """Whether a step applies to a configuration; it never does if the parameter is unset."""

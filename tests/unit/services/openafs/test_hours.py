@@ -58,7 +58,7 @@ def test_a_testbed_may_be_used_again_when_its_hours_start(span: Span, now: str, 
     closed = outside_hours(file, datetime.fromisoformat(now).astimezone())
     assert closed is not None
     assert closed.until == datetime.fromisoformat(until).astimezone()
-    assert closed.reason == f"the hours of testbed {file.name} ({span.start} to {span.end})"
+    assert closed.reason == f"outside the hours of testbed {file.name} ({span.start} to {span.end})"
 
 
 def test_a_testbed_without_hours_may_always_be_used() -> None:
