@@ -30,6 +30,7 @@ _ROOM_BYTES = 2 << 30
 _DEFECTS = (
     "Connection timed out|ETIMEDOUT",
     "afsd.fuse is no longer running|Transport endpoint is not connected|ENOTCONN",
+    "Software caused connection abort|ECONNABORTED",
     "Too many open files in system|ENFILE",
     "communications failure",
 )
