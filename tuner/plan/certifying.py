@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -87,18 +88,19 @@ def answers_so_far(
     costs no error.
     """
     answers: list[Finish] = []
-    earlier: list[Prediction] = []
+    earlier: list[int] = []
     least = math.inf
+    predict = cache(prediction)
     for number, each in enumerate(attempts, start=1):
         best = each.best
         if best is None or not certified(certificate := each.certificates[best]):
             continue
-        expected = prediction(best)
+        # Predictions take time, and the first answer needs none.
         if certificate.verdict.estimate <= least and all(
-            _replaces(expected, other, delta) for other in earlier
+            _replaces(predict(best), predict(other), delta) for other in earlier
         ):
             answers.append(each.finish(best, number))
-            earlier.append(expected)
+            earlier.append(best)
             least = min(least, certificate.verdict.interval.upper)
     return tuple(answers)
 

@@ -15,7 +15,7 @@ further fresh blocks, which narrow its intervals.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -115,8 +115,9 @@ class Position:
     ``attempt``: the number of the next attempt at a certificate. ``answers``: the predictions for
     the answers so far, of which the last counts; ``wide``: further fresh blocks would tell more
     about it. ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``measured``: arms
-    in complete blocks; unlike all arms, the same after an interruption. ``can_search``: a further
-    block of the search has something to measure; ``may_add``: including new configurations.
+    in complete blocks; unlike all arms, the same after an interruption. ``can_search``: whether a
+    further block of the search has something to measure, called only where it matters: choosing
+    that takes most of the time of a decision. ``may_add``: it may have new configurations.
     ``rounds``: of the search that have been measured. ``tried``: the configurations measured in
     them. ``refuted``: since the newest of them, an attempt has failed. ``suspect``: the guards
     require a certificate to pass the sign-flip test too.
@@ -126,7 +127,7 @@ class Position:
     arms_left: float
     total_arms: float
     measured: int
-    can_search: bool
+    can_search: Callable[[], bool]
     may_add: bool = True
     rounds: int = 2
     tried: frozenset[Configuration] = frozenset()
@@ -189,21 +190,21 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
     cheap = early and per_block * max(forecast.mean_blocks, rules.testbeds) <= affordable
     share = max(_FEWEST, rules.certify_share * at.total_arms / per_block)
     enough = min(share, max(_FEWEST, math.ceil(1.3 * forecast.mean_blocks)), rules.certify_blocks)
-    if at.can_search and at.after_search(rules) >= _arms_of(enough, rules):
+    if at.after_search(rules) >= _arms_of(enough, rules):
         likely = forecast.power >= _LIKELY
         better = best.gain + margin(rules.race.delta)
         if (
             _is_doubtful(best, at)
             or not likely
             or not (cheap or view.hope(better, new=at.may_add) <= _HOPELESS)
-        ):
+        ) and at.can_search():
             return Move.SEARCH
     # The first attempt is always worth making: it bounds the gain that may remain.
     if at.attempt == 1 or forecast.power >= _WORTH:
         return Move.CERTIFY
     if at.can_narrow(rules):
         return Move.NARROW
-    return Move.SEARCH if at.can_search and at.after_search(rules) >= 0 else Move.FINISH
+    return Move.SEARCH if at.after_search(rules) >= 0 and at.can_search() else Move.FINISH
 
 
 def _large_step(best: Prediction, rules: Rules, at: Position) -> bool:
@@ -257,7 +258,7 @@ def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
     enough = _arms_of(_FEWEST, rules)
     large = min(enough, rules.certify_share * at.total_arms) if at.rounds else 0.0
     room = max(large, _arms_of(MIN_PAIRS, rules)) if at.certified is None else 0.0
-    if at.can_search and after >= room:
+    if after >= room and at.can_search():
         return Move.SEARCH
     return Move.NARROW if narrow else Move.FINISH
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.score import margin
@@ -276,7 +277,7 @@ class _State:
         """Search on, begin an attempt, or finish."""
         rules, view = self.rules, self._view()
         wide = here.answer is not None and can_narrow(here.answer, all_attempts, rules)
-        picks = view.picks(rules.arms * self.testbeds, self._most_new())
+        picks = cache(lambda: view.picks(rules.arms * self.testbeds, self._most_new()))
         cost = Cost.of(self.table)
         complete = [each.block for each in self.table.scored]
         searches = {block.race for block in complete if block.kind is BlockKind.SEARCH}
@@ -291,7 +292,7 @@ class _State:
             arms_left=cost.arms_left(rules),
             total_arms=cost.total_arms(rules),
             measured=sum(len(block.times_s) for block in complete),
-            can_search=any(map(self._worth_a_block, picks)),
+            can_search=lambda: any(map(self._worth_a_block, picks())),
             may_add=self._most_new() != 0,
             rounds=len(searches),
             tried=frozenset(self.trials[number].configuration for number in self.table.pairs()),
@@ -304,7 +305,7 @@ class _State:
         number = self.table.newest + 1
         match move:
             case Move.SEARCH:
-                groups = dealt(picks, self.testbeds)
+                groups = dealt(picks(), self.testbeds)
                 step = Explore(here.race + 1, number, BlockKind.SEARCH, groups)
                 return replace(here, step=step)
             case Move.CERTIFY:

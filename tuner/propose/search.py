@@ -61,7 +61,8 @@ class Search:
         self._trials = [each for each in trials if each.configuration != baseline]
         self._baseline = baseline
         self._candidates = Candidates(tunables, seed)
-        self._rng = np.random.default_rng([ord(letter) for letter in seed])
+        self._seed = [ord(letter) for letter in seed]
+        self._rng = np.random.default_rng(self._seed)
         configurations = [each.configuration for each in self._trials]
         self._encoding = Encoding(tunables, baseline, configurations)
         self._features = self._encoding.features(configurations)
@@ -78,8 +79,7 @@ class Search:
         self._best: Prediction | None = None
         self._usual: list[float] = []
         self._ascent = Ascent(tunables, self._encoding, self._rng)
-        failed = np.array([each.failed for each in self._trials], dtype=bool)
-        fails = failing(self._features, failed)
+        fails = failing(self._features, np.array([t.failed for t in self._trials], dtype=bool))
         self._feasibility = Feasibility(self.model.outputs[1:], fails, objective.floor)
 
     def arms(self, count: int, new: int | None = None) -> list[Configuration]:
@@ -121,7 +121,7 @@ class Search:
         design = self.model.design(features, rows)
         chance = self._feasibility.chances(design, features)
         weights = self.model.outputs[0].draw(self._rng, count)
-        draws = self._with_own(design @ weights, rows)
+        draws = self._with_own(design @ weights, rows, self._rng)
         for column in range(count):
             value = np.maximum(-draws[:, column], 1e-6) * chance
             start = free[int(value.argmax())]
@@ -134,9 +134,8 @@ class Search:
         turn = self._rounds % 3 if climb else 0
         if turn == 0:
             return [best] if best != self._baseline else []
-        if turn == 1:
-            return self._halves(best) or self._repaired()
-        return self._repaired()
+        halves = self._halves(best) if turn == 1 else []
+        return halves or self._repaired()
 
     def _climbed(self, start: Configuration, weights: Floats) -> Configuration:
         """Return the best configuration near ``start`` if these were the score's weights."""
@@ -235,8 +234,9 @@ class Search:
         likely = self._feasibility.chances(design, features) >= 0.5
         if not likely.any():
             return 0.0
-        weights = self.model.outputs[0].draw(self._rng, _HOPES)
-        draws = self._with_own(design[likely] @ weights, rows[likely])
+        rng = np.random.default_rng([*self._seed, 0])  # whatever was drawn before
+        weights = self.model.outputs[0].draw(rng, _HOPES)
+        draws = self._with_own(design[likely] @ weights, rows[likely], rng)
         return float((-draws.min(axis=0) > gain).mean())
 
     def best(self) -> Prediction:
@@ -385,11 +385,11 @@ class Search:
         self._pool = unique([self._baseline, *usable, *random, *first, *second])
         return self._pool
 
-    def _with_own(self, draws: Floats, rows: Ints) -> Floats:
+    def _with_own(self, draws: Floats, rows: Ints, rng: np.random.Generator) -> Floats:
         """Add the own effects of new configurations to draws of effects, (rows, count)."""
         new = ~np.isin(rows, self.model.repeated)
         spread = math.sqrt(self.model.outputs[0].own)
-        draws[new] += spread * self._rng.standard_normal((int(new.sum()), draws.shape[1]))
+        draws[new] += spread * rng.standard_normal((int(new.sum()), draws.shape[1]))
         return draws
 
     def _roughly(self, design: Floats, features: Floats) -> Floats:

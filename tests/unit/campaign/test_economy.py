@@ -63,13 +63,13 @@ class Stub:
         raise AssertionError("nobody asks")
 
 
-def position(**changed: Any) -> Position:
+def position(*, can_search: bool = True, **changed: Any) -> Position:
     usual: dict[str, Any] = {
         "attempt": 1,
         "arms_left": 200.0,
         "total_arms": 250.0,
         "measured": 50,
-        "can_search": True,
+        "can_search": lambda: can_search,
     }
     return Position(**(usual | changed))
 
@@ -213,6 +213,17 @@ def test_the_certified_configuration_is_measured_further_when_nothing_better_can
     assert move(Stub(have), 1.0, **position | {"wide": False}) is Move.FINISH
 
 
+def test_what_a_block_would_measure_is_chosen_only_where_it_matters() -> None:
+    def choose() -> bool:
+        raise AssertionError("takes most of the time of a decision")
+
+    have = prediction(0.1)
+    certified = replace(position(answers=(have,), wide=True, attempt=2), can_search=choose)
+    assert next_move(Stub(have, hopes=0.0), have, rules(), certified) is Move.NARROW
+    likely, first = prediction(0.2), replace(position(), can_search=choose)
+    assert next_move(Stub(likely, hopes=0.9), likely, rules(), first) is Move.CERTIFY
+
+
 def test_several_testbeds_and_finalists_cost_as_many_arms() -> None:
     view = Stub(prediction(0.2), hopes=0.9)
     assert move(view, arms_left=6.0) is Move.CERTIFY
@@ -320,7 +331,7 @@ def test_settings_are_left_out_of_the_candidate_last() -> None:
     """Once a gain is certified and half of the budget is used."""
     every, few = prediction(0.2, changes=9), prediction(0.19, name=2, changes=3)
     view = Stub(every, simpler=few)
-    at: dict[str, Any] = {"attempt": 2, "total_arms": 400.0, "measured": 10, "can_search": True}
+    at: dict[str, Any] = {"attempt": 2, "total_arms": 400.0, "measured": 10, "can_search": bool}
     assert candidate(view, Position(arms_left=390.0, **at)) is every
     assert candidate(view, Position(arms_left=10.0, **at)) is every
     assert candidate(view, Position(arms_left=201.0, answers=(every,), **at)) is every

@@ -232,6 +232,17 @@ def test_contributions_distinguish_useful_from_idle_settings() -> None:
 
 
 @pytest.mark.slow
+def test_hopes_and_arms_do_not_depend_on_which_is_asked_for_first() -> None:
+    campaign = Campaign(planted)
+    campaign.run(2)
+    hopes_first, arms_first = campaign.search, campaign.search
+    hopes = [hopes_first.hope(gain) for gain in (0.05, 0.05, 0.15)]
+    arms = arms_first.arms(4)
+    assert hopes_first.arms(4) == arms
+    assert [arms_first.hope(gain) for gain in (0.15, 0.05, 0.05)] == hopes[::-1]
+    assert 0.0 < hopes[0] < 1.0
+
+
 def test_hope_falls_with_the_gain_and_with_more_measurements() -> None:
     campaign = Campaign(planted)
     early = campaign.search.hope(0.05)
