@@ -118,7 +118,7 @@ class Position:
     in complete blocks; unlike all arms, the same after an interruption. ``can_search``: whether a
     further block of the search has something to measure, called only where it matters: choosing
     that takes most of the time of a decision. ``may_add``: it may have new configurations.
-    ``rounds``: of the search that have been measured. ``tried``: the configurations measured in
+    ``rounds``: of the search that have been measured. ``trials``: the configurations measured in
     them. ``refuted``: since the newest of them, an attempt has failed. ``suspect``: the guards
     require a certificate to pass the sign-flip test too.
     """
@@ -130,7 +130,7 @@ class Position:
     can_search: Callable[[], bool]
     may_add: bool = True
     rounds: int = 2
-    tried: frozenset[Configuration] = frozenset()
+    trials: frozenset[Configuration] = frozenset()
     refuted: bool = False
     answers: tuple[Prediction, ...] = ()
     wide: bool = False
@@ -224,7 +224,7 @@ def _is_doubtful(best: Prediction, at: Position) -> bool:
     has not measured together gain together. Otherwise one wrong expectation after another would be
     put to the test.
     """
-    return at.refuted or (at.rounds < 2 and best.configuration not in at.tried)
+    return at.refuted or (at.rounds < 2 and best.configuration not in at.trials)
 
 
 def _simpler(best: Prediction, at: Position) -> bool:

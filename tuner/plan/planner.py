@@ -295,7 +295,7 @@ class _State:
             can_search=lambda: any(map(self._worth_a_block, picks())),
             may_add=self._most_new() != 0,
             rounds=len(searches),
-            tried=frozenset(self.trials[number].configuration for number in self.table.pairs()),
+            trials=frozenset(self.trials[number].configuration for number in self.table.pairs()),
             refuted=self._is_refuted(all_attempts, here.answers),
             suspect=suspect(guards(self.table)),
         )

@@ -392,6 +392,6 @@ def test_what_was_not_measured_together_is_not_attempted_after_a_single_round() 
     best = prediction(0.3)
     view = Stub(best, hopes=0.0)
     assert move(view, rounds=1) is Move.SEARCH
-    assert move(view, rounds=1, tried=frozenset({best.configuration})) is Move.CERTIFY
+    assert move(view, rounds=1, trials=frozenset({best.configuration})) is Move.CERTIFY
     assert move(view, rounds=2) is Move.CERTIFY
     assert move(view, rounds=1, can_search=False) is Move.CERTIFY
