@@ -25,7 +25,6 @@ from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.power import Forecast, power_by
 from tuner.judge.robust import fewest_pairs
 from tuner.judge.score import margin
-from tuner.model import Configuration
 from tuner.plan.attempts import alpha_of
 from tuner.plan.certifying import least_step
 from tuner.plan.guide import Noise, View
@@ -118,9 +117,9 @@ class Position:
     in complete blocks; unlike all arms, the same after an interruption. ``can_search``: whether a
     further block of the search has something to measure, called only where it matters: choosing
     that takes most of the time of a decision. ``may_add``: it may have new configurations.
-    ``rounds``: of the search that have been measured. ``trials``: the configurations measured in
-    them. ``refuted``: since the newest of them, an attempt has failed. ``suspect``: the guards
-    require a certificate to pass the sign-flip test too.
+    ``searched``: a block of the search has been measured. ``refuted``: since the newest of them, an
+    attempt has failed. ``suspect``: the guards require a certificate to pass the sign-flip test
+    too.
     """
 
     attempt: int
@@ -129,8 +128,7 @@ class Position:
     measured: int
     can_search: Callable[[], bool]
     may_add: bool = True
-    rounds: int = 2
-    trials: frozenset[Configuration] = frozenset()
+    searched: bool = True
     refuted: bool = False
     answers: tuple[Prediction, ...] = ()
     wide: bool = False
@@ -193,8 +191,10 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
     if at.after_search(rules) >= _arms_of(enough, rules):
         likely = forecast.power >= _LIKELY
         better = best.gain + margin(rules.race.delta)
+        # After a failed attempt, what the search expects is not to be trusted before it has learned
+        # more: otherwise one wrong expectation after another would be put to the test.
         if (
-            _is_doubtful(best, at)
+            at.refuted
             or not likely
             or not (cheap or view.hope(better, new=at.may_add) <= _HOPELESS)
         ) and at.can_search():
@@ -216,15 +216,6 @@ def _large_step(best: Prediction, rules: Rules, at: Position) -> bool:
         return True
     more = best.gain - best.error - at.certified.gain
     return at.attempt <= _LAST_FOR_GAIN and more >= margin(rules.race.delta)
-
-
-def _is_doubtful(best: Prediction, at: Position) -> bool:
-    """Whether what the search expects of the candidate is not to be trusted before it has learned
-    more: an attempt has just failed, or a single round of the search says that settings which it
-    has not measured together gain together. Otherwise one wrong expectation after another would be
-    put to the test.
-    """
-    return at.refuted or (at.rounds < 2 and best.configuration not in at.trials)
 
 
 def _simpler(best: Prediction, at: Position) -> bool:
@@ -256,7 +247,7 @@ def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
     # leaves what the shortest attempt needs; otherwise a campaign would end with more than that
     # unused.
     enough = _arms_of(_FEWEST, rules)
-    large = min(enough, rules.certify_share * at.total_arms) if at.rounds else 0.0
+    large = min(enough, rules.certify_share * at.total_arms) if at.searched else 0.0
     room = max(large, _arms_of(MIN_PAIRS, rules)) if at.certified is None else 0.0
     if after >= room and at.can_search():
         return Move.SEARCH

@@ -279,8 +279,6 @@ class _State:
         wide = here.answer is not None and can_narrow(here.answer, all_attempts, rules)
         picks = cache(lambda: view.picks(rules.arms * self.testbeds, self._most_new()))
         cost = Cost.of(self.table)
-        complete = [each.block for each in self.table.scored]
-        searches = {block.race for block in complete if block.kind is BlockKind.SEARCH}
         position = Position(
             attempt=len(all_attempts) + 1,
             answers=tuple(
@@ -291,11 +289,10 @@ class _State:
             wide=wide,
             arms_left=cost.arms_left(rules),
             total_arms=cost.total_arms(rules),
-            measured=sum(len(block.times_s) for block in complete),
+            measured=sum(len(each.block.times_s) for each in self.table.scored),
             can_search=lambda: any(map(self._worth_a_block, picks())),
             may_add=self._most_new() != 0,
-            rounds=len(searches),
-            trials=frozenset(self.trials[number].configuration for number in self.table.pairs()),
+            searched=here.race > 0,
             refuted=self._is_refuted(all_attempts, here.answers),
             suspect=suspect(guards(self.table)),
         )

@@ -147,8 +147,8 @@ def test_when_nothing_fits_it_is_over() -> None:
 def test_the_first_block_of_the_search_leaves_the_shortest_attempt() -> None:
     tight = float(1 + rules().arms + 2 * MIN_PAIRS)
     assert move(Stub(None), tight) is Move.FINISH
-    assert move(Stub(None), tight, rounds=0) is Move.SEARCH
-    assert move(Stub(None), tight - 1.0, rounds=0) is Move.FINISH
+    assert move(Stub(None), tight, searched=False) is Move.SEARCH
+    assert move(Stub(None), tight - 1.0, searched=False) is Move.FINISH
 
 
 def test_a_gain_not_worth_acting_on_is_not_certified() -> None:
@@ -247,8 +247,8 @@ def test_the_first_block_of_the_search_leaves_an_attempt_on_every_testbed(
     """The shortest attempt takes three blocks, and whole batches of them."""
     limits = rules(testbeds=testbeds)
     first = testbeds * (1 + limits.arms)
-    assert move(Stub(None), first + arms, rounds=0, limits=limits) is Move.SEARCH
-    assert move(Stub(None), first + arms - 1.0, rounds=0, limits=limits) is Move.FINISH
+    assert move(Stub(None), first + arms, searched=False, limits=limits) is Move.SEARCH
+    assert move(Stub(None), first + arms - 1.0, searched=False, limits=limits) is Move.FINISH
     gain = Stub(prediction(0.3), hopes=0.9)
     assert move(gain, arms, limits=limits) is Move.CERTIFY
 
@@ -386,12 +386,3 @@ def test_after_a_failed_attempt_the_search_learns_more_before_the_next() -> None
     assert move(certain, attempt=2, refuted=True, can_search=False) is Move.CERTIFY
     tight = 2.0 * 5 + rules().arms  # not enough for a block of the search and five fresh ones
     assert move(certain, tight, attempt=2, refuted=True) is Move.CERTIFY
-
-
-def test_what_was_not_measured_together_is_not_attempted_after_a_single_round() -> None:
-    best = prediction(0.3)
-    view = Stub(best, hopes=0.0)
-    assert move(view, rounds=1) is Move.SEARCH
-    assert move(view, rounds=1, trials=frozenset({best.configuration})) is Move.CERTIFY
-    assert move(view, rounds=2) is Move.CERTIFY
-    assert move(view, rounds=1, can_search=False) is Move.CERTIFY
