@@ -234,7 +234,7 @@ class Search:
         likely = self._feasibility.chances(design, features) >= 0.5
         if not likely.any():
             return 0.0
-        rng = np.random.default_rng([*self._seed, 0])  # whatever was drawn before
+        rng = np.random.default_rng([*self._seed, 0])  # hopes do not depend on earlier draws
         weights = self.model.outputs[0].draw(rng, _HOPES)
         draws = self._with_own(design[likely] @ weights, rows[likely], rng)
         return float((-draws.min(axis=0) > gain).mean())

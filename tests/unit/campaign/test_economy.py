@@ -331,11 +331,11 @@ def test_settings_are_left_out_of_the_candidate_last() -> None:
     """Once a gain is certified and half of the budget is used."""
     every, few = prediction(0.2, changes=9), prediction(0.19, name=2, changes=3)
     view = Stub(every, simpler=few)
-    at: dict[str, Any] = {"attempt": 2, "total_arms": 400.0, "measured": 10, "can_search": bool}
-    assert candidate(view, Position(arms_left=390.0, **at)) is every
-    assert candidate(view, Position(arms_left=10.0, **at)) is every
-    assert candidate(view, Position(arms_left=201.0, answers=(every,), **at)) is every
-    assert candidate(view, Position(arms_left=200.0, answers=(every,), **at)) is few
+    at: dict[str, Any] = {"attempt": 2, "total_arms": 400.0, "measured": 10}
+    assert candidate(view, position(arms_left=390.0, **at)) is every
+    assert candidate(view, position(arms_left=10.0, **at)) is every
+    assert candidate(view, position(arms_left=201.0, answers=(every,), **at)) is every
+    assert candidate(view, position(arms_left=200.0, answers=(every,), **at)) is few
 
 
 def test_several_finalists_share_the_error_of_an_attempt() -> None:
