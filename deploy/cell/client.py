@@ -18,8 +18,6 @@ VOLUME_PATH = f"{MOUNT_POINT}/.:mount/{CELL_NAME}:{VOLUME}"
 
 #: Cache size of a new client, in 1-KiB blocks.
 INITIAL_BLOCKS = 200_000
-#: Defaults file of afsd (cacheinfo): mount point, cache directory, cache size.
-CACHE_INFO = f"{MOUNT_POINT}:{CACHE_DIRECTORY}:{INITIAL_BLOCKS}\n"
 
 #: Options that are not tuned: locations, and a root directory synthesized by the client.
 FIXED_OPTIONS = (
@@ -37,19 +35,25 @@ _READY_TIMEOUT_S = 20.0
 _POLL_S = 0.02
 
 
-def mount(client: Node) -> None:
+def cache_info(blocks: int = INITIAL_BLOCKS) -> str:
+    """Return afsd's defaults file (cacheinfo): mount point, cache directory, cache size."""
+    return f"{MOUNT_POINT}:{CACHE_DIRECTORY}:{blocks}\n"
+
+
+def mount(client: Node, blocks: int = INITIAL_BLOCKS) -> None:
     """Start the cache manager with the initial options and wait until the volume is readable.
 
-    Raises CellError with the output of afsd.fuse if it does not come up.
+    ``blocks``: its cache size, in 1-KiB blocks. Raises CellError with the output of afsd.fuse if it
+    does not come up.
     """
-    problem = _start(client)
+    problem = _start(client, blocks)
     if problem is not None:
         raise CellError(f"{client.name}: afsd.fuse does not serve {VOLUME_PATH}: {problem}")
 
 
-def _start(client: Node) -> str | None:
+def _start(client: Node, blocks: int) -> str | None:
     """Start the cache manager and wait for the volume. Returns the error text, or None."""
-    command = [_PROGRAM, *FIXED_OPTIONS, "-blocks", str(INITIAL_BLOCKS)]
+    command = [_PROGRAM, *FIXED_OPTIONS, "-blocks", str(blocks)]
     deadline = time.monotonic() + _READY_TIMEOUT_S
     probe = ["stat", "--format=%F", VOLUME_PATH]
     try:

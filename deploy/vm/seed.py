@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.cell import kerberos
-from deploy.cell.client import CACHE_INFO
+from deploy.cell.client import cache_info
 from deploy.cell.network import PREFIX_LENGTH, SERVER_ADDRESS
 from deploy.cell.server import CELL_FILES, CELL_NAME
 from deploy.vm import nfs
@@ -42,7 +42,7 @@ def write(path: Path, secrets: Mapping[str, Path], authorized_keys: str) -> None
         "etc/krb5.conf": kerberos.client_configuration(CELL_NAME, SERVER_ADDRESS),
         "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
         **{f"etc/openafs/{name}": content for name, content in CELL_FILES.items()},
-        "etc/openafs/cacheinfo": CACHE_INFO,
+        "etc/openafs/cacheinfo": cache_info(),
         "etc/systemd/network/10-fstune.network": network,
         "root/.ssh/authorized_keys": authorized_keys,
     }

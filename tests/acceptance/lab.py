@@ -29,6 +29,8 @@ from tuner.store import Store
 RESTORE = "/var/lib/fstune-restore"
 #: Several processes may run tests concurrently; each has its own hosts.
 CELL = "hosts" + os.environ.get("PYTEST_XDIST_WORKER", "")
+#: Size of their clients' caches: each restart opens every file of a cache.
+CACHE_BLOCKS = 20_000
 _PATIENCE_S = 240.0
 _WORKLOAD = Path(__file__).parents[1] / "data" / "small-workload.yaml"
 
@@ -269,7 +271,7 @@ class Labs:
 def bring_up(cells: Cells, directory: Path) -> Lab:
     """Bring the hosts up; SSH servers run on all but the desk."""
     (directory / "state").mkdir()
-    cell = cells.up(CellSpec(CELL, clients=3, ssh=True))
+    cell = cells.up(CellSpec(CELL, clients=3, ssh=True, cache_blocks=CACHE_BLOCKS))
     make_key(directory / "user")
     lab = Lab(cell, directory)
     addresses = (SERVER_ADDRESS, *(client_address(n) for n in range(1, len(lab.clients) + 1)))

@@ -14,14 +14,13 @@ import pytest
 
 from deploy.cell import Node
 from tests.acceptance.faults import delete_fileserver, hear_nothing, standing_in
-from tests.acceptance.lab import Lab
+from tests.acceptance.lab import CACHE_BLOCKS, Lab
 from tests.acceptance.processes import runs_with
 from tests.integration.conftest import process_in
 from tests.recommending import recommending
 from tests.waiting import wait_for
 from tuner.applications import Application
 from tuner.model import Value
-from tuner.services.openafs.cell import INITIAL_SETTINGS
 from tuner.spec.campaign import read_spec
 from tuner.states import ApplicationState
 from tuner.store import Store
@@ -29,7 +28,7 @@ from tuner.store.applications import Applications
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
 
-INITIAL: dict[str, Value] = dict(INITIAL_SETTINGS)
+INITIAL: dict[str, Value] = {"cache_manager.blocks": CACHE_BLOCKS}
 RECOMMENDED: dict[str, Value] = INITIAL | {"fileserver.threads": 20, "cache_manager.daemons": 5}
 
 

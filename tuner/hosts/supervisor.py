@@ -8,7 +8,7 @@ A request is one line of JSON on standard input, followed by the command's input
 request's mark, one line of JSON, and the bytes of standard output and standard error. End of file
 on standard input means that nobody is waiting any more: the command of a plain request is then
 killed. As heartbeats, a newline is written periodically while a command runs, and in reply to an
-empty line between two requests. Each request is served by a process of its own.
+empty line between two requests. Requests are served one after another.
 
 A detached command has a directory named after its run. The request that creates the directory
 starts the command; later ones attach to it, so a run is started only once however often it is
@@ -63,9 +63,7 @@ class Client:
 
     def check(self) -> None:
         """Raise Disconnected when the other side is gone; send it a heartbeat when due."""
-        hung_up = select.poll()
-        hung_up.register(0, select.POLLIN)
-        if hung_up.poll(0) and not os.read(0, 1):
+        if select.select([0], [], [], 0)[0] and not os.read(0, 1):
             raise Disconnected
         if time.monotonic() - self._silent_since >= self.request["beat_s"]:
             self._silent_since = time.monotonic()
@@ -102,9 +100,7 @@ class Command:
         self._limit_bytes: int = request["limit_bytes"]
         self._timeout_s: float = request["timeout_s"]
         # SIGCHLD writes a byte to this pipe, which wakes the wait in ``finish``.
-        self._woken, self._wake = os.pipe()
-        os.set_blocking(self._woken, False)
-        os.set_blocking(self._wake, False)
+        self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake)
         self._inp, self._out, self._err = (os.memfd_create(name) for name in ("in", "out", "err"))
@@ -133,11 +129,17 @@ class Command:
 
     def finish(self, check: Callable[[], None]) -> Answer:
         """Wait for the command to end; kill it when it exceeds its time or output limit, or when
-        ``check`` raises.
+        ``check`` raises. Called once: it releases what the command needed here.
         """
+        try:
+            return self._finish(check)
+        finally:
+            signal.set_wakeup_fd(-1)
+            for descriptor in (self._woken, self._wake, self._inp, self._out, self._err):
+                os.close(descriptor)
+
+    def _finish(self, check: Callable[[], None]) -> Answer:
         deadline = time.monotonic() + self._timeout_s
-        woken = select.poll()
-        woken.register(self._woken, select.POLLIN)
         ending = ""
         try:
             while (status := self._status()) is None:
@@ -146,7 +148,7 @@ class Command:
                 ending = "timeout" if remaining_s <= 0 else "too-large" if self._too_large() else ""
                 if ending:
                     break
-                woken.poll(1000 * min(_TICK_S, remaining_s))
+                select.select([self._woken], [], [], min(_TICK_S, remaining_s))
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._woken, 4096)
         except BaseException:
@@ -388,11 +390,9 @@ def main() -> None:
                 _write(1, line)
                 continue
             client = Client(line)
-            if (pid := os.fork()) == 0:
-                client.tell(_answer(client))
-                break
-            if os.waitpid(pid, 0)[1] != 0:
-                break  # no answer will come: the other side sees end of file
+            client.tell(_answer(client))
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(-1, os.WNOHANG)  # a keeper that has ended
     os._exit(0)
 
 

@@ -62,6 +62,13 @@ class Asking:
             view = view[os.write(self.stdin.fileno(), view) :]
         return self
 
+    def ask_again(self, do: str, content: bytes = b"", **fields: Any) -> Answer:
+        """Send another request over the same connection, and return its answer."""
+        self.reader = AnswerReader()
+        return self.send(
+            Request(do, 30.0, fields, content).encode(self.reader.mark, first=False)
+        ).answer()
+
     def answer(self) -> Answer:
         assert self.process.stdout is not None
         while True:
@@ -81,8 +88,8 @@ def run(*argv: str, content: bytes = b"", timeout_s: float = PATIENCE_S) -> Answ
     return ask("run", content, argv=argv, timeout_s=timeout_s)
 
 
-def attend(directory: Path, *argv: str, content: bytes = b"", **changes: Any) -> Answer:
-    fields = {
+def run_fields(directory: Path, argv: tuple[str, ...]) -> dict[str, Any]:
+    return {
         "directory": str(directory / "runs-{uid}"),
         "run_id": "one",
         "argv": argv,
@@ -91,6 +98,10 @@ def attend(directory: Path, *argv: str, content: bytes = b"", **changes: Any) ->
         "boot_id": supervisor.boot_id(),
         "known": False,
     }
+
+
+def attend(directory: Path, *argv: str, content: bytes = b"", **changes: Any) -> Answer:
+    fields = run_fields(directory, argv)
     return ask(changes.pop("do", "attend"), content, **(fields | changes))
 
 
@@ -289,11 +300,26 @@ def test_requests_are_answered_one_after_another() -> None:
             asking.send(b"\n")
             assert asking.process.stdout is not None
             assert os.read(asking.process.stdout.fileno(), 10) == b"\n"
-            asking.reader = AnswerReader()
-            fields = {"argv": ["cat"], "timeout_s": PATIENCE_S}
-            next_one = Request("run", 30.0, fields, content)
-            asking.send(next_one.encode(asking.reader.mark, first=False))
-            answer = asking.answer()
+            answer = asking.ask_again("run", content, argv=["cat"], timeout_s=PATIENCE_S)
             assert (answer.ended, answer.status, answer.stdout) == ("exit", 0, content)
         asking.stdin.close()
         assert asking.process.wait(PATIENCE_S) == 0
+
+
+def test_many_requests_leave_no_descriptor_and_no_process_behind(tmp_path: Path) -> None:
+    with Asking("run", argv=["true"], timeout_s=PATIENCE_S) as asking:
+        assert asking.send().answer().ended == "exit"
+        own = Path(f"/proc/{asking.process.pid}")
+        before = sorted(path.name for path in (own / "fd").iterdir())
+        for number in range(10):
+            assert asking.ask_again("run", argv=["/none"], timeout_s=PATIENCE_S).status == 127
+            assert asking.ask_again("run", argv=["sleep", "9"], timeout_s=0.01).ended == "timeout"
+            fields = run_fields(tmp_path, ("true",)) | {"run_id": f"run-{number}"}
+            assert asking.ask_again("attend", **fields).ended == "exit"
+            assert asking.ask_again("forget", **fields).ended == "forgotten"
+        wait_for(lambda: asking.ask_again("greet").ended == "greeted" and not children(own))
+        assert sorted(path.name for path in (own / "fd").iterdir()) == before
+
+
+def children(process: Path) -> list[str]:
+    return (process / "task" / process.name / "children").read_text().split()
