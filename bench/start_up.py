@@ -87,7 +87,8 @@ def _run(command: str, checkout: Path, place: Path) -> tuple[float, float]:
         check=False,
     )
     passed_s = time.perf_counter() - start
-    assert result.returncode == 0, command
+    # 3: nothing is better than the baseline, which takes as long to say.
+    assert result.returncode in (0, 3), command
     return passed_s, _processor_s() - before
 
 

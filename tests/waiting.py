@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 
@@ -17,3 +18,16 @@ def wait_for(
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(every_s)
+
+
+def wait_for_line(process: subprocess.Popen[str], words: str) -> str:
+    """Read a process's output until a line contains these words; return everything read.
+    AssertionError when the output ends without them.
+    """
+    assert process.stdout is not None
+    read = ""
+    for line in process.stdout:
+        read += line
+        if words in line:
+            return read
+    raise AssertionError(f"no {words!r} in:\n{read}")

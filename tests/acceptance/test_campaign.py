@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 
 import pytest
 import yaml
 
 from tests.acceptance.conftest import Place
 from tests.unit.campaign.outcomes import measured
+from tests.waiting import wait_for_line
 from tuner.states import BlockState, CampaignState, TrialState
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -23,17 +23,6 @@ def compare(place: Place, configurations: dict[str, dict[str, dict[str, int]]]) 
         del document[key]
     document |= {"compare": configurations, "certification": {"blocks": 3}}
     place.campaign_file.write_text(yaml.safe_dump(document))
-
-
-def wait_for(process: subprocess.Popen[str], words: str) -> str:
-    """Read a campaign's lines until one contains these words; return everything read."""
-    assert process.stdout is not None
-    read = ""
-    for line in process.stdout:
-        read += line
-        if words in line:
-            return read
-    raise AssertionError(f"no {words!r} in:\n{read}")
 
 
 def test_bad_configurations_fail_with_their_reason_and_the_campaign_ends(place: Place) -> None:
@@ -70,7 +59,7 @@ def test_interrupted_then_killed_it_is_resumed_and_loses_no_measurement(place: P
     # It is still running after the first block and after the second.
     compare(place, {"more threads": {"fileserver": {"threads": 20}}})
     with place.start("run", str(place.campaign_file)) as process:
-        wait_for(process, "block 1, ")
+        wait_for_line(process, "block 1, ")
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate()
     assert process.returncode == 130
@@ -85,7 +74,7 @@ def test_interrupted_then_killed_it_is_resumed_and_loses_no_measurement(place: P
     void = [b.number for b in blocks if b.state is BlockState.VOID]
 
     with place.start("resume") as process:
-        wait_for(process, f"block {len(blocks) + 1}, ")
+        wait_for_line(process, f"block {len(blocks) + 1}, ")
         process.kill()
     assert process.returncode == -signal.SIGKILL
     campaign, _, blocks, _ = place.load()

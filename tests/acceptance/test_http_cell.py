@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 
 import pytest
 
 from tests.acceptance.conftest import Place
 from tests.ports import free_port
+from tests.waiting import wait_for
 from tuner.model import Answer
 from tuner.states import CampaignState
 
@@ -55,7 +55,7 @@ def test_a_campaign_by_curl_alone(place: Place) -> None:
 
     with place.start("serve", "--auth", "--allow", "cell", "--port", str(port)) as service:
         try:
-            wait_for(port)
+            wait_for(lambda: answers(port), "the service")
             file = place.directory / "campaign.json"
             file.write_text(json.dumps(campaign(place.cell)))
             created = json.loads(curl("--json", f"@{file}", url))
@@ -84,11 +84,6 @@ def test_a_campaign_by_curl_alone(place: Place) -> None:
     assert place.left_behind() == []
 
 
-def wait_for(port: int) -> None:
-    deadline = time.monotonic() + 60.0
-    while True:
-        command = ["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{port}/healthz"]
-        if subprocess.run(command, check=False, timeout=30).returncode == 0:
-            return
-        assert time.monotonic() < deadline, "the service does not answer"
-        time.sleep(0.1)
+def answers(port: int) -> bool:
+    command = ["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{port}/healthz"]
+    return subprocess.run(command, check=False, timeout=30).returncode == 0

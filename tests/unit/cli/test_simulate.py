@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.unit.cli.conftest import Fstune, process_of
 from tests.unit.simulate.test_campaign import FASTER, write_surface
+from tests.waiting import wait_for
 from tuner.simulate import surface_names
 
 pytestmark = pytest.mark.slow
@@ -98,11 +96,12 @@ def test_ctrl_c_prints_what_is_done(
         directories: set[str] = set()
 
         def enough_have_begun() -> bool:
+            assert process.poll() is None
             for _, names, _ in os.walk(scratch):  # skips what is gone meanwhile
                 directories.update(names)
             return len(directories) >= count
 
-        _wait_for(enough_have_begun, process)
+        wait_for(enough_have_begun, "campaigns", every_s=0.02)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -110,11 +109,3 @@ def test_ctrl_c_prints_what_is_done(
     assert errors.endswith(" of 9999 campaigns\n")
     assert output.startswith("Seed")
     assert list(scratch.iterdir()) == []
-
-
-def _wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    end = time.monotonic() + 120.0
-    while not condition():
-        assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.02)

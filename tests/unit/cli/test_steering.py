@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -12,20 +10,11 @@ import yaml
 
 import workloads
 from tests.unit.cli.conftest import Fstune, process_of
+from tests.waiting import wait_for_line
 
 pytestmark = pytest.mark.slow
 
 LIMIT_S = 60.0
-
-
-def wait_for(process: subprocess.Popen[str], words: str) -> None:
-    assert process.stdout is not None
-    deadline = time.monotonic() + LIMIT_S
-    for line in process.stdout:
-        if words in line:
-            return
-        assert time.monotonic() < deadline, f"{words!r} was not printed"
-    raise AssertionError(f"it ended without printing {words!r}")
 
 
 def test_a_campaign_whose_workload_has_changed_is_not_resumed(
@@ -38,7 +27,7 @@ def test_a_campaign_whose_workload_has_changed_is_not_resumed(
     document["workload"] = {"name": str(workload)}
     long_file.write_text(yaml.safe_dump(document))
     with process_of(environment, "run", long_file) as process:
-        wait_for(process, "block 1 complete")
+        wait_for_line(process, "block 1 complete")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=LIMIT_S)
     workload.write_text(yaml.safe_dump(packaged | {"wall_clock_limit_s": 4321}))
