@@ -53,7 +53,7 @@ CampaignFile = Annotated[Path, typer.Argument(help="The campaign file (YAML).")]
 
 OverridePilot = Annotated[
     bool,
-    typer.Option("--override-pilot", help="Continue despite the pilot's warning."),
+    typer.Option("--override-pilot", help="Continue although the pilot advises against it."),
 ]
 
 FromQueue = Annotated[

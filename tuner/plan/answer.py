@@ -17,7 +17,7 @@ from tuner.plan.rules import FLOOR_ALPHA, Rules
 from tuner.plan.steps import Finish, Plan
 from tuner.records.differences import differences
 from tuner.states import TrialState
-from tuner.text import counted, faster, interval
+from tuner.text import counted, faster, interval, value_text
 
 #: Standard deviations to each side of a 95% interval.
 _SIDE = 1.96
@@ -207,9 +207,8 @@ def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
         return ()
     error, floor = f"{100.0 * FLOOR_ALPHA:.0f}%", percent(margin(rules.race.floor))
     return (
-        f"{', '.join(unsettled)}: on weaker evidence, with an error of {error} each, no loss "
-        f"above {floor}; with the {100.0 * certificate.alpha:.2g}% of the gain, larger losses are "
-        "not ruled out",
+        f"{', '.join(unsettled)}: a loss above {floor} is ruled out only at an error of {error} "
+        f"for each component, not at that of the gain, {100.0 * certificate.alpha:.2g}%",
     )
 
 
@@ -247,8 +246,8 @@ def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) 
 
     def change(name: str) -> str:
         if name in now:
-            return f"{name} = {now[name]}"
-        return f"leaving {name} unset, which was {before[name]},"
+            return f"{name} = {value_text(now[name])}"
+        return f"leaving {name} unset, which was {value_text(before[name])},"
 
     return tuple(
         f"{change(name)} puts {risk} at risk: {AT_STAKE[risk]}"

@@ -222,7 +222,7 @@ def test_a_recommendation_has_the_caveats_of_its_own_attempt(
     assert plan.guards != plan.step.guards
 
 
-def test_a_caveat_says_which_losses_are_ruled_out_on_weaker_evidence() -> None:
+def test_a_caveat_says_which_losses_are_ruled_out_at_a_larger_error() -> None:
     history = History(rules(), {1: 0.7})
     history.run()
     plan = history.plans[-1]
@@ -233,10 +233,10 @@ def test_a_caveat_says_which_losses_are_ruled_out_on_weaker_evidence() -> None:
     step = replace(plan.step, certificate=replace(certificate, components=parts))
     plan = replace(plan, step=step)
     advice = recommendation(plan, history.trials, history.rules, lambda c: {}, lambda c: {})
-    (caveat,) = [note for note in advice.notes if "weaker evidence" in note]
-    assert ": on weaker evidence, with an error of 20% each, no loss above " in caveat
+    (caveat,) = [note for note in advice.notes if "ruled out" in note]
+    assert " is ruled out only at an error of 20% for each component, " in caveat
     level = f"{100.0 * certificate.alpha:.2g}%"
-    assert caveat.endswith(f"; with the {level} of the gain, larger losses are not ruled out")
+    assert caveat.endswith(f", not at that of the gain, {level}")
 
 
 @pytest.mark.parametrize("changes", [1, 2, 3])

@@ -94,7 +94,7 @@ def test_a_recommendation_tells_its_risks(tmp_path: Path) -> None:
         trials=1,
     )
     assert status == 0, output
-    assert "fileserver.jumbograms = True puts availability at risk" in " ".join(output.split())
+    assert "fileserver.jumbograms = on puts availability at risk" in " ".join(output.split())
     printed = CliRunner().invoke(
         app, ["recommend", "--format", "json", "--state-dir", str(tmp_path / "state")]
     )
