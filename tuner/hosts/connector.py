@@ -57,7 +57,6 @@ class CommandFailed(TestbedError):
     slug = "command-failed"
 
     def __init__(self, host: str, result: CommandResult) -> None:
-        self.result = result
         super().__init__(
             f"{host}: {program(result.argv)}: exit status {result.status}: {result.tail}",
             failure_data(result, host),

@@ -195,6 +195,8 @@ class SshConnector(Direct):
                 )
             silence_s = min(self._patience.silence_s, left_s)
             if not awake.poll(1000 * silence_s):
+                if silence_s < self._patience.silence_s:
+                    continue  # it was the deadline that ended the wait
                 self._link.drop(channel)  # others would wait on it in vain too
                 raise TransportError(
                     f"{self.host}: {what}: the connection is dead: nothing came from the host for "

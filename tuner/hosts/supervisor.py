@@ -92,23 +92,28 @@ def _packed(answer: Answer) -> bytes:
 
 
 class Command:
-    """A running command. Its output goes to memory files, not pipes: a daemon that it leaves behind
-    may keep the descriptors open.
-    """
+    """A running command. Its output goes to memory files: daemons may keep their output open."""
 
     def __init__(self, request: dict[str, Any], data: bytes) -> None:
         self._limit_bytes: int = request["limit_bytes"]
         self._timeout_s: float = request["timeout_s"]
-        # SIGCHLD writes a byte to this pipe, which wakes the wait in ``finish``.
-        self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self._wake)
-        self._inp, self._out, self._err = (os.memfd_create(name) for name in ("in", "out", "err"))
-        _write(self._inp, data)
-        os.lseek(self._inp, 0, os.SEEK_SET)
-        for descriptor in (self._out, self._err):
-            fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
-        self.pid = self._start(request["argv"])
+        with contextlib.ExitStack() as stack:
+
+            def own(descriptor: int) -> int:
+                stack.callback(os.close, descriptor)
+                return descriptor
+
+            # SIGCHLD writes a byte to this pipe, which wakes the wait in ``finish``.
+            self._woken, wake = map(own, os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
+            signal.signal(signal.SIGCHLD, lambda *_: None)
+            stack.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(wake))
+            self._inp, self._out, self._err = (own(os.memfd_create("")) for _ in range(3))
+            _write(self._inp, data)
+            os.lseek(self._inp, 0, os.SEEK_SET)
+            for descriptor in (self._out, self._err):
+                fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
+            self.pid = self._start(request["argv"])
+            self._release = stack.pop_all().close
 
     def _start(self, words: list[str]) -> int:
         """Start the command; if that fails, say why, as a shell does."""
@@ -128,15 +133,11 @@ class Command:
             return pid
 
     def finish(self, check: Callable[[], None]) -> Answer:
-        """Wait for the command to end; kill it when it exceeds its time or output limit, or when
-        ``check`` raises. Called once: it releases what the command needed here.
-        """
+        """Wait, once, for its end; kill it when it exceeds a limit, or when ``check`` raises."""
         try:
             return self._finish(check)
         finally:
-            signal.set_wakeup_fd(-1)
-            for descriptor in (self._woken, self._wake, self._inp, self._out, self._err):
-                os.close(descriptor)
+            self._release()
 
     def _finish(self, check: Callable[[], None]) -> Answer:
         deadline = time.monotonic() + self._timeout_s
@@ -336,9 +337,8 @@ def _home(path: str, run_id: str) -> str:
 
 def _own(path: str) -> bool:
     """Whether the path is a directory of ours that nobody else can access."""
-    status = os.lstat(path)
-    private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
-    return private and status.st_uid == os.geteuid()
+    mode, owner = (status := os.lstat(path)).st_mode, status.st_uid
+    return stat.S_ISDIR(mode) and not mode & 0o077 and owner == os.geteuid()
 
 
 def _store(directory: str, name: str, content: bytes) -> None:

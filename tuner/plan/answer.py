@@ -223,8 +223,8 @@ def _left_open(step: Finish) -> tuple[str, ...]:
         return ()
     blocks = "another fresh block" if step.further == 1 else f"{step.further} further fresh blocks"
     return (
-        f"with {blocks} it would be open again whether this is a gain, as noise can cause; the "
-        "error covers every look, so the certificate keeps the numbers that it was given with",
+        f"judged with {blocks} too, the gain would be open again, which noise alone can cause; the "
+        "error holds for all looks together, so the certificate and its numbers stay",
     )
 
 

@@ -49,7 +49,7 @@ def alpha_of(number: int) -> float:
 def attempts(blocks: Sequence[BlockTimes], scored: Sequence[BlockTimes]) -> tuple[Attempt, ...]:
     """Return the attempts so far, in order. ``blocks``: all blocks; ``scored``: the complete ones.
 
-    All blocks of an attempt have the same race number; its finalists are those of its first block.
+    All blocks of an attempt belong to one round; its finalists are those of its first block.
     """
     first: dict[int, BlockTimes] = {}
     for block in blocks:

@@ -184,14 +184,14 @@ class _State:
             groups = tuple([tuple(self.compared)] * self.testbeds)
             step = Explore(here.race + 1, self.table.newest + 1, BlockKind.CERTIFY, groups)
             return replace(here, step=step, phase=Phase.CERTIFY)
-        stands = named_comparison.judge(all_attempts[0], self.rules, here.guards)
-        here = replace(here, guards=stands.guards)
-        open_ = named_comparison.still_open(stands, self.rules, self.failed)
+        judgement = named_comparison.judge(all_attempts[0], self.rules, here.guards)
+        here = replace(here, guards=judgement.guards)
+        open_ = named_comparison.still_open(judgement, self.rules, self.failed)
         few = len(all_attempts[0].blocks) < MIN_PAIRS
         if open_ and (few or self._fits(1 + len(open_))):
             block = self._block(BlockKind.CERTIFY, all_attempts[0].race, open_)
             return replace(here, step=block, phase=Phase.CERTIFY, live=open_)
-        end = named_comparison.finish(stands, self.failed)
+        end = named_comparison.finish(judgement, self.failed)
         return replace(here, step=end, phase=Phase.DONE, live=(), certificate=end.certificate)
 
     def _here(self) -> Plan:
@@ -314,9 +314,9 @@ class _State:
                 return replace(here, step=step, phase=Phase.CERTIFY)
             case Move.NARROW:
                 assert here.answer is not None
-                again, race = _again(here.answer, all_attempts)
-                block = self._block(BlockKind.CERTIFY, race, again)
-                return replace(here, step=block, phase=Phase.CERTIFY, live=again)
+                finalist, race = _finalist_to_narrow(here.answer, all_attempts)
+                block = self._block(BlockKind.CERTIFY, race, finalist)
+                return replace(here, step=block, phase=Phase.CERTIFY, live=finalist)
             case Move.FINISH:
                 return self._end(here, stands)
 
@@ -388,8 +388,10 @@ def _failed(trials: Sequence[Trial]) -> set[int]:
     return {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
 
 
-def _again(answer: Finish, all_attempts: Sequence[Attempt]) -> tuple[tuple[int, ...], int]:
-    """The certified finalist, to be measured again, and the race of its attempt."""
+def _finalist_to_narrow(
+    answer: Finish, all_attempts: Sequence[Attempt]
+) -> tuple[tuple[int, ...], int]:
+    """The certified finalist, to be measured again, and the round of its attempt."""
     assert answer.finalist is not None
     assert answer.attempt is not None
     return (answer.finalist,), all_attempts[answer.attempt - 1].race

@@ -34,18 +34,20 @@ class Floors(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules by which a campaign is planned, fixed before its first block.
+    """The rules by which a campaign is planned. They are fixed before its first block, except for
+    the floor and ``floors``, which the pilot may settle (``settled_rules``).
 
     ``components`` and ``weights`` are in the same order. ``budget_s``: measuring time (s);
     ``budget_measurements``: None for no limit. ``arms``: of a block of the search, in addition to
-    the baseline. ``max_trials``: maximum number of proposals, None for no limit. ``certify_share``:
-    the part of the budget that the search leaves to certification, of at most ``finalists`` trials
-    at once. ``pilot``: None for a campaign without one; ``pilot_override``: continue although it
-    advises against. ``testbeds``: the number of blocks measured at once. ``stop_certified``: finish
-    with the first certificate. ``adjust``: judge gains by adjusted differences. ``compares``:
-    compare given configurations and search nothing. ``auto_floor``: the floor of ``race`` is still
-    to be chosen from the results of the pilot; ``floor_reason``: why it was chosen, a sentence; ""
-    for a floor given in the campaign file.
+    the baseline. ``max_trials``: maximum number of proposals, None for no limit.
+    ``certify_blocks``: maximum number of fresh blocks of an attempt. ``certify_share``: the part of
+    the budget that the search leaves to certification, of at most ``finalists`` trials at once.
+    ``pilot``: None for a campaign without one; ``pilot_override``: continue although it advises
+    against. ``testbeds``: the number of blocks measured at once. ``stop_certified``: finish with
+    the first certificate. ``adjust``: judge gains by adjusted differences. ``compares``: compare
+    given configurations and search nothing. ``auto_floor``: the floor of ``race`` is still to be
+    chosen from the results of the pilot; ``floor_reason``: why it was chosen, a sentence; "" for a
+    floor given in the campaign file.
     """
 
     components: tuple[str, ...]

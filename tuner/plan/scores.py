@@ -100,10 +100,8 @@ class ScoreTable:
         #: Measuring time and measurements of all blocks.
         self.seconds = 0.0
         self.measurements = 0
-        #: The highest block number; and for every trial, the highest number of a block that
-        #: includes it.
+        #: The highest block number.
         self.newest = 0
-        self.last_block: dict[int, int] = {}
         self._pairs: dict[BlockKind, defaultdict[int, list[float]]] = {
             kind: defaultdict(list) for kind in BlockKind
         }
@@ -261,11 +259,7 @@ class ScoreTable:
         )
         self.seconds += block.duration_s
         self.measurements += len(block.times_s)
-        number, last = block.number, self.last_block
-        self.newest = max(number, self.newest)
-        for trial in block.order:
-            if last.get(trial, 0) < number:
-                last[trial] = number
+        self.newest = max(block.number, self.newest)
 
     def _take_in(self, block: BlockTimes, scores: list[float]) -> None:
         """Add a complete block. ``scores``: the remaining scores, the next one last; consumed."""

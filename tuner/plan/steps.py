@@ -127,12 +127,13 @@ class Ending:
 class Plan:
     """The next step and the state of the campaign.
 
-    ``endings``: of every trial that the judge has ended. ``decisions``: those of the newest search
-    block. ``certificate``: of the leading finalist; ``certificates``: the newest of each finalist.
-    ``answers``: the answers so far, of which the last counts. ``pilot``: its assessment, once it
-    has enough blocks. ``guards``: of the search so far, and of the newest attempt. ``best``: the
-    best candidate, if it was computed. ``room``: the number of fresh blocks of an attempt that
-    still fit the budget.
+    ``race``: the newest round that has a block. ``incumbent``: the baseline if there is none.
+    ``live``: the trials that are shown as being measured. ``endings``: of every trial that the
+    judge has ended. ``decisions``: those of the newest search block. ``certificate``: of the
+    leading finalist; ``certificates``: the newest of each finalist. ``answers``: the answers so
+    far, of which the last counts. ``pilot``: its assessment, once it has enough blocks. ``guards``:
+    of the search so far, and of the newest attempt. ``best``: the best candidate, if it was
+    computed. ``room``: the number of fresh blocks of an attempt that still fit the budget.
     """
 
     step: Step

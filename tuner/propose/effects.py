@@ -135,11 +135,10 @@ class EffectsModel:
         padded = np.vstack([features, np.zeros((1, features.shape[1]))])
         centre = _Centring(evidence.block, weight)
         values = centre(evidence.values)
-        self._main = centre(padded[arms])
-        self._own = centre(_indicators(own[arms], len(self.repeated)))
         groups = [*encoding.groups]
         width = encoding.width
-        main = np.hstack([self._main, self._own])
+        repeated = centre(_indicators(own[arms], len(self.repeated)))
+        main = np.hstack([centre(padded[arms]), repeated])
         free = float(len(arms) - len(np.unique(evidence.block)))
         groups.append(slice(width, main.shape[1]))
         first = [_EFFECT] * len(encoding.axes) + [_BEYOND]

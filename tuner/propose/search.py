@@ -26,7 +26,7 @@ from tuner.propose.prediction import Contribution, Prediction
 from tuner.propose.repair import Repairs, changed, without
 from tuner.propose.search_trials import Arm, SearchTrial, differences, evidence_of, failing
 
-#: Numbers of candidates for one decision: drawn at random, and varied from good ones.
+#: Numbers of candidates for one decision: drawn at random, and variants of so many good ones.
 _RANDOM_CANDIDATES = 150
 _CHANGED = 200
 _ROOTS = 6
@@ -202,7 +202,7 @@ class Search:
 
     def _surprises(self, least: float) -> list[Configuration]:
         """Return the configuration that gained most, more than ``least``, in its only one or two
-        blocks, and kept every floor there although the model doubts it; none if there is no such.
+        blocks, and kept every floor there although the model doubts it; empty if there is none.
         """
         rows = [
             row

@@ -49,6 +49,7 @@ class LaneGroup:
             Lane(each.name, each.label, each.testbed, ledger)
             for each, ledger in zip(testbeds, self.ledgers.each, strict=True)
         ]
+        self._losses: list[TunerError] = []
         self._writer = writer
         self._observer = observer
         self._doing = observer.doing
@@ -84,23 +85,25 @@ class LaneGroup:
         return [lane for lane in self._lanes if lane.lost is None and lane.ready is not None]
 
     def ready(self) -> ReadyTestbed:
-        """The first usable testbed. If none is left, raises the last one's error."""
+        """The first usable testbed. If none is left, raises the error of the last one lost."""
         ready = next((lane.ready for lane in self.in_use()), None)
         if ready is None:
             raise self._last_loss()
         return ready
 
     def _last_loss(self) -> TunerError:
-        return next(lane.lost for lane in reversed(self._lanes) if lane.lost is not None)
+        return self._losses[-1]
 
     def lose(self, lane: Lane, problem: TunerError) -> None:
         """Continue without a testbed, after restoring it as far as that is possible now."""
         lane.lost = problem
+        self._losses.append(problem)
         text = f"{self.prefix(lane)}no longer used: {problem}"
         self._writer.tell("testbed-lost", text, {**self.event_data(lane), **evidence(problem)})
         with self.ledgers.run.on("testbed"):
             events, failure = lane.give_back(self._campaign, self._doing)
         self.tell_restored(lane, events, failure)
+        self.observer(lane).doing("")
 
     def observer(self, lane: Lane) -> Observer:
         """Return the observer for what happens on a testbed."""
@@ -138,6 +141,7 @@ class LaneGroup:
             ):
                 raise problem
         for lane, step, problem in zip(lanes, steps, endings, strict=True):
+            self.observer(lane).doing("")
             block = blocks[step.number]
             lane.voids = lane.voids + 1 if block.state is BlockState.VOID else 0
             if isinstance(problem, TestbedError | CampaignHalted):

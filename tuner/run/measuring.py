@@ -103,7 +103,7 @@ class BlockRunner:
             batch=step.batch,
             slot=step.slot,
         )
-        arms = ", ".join("baseline" if n == BASELINE else f"trial {n}" for n in step.order)
+        arms = ", ".join(map(_name, step.order))
         where = "" if step.batch is None else f" on {self._testbed}"
         message = f"block {step.number}{where}: {arms}"
         return block, self._event("block-started", message, {"block": step.number})
@@ -220,7 +220,7 @@ class BlockRunner:
             except WorkloadError as problem:
                 raise _BlockVoid(f"{_name(trial.number)}: {problem}") from problem
             if measurement is None:
-                return
+                break
             who = f"block {step.number}, {_name(trial.number)}"
             data: dict[str, str | int | float | bool | None] = {
                 "block": step.number,

@@ -105,6 +105,8 @@ class Runner:
         self._planner: Planner
         self._notes: Notes
         self._blocks: list[BlockTimes] = []
+        #: The testbeds of the batch that was planned last: hours may end before it begins.
+        self._planned_for: list[Lane] = []
         self._earlier_blocks = 0
 
     def run(self) -> Outcome:
@@ -299,14 +301,14 @@ class Runner:
         earlier = self._earlier_blocks
         if not self._together:
             return self._planner.plan(trials, self._blocks, earlier_blocks=earlier)
-        testbeds = len(self._testbeds.available())
+        self._planned_for = self._testbeds.available()
         return self._planner.plan_batch(
-            trials, self._blocks, testbeds=testbeds, earlier_blocks=earlier
+            trials, self._blocks, testbeds=len(self._planned_for), earlier_blocks=earlier
         )
 
     def _measure(self, steps: Sequence[RunBlock], trials: Sequence[Trial]) -> None:
         """Measure blocks concurrently, each on its testbed; a single block in this thread."""
-        available = self._testbeds.available()
+        available = self._planned_for if self._together else self._testbeds.available()
         self._failures.testbeds = len(available)
         lanes = assigned(steps, available)
         self._safe_point()

@@ -18,8 +18,8 @@ _SAME_REQUEST_S = 1.0
 
 #: Replies to a stop signal.
 STOPPING = (
-    "stopping: the current run is cut off and measured again on resume; the testbed is put back "
-    "first, which takes seconds"
+    "stopping: the current run is cut off (a resume measures it again), and the testbed is put "
+    "back, which takes seconds"
 )
 FINISHING = "finishing the current run, then the testbed is put back; Ctrl-C again to stop now"
 

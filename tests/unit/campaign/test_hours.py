@@ -35,13 +35,20 @@ class Hours:
     closed: dict[int, Unavailable] = field(default_factory=dict)
     #: Number of questions until the hours end; None: they do not.
     left: int | None = None
+    #: The same for one testbed, by seed of its noise.
+    left_of: dict[int, int] = field(default_factory=dict)
 
     def answer(self, testbed: SimulatedTestbed) -> Unavailable | None:
+        seed = testbed.world.seed
+        if seed in self.left_of:
+            self.left_of[seed] -= 1
+            if self.left_of[seed] < 0:
+                return CLOSED
         if self.left is not None:
             self.left -= 1
             if self.left < 0:
                 return CLOSED
-        return self.closed.get(0) or self.closed.get(testbed.world.seed)
+        return self.closed.get(0) or self.closed.get(seed)
 
 
 @pytest.fixture
@@ -95,6 +102,18 @@ def test_one_of_several_testbeds_that_must_not_be_used_is_left_out(
     assert {block.testbed for block in campaign.blocks} == {"simulated b"}
     lost = [e for e in campaign.store.events(campaign.id) if e.kind == "testbed-lost"]
     assert [e.message for e in lost] == [f"a: no longer used: {REASON}"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("questions", [3, 4])
+def test_the_hours_of_one_of_several_testbeds_may_end_at_any_time(
+    begin: Begin, hours: Hours, questions: int
+) -> None:
+    hours.left_of = {1: questions}
+    campaign = begin(several(faster(), names=("a", "b")))
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.FINISHED, outcome.campaign.reason
+    assert {block.testbed for block in campaign.blocks[-3:]} == {"simulated b"}
 
 
 @pytest.mark.slow

@@ -103,7 +103,11 @@ def test_an_undecided_certificate_names_the_budget_only_if_no_block_fits(
 
 @pytest.mark.parametrize(
     ("further", "beginning"),
-    [(0, None), (1, "with another fresh block it"), (3, "with 3 further fresh blocks it")],
+    [
+        (0, None),
+        (1, "judged with another fresh block too"),
+        (3, "judged with 3 further fresh blocks too"),
+    ],
 )
 def test_fresh_blocks_that_left_the_gain_open_are_mentioned(
     further: int, beginning: str | None

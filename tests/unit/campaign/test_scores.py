@@ -38,7 +38,6 @@ def content(table: ScoreTable) -> object:
         table.seconds,
         table.measurements,
         table.newest,
-        table.last_block,
         {kind: table.pairs(kind) for kind in BlockKind},
         table.means(),
         [table.logs(trial).tobytes() for trial in table.means()],

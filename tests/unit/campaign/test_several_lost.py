@@ -131,17 +131,31 @@ def test_without_any_testbed_it_fails_and_can_be_resumed(
     assert campaign.run().campaign.state is CampaignState.FINISHED
 
 
-def test_a_campaign_continues_without_a_testbed_that_cannot_be_opened(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def open_all_but(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Let a testbed, given by the seed of its noise, not be opened."""
     real = SimulatedTestbed.open
 
     def failing_open(testbed: SimulatedTestbed, *arguments: Any) -> Any:
-        if testbed._world.seed == 2:
+        if testbed._world.seed == seed:
             raise TransportError("no route")
         return real(testbed, *arguments)
 
     monkeypatch.setattr(SimulatedTestbed, "open", failing_open)
+
+
+def test_the_error_is_that_of_the_testbed_that_was_lost_last(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_all_but(monkeypatch, seed=2)
+    lose(monkeypatch, seed=1, runs=5)
+    outcome = begin(several(faster(), names=NAMES[:2])).run()
+    assert str(outcome.error) == outcome.campaign.reason == "no answer"
+
+
+def test_a_campaign_continues_without_a_testbed_that_cannot_be_opened(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_all_but(monkeypatch, seed=2)
     campaign = begin(several(faster()))
     assert campaign.run().campaign.state is CampaignState.FINISHED
     assert {b.testbed for b in campaign.blocks} == {f"simulated {name}" for name in "acd"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -319,6 +320,21 @@ def test_many_requests_leave_no_descriptor_and_no_process_behind(tmp_path: Path)
             assert asking.ask_again("forget", **fields).ended == "forgotten"
         wait_for(lambda: asking.ask_again("greet").ended == "greeted" and not children(own))
         assert sorted(path.name for path in (own / "fd").iterdir()) == before
+
+
+def test_a_command_that_cannot_be_started_takes_nothing() -> None:
+    with Asking("run", argv=["true"], timeout_s=PATIENCE_S) as asking:
+        assert asking.send().answer().ended == "exit"
+        pid = asking.process.pid
+        before = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        for _ in range(3):
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (before + 3, limits[1]))
+            failed = asking.ask_again("run", argv=["true"], timeout_s=PATIENCE_S)
+            assert (failed.ended, b"Too many open files" in failed.stderr) == ("failed", True)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+            assert asking.ask_again("run", argv=["true"], timeout_s=PATIENCE_S).ended == "exit"
+            assert len(list(Path(f"/proc/{pid}/fd").iterdir())) == before
 
 
 def children(process: Path) -> list[str]:

@@ -36,8 +36,8 @@ class Spikes:
 class Load:
     """Other load during a run, in processors.
 
-    ``mean`` and ``sd``: mean and standard deviation in cores; ``correlation``: between consecutive
-    runs; ``effect``: on log time, per core.
+    ``mean`` and ``sd``: mean and standard deviation in processors; ``correlation``: between
+    consecutive runs; ``effect``: on log time, per processor.
     """
 
     mean: float
@@ -45,8 +45,8 @@ class Load:
     correlation: float
     effect: float
 
-    def cores(self, standard: float) -> float:
-        """Convert a standard normal number to a load in cores; log-normal, so never negative."""
+    def processors(self, standard: float) -> float:
+        """Convert a standard normal number to a load in processors: log-normal, never negative."""
         spread = math.log1p((self.sd / self.mean) ** 2)
         return self.mean * math.exp(math.sqrt(spread) * standard - spread / 2.0)
 
@@ -65,8 +65,8 @@ class Run:
 class NoiseDraw:
     """The noise of one run.
 
-    ``logs``: noise of log time by component; ``others`` and ``stolen``: load in cores, None if the
-    world has no such load.
+    ``logs``: noise of log time by component; ``others`` and ``stolen``: load in processors, None if
+    the world has no such load.
     """
 
     logs: tuple[float, ...]
@@ -106,10 +106,12 @@ class Noise:
             shared += self.wander.sd * step
         if self.drift:
             shared += self.drift * int(run.block) / 100.0
-        others, stolen = (_cores(run, name, getattr(self, name)) for name in ("others", "stolen"))
-        for load, cores in ((self.others, others), (self.stolen, stolen)):
-            if load is not None and cores is not None:
-                shared += load.effect * cores
+        others, stolen = (
+            _processors(run, name, getattr(self, name)) for name in ("others", "stolen")
+        )
+        for load, processors in ((self.others, others), (self.stolen, stolen)):
+            if load is not None and processors is not None:
+                shared += load.effect * processors
         logs = [
             shared + chance.gauss(0.0, self.component * self.factors.get(name, 1.0))
             for name in components
@@ -121,8 +123,8 @@ class Noise:
         return NoiseDraw(tuple(logs), others, stolen)
 
 
-def _cores(run: Run, name: str, load: Load | None) -> float | None:
-    return None if load is None else load.cores(_autocorrelated(run, name, load.correlation))
+def _processors(run: Run, name: str, load: Load | None) -> float | None:
+    return None if load is None else load.processors(_autocorrelated(run, name, load.correlation))
 
 
 def _autocorrelated(run: Run, name: str, correlation: float) -> float:
