@@ -20,14 +20,16 @@ def wait_for(
         time.sleep(every_s)
 
 
-def wait_for_line(process: subprocess.Popen[str], words: str) -> str:
+def wait_for_line(process: subprocess.Popen[str], words: str, most_s: float = 240.0) -> str:
     """Read a process's output until a line contains these words; return everything read.
-    AssertionError when the output ends without them.
+    AssertionError when the output ends without them, or a line comes after ``most_s`` seconds.
     """
     assert process.stdout is not None
+    deadline = time.monotonic() + most_s
     read = ""
     for line in process.stdout:
         read += line
         if words in line:
             return read
+        assert time.monotonic() < deadline, f"waited in vain for {words!r} in:\n{read}"
     raise AssertionError(f"no {words!r} in:\n{read}")

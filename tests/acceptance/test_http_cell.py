@@ -55,7 +55,7 @@ def test_a_campaign_by_curl_alone(place: Place) -> None:
 
     with place.start("serve", "--auth", "--allow", "cell", "--port", str(port)) as service:
         try:
-            wait_for(lambda: answers(port), "the service")
+            wait_for(lambda: answers(port), "the service", every_s=0.1, most_s=60.0)
             file = place.directory / "campaign.json"
             file.write_text(json.dumps(campaign(place.cell)))
             created = json.loads(curl("--json", f"@{file}", url))

@@ -92,22 +92,22 @@ def _packed(answer: Answer) -> bytes:
 
 
 class Command:
-    """A running command. Its output goes to memory files: daemons may keep their output open."""
+    """A running command. Its output goes to memory files: a daemon may keep a pipe open."""
 
     def __init__(self, request: dict[str, Any], data: bytes) -> None:
         self._limit_bytes: int = request["limit_bytes"]
         self._timeout_s: float = request["timeout_s"]
         with contextlib.ExitStack() as stack:
 
-            def own(descriptor: int) -> int:
+            def keep(descriptor: int) -> int:
                 stack.callback(os.close, descriptor)
                 return descriptor
 
             # SIGCHLD writes a byte to this pipe, which wakes the wait in ``finish``.
-            self._woken, wake = map(own, os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
+            self._woken, wake = map(keep, os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
             signal.signal(signal.SIGCHLD, lambda *_: None)
             stack.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(wake))
-            self._inp, self._out, self._err = (own(os.memfd_create("")) for _ in range(3))
+            self._inp, self._out, self._err = (keep(os.memfd_create("")) for _ in range(3))
             _write(self._inp, data)
             os.lseek(self._inp, 0, os.SEEK_SET)
             for descriptor in (self._out, self._err):

@@ -88,11 +88,8 @@ class LaneGroup:
         """The first usable testbed. If none is left, raises the error of the last one lost."""
         ready = next((lane.ready for lane in self.in_use()), None)
         if ready is None:
-            raise self._last_loss()
+            raise self._losses[-1]
         return ready
-
-    def _last_loss(self) -> TunerError:
-        return self._losses[-1]
 
     def lose(self, lane: Lane, problem: TunerError) -> None:
         """Continue without a testbed, after restoring it as far as that is possible now."""
@@ -119,7 +116,7 @@ class LaneGroup:
         """
         usable = [lane for lane in self._lanes if lane.usable]
         if not usable:
-            raise self._last_loss()
+            raise self._losses[-1]
         closed = _closed(usable)
         return [lane for lane in usable if lane.label not in closed]
 

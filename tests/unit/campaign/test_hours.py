@@ -33,20 +33,14 @@ class Hours:
     """Whether the simulated testbeds may be used, by seed of their noise; 0 stands for all."""
 
     closed: dict[int, Unavailable] = field(default_factory=dict)
-    #: Number of questions until the hours end; None: they do not.
-    left: int | None = None
-    #: The same for one testbed, by seed of its noise.
-    left_of: dict[int, int] = field(default_factory=dict)
+    #: Number of questions until the hours end, likewise.
+    left: dict[int, int] = field(default_factory=dict)
 
     def answer(self, testbed: SimulatedTestbed) -> Unavailable | None:
         seed = testbed.world.seed
-        if seed in self.left_of:
-            self.left_of[seed] -= 1
-            if self.left_of[seed] < 0:
-                return CLOSED
-        if self.left is not None:
-            self.left -= 1
-            if self.left < 0:
+        for one in {0, seed} & self.left.keys():
+            self.left[one] -= 1
+            if self.left[one] < 0:
                 return CLOSED
         return self.closed.get(0) or self.closed.get(seed)
 
@@ -75,7 +69,7 @@ def test_a_campaign_begun_outside_the_hours_pauses_before_it_opens_its_testbed(
 @pytest.mark.slow
 @ON_BOTH
 def test_a_campaign_pauses_when_the_hours_end_and_loses_nothing(begin: Begin, hours: Hours) -> None:
-    hours.left = 6
+    hours.left = {0: 6}
     campaign = begin(spec(faster(), **SHORT))
     outcome = campaign.run()
     assert (outcome.campaign.reason, outcome.until) == (REASON, CLOSED.until)
@@ -86,7 +80,7 @@ def test_a_campaign_pauses_when_the_hours_end_and_loses_nothing(begin: Begin, ho
     end = job_end(RunEnd(outcome.campaign, campaign.store.events(campaign.id), 130, False, False))
     assert end is JobEnd.WAITING
     assert continues_at(campaign.store.events(campaign.id)) == CLOSED.until
-    hours.left = None
+    hours.left = {}
     assert campaign.run().campaign.state is CampaignState.FINISHED
     assert campaign.blocks[: len(before)] == before
 
@@ -109,7 +103,7 @@ def test_one_of_several_testbeds_that_must_not_be_used_is_left_out(
 def test_the_hours_of_one_of_several_testbeds_may_end_at_any_time(
     begin: Begin, hours: Hours, questions: int
 ) -> None:
-    hours.left_of = {1: questions}
+    hours.left = {1: questions}
     campaign = begin(several(faster(), names=("a", "b")))
     outcome = campaign.run()
     assert outcome.campaign.state is CampaignState.FINISHED, outcome.campaign.reason

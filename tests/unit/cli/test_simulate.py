@@ -101,7 +101,7 @@ def test_ctrl_c_prints_what_is_done(
                 directories.update(names)
             return len(directories) >= count
 
-        wait_for(enough_have_begun, "campaigns", every_s=0.02)
+        wait_for(enough_have_begun, "campaigns", every_s=0.02, most_s=120.0)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -27,7 +27,7 @@ def test_a_campaign_whose_workload_has_changed_is_not_resumed(
     document["workload"] = {"name": str(workload)}
     long_file.write_text(yaml.safe_dump(document))
     with process_of(environment, "run", long_file) as process:
-        wait_for_line(process, "block 1 complete")
+        wait_for_line(process, "block 1 complete", LIMIT_S)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=LIMIT_S)
     workload.write_text(yaml.safe_dump(packaged | {"wall_clock_limit_s": 4321}))
