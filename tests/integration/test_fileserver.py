@@ -23,6 +23,7 @@ from tests.waiting import wait_for
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.node import NodeConnector, SerialNode
+from tuner.hosts.node_supervisor import NodeSupervisor
 from tuner.services.openafs.fileserver import Fileserver
 
 pytestmark = pytest.mark.cell
@@ -166,7 +167,6 @@ def test_stopping_a_server_that_hangs_does_not_outlive_fstune_for_long(
 ) -> None:
     """A resumed campaign waits for the stop that a killed one began."""
     monkeypatch.setattr("tuner.services.openafs.fileserver._PROMPT_S", 2.0)
-    node = SerialNode(cell.server, SHARED)
     fileserver.apply({"threads": 30})
     hanging = process_in(cell.server, "dafileserver")
     assert hanging is not None
@@ -174,12 +174,15 @@ def test_stopping_a_server_that_hangs_does_not_outlive_fstune_for_long(
     try:
         pid = os.fork()
         if pid == 0:
-            replace(fileserver, host=node).apply({"threads": 31})
+            child = SerialNode(cell.server, NodeSupervisor(cell.server), SHARED)
+            replace(fileserver, host=child).apply({"threads": 31})
             os._exit(0)
         wait_for(lambda: process_in(cell.server, "bos") is not None, "the stop")
         os.kill(pid, signal.SIGKILL)
         assert os.waitpid(pid, 0)[1] == signal.SIGKILL
-        assert node.change(["true"], timeout_s=60.0).status == 0
+        with NodeSupervisor(cell.server) as supervisor:
+            node = SerialNode(cell.server, supervisor, SHARED)
+            assert node.change(["true"], timeout_s=60.0).status == 0
         assert process_in(cell.server, "dafileserver") == hanging
     finally:
         os.kill(hanging.pid, signal.SIGCONT)

@@ -1,58 +1,151 @@
-"""A node of a cell in which the process that changes it is killed."""
+"""A node of a cell whose commands are run by a supervisor in it, and what is killed meanwhile."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from deploy.cell import Cell
+from deploy.cell import Cell, Node
 from deploy.cell.node import SHARED
 from tests.waiting import wait_for
-from tuner.errors import TestbedError
+from tuner import interruption
+from tuner.errors import TestbedError, TransportError
+from tuner.hosts.connector import CommandTimeout, OutputTooLarge
 from tuner.hosts.node import SerialNode
+from tuner.hosts.node_supervisor import NodeSupervisor
+from tuner.run.stopping import stop_signals
 
 pytestmark = pytest.mark.cell
 
 MARK = f"{SHARED}/change-under-way"
+MARKED = 'touch "$1"; sleep "$2"; rm "$1"'
+#: Write its parent process to a file, then go on for long.
+LONG = ("sh", "-c", 'echo $PPID > "$1"; sleep 987; true', "long")
 
 
-def begin_and_be_killed(node: SerialNode, seconds: int) -> None:
-    """Begin a change that takes so long, in a process that is killed before it ends."""
+@pytest.fixture
+def node(cell: Cell) -> Iterator[SerialNode]:
+    with NodeSupervisor(cell.clients[0]) as supervisor:
+        yield SerialNode(cell.clients[0], supervisor, SHARED)
+    cell.clients[0].check(["rm", "--force", MARK])
+
+
+def begin_and_be_killed(node: Node, argv: list[str]) -> None:
+    """Begin a change, which touches MARK, in a process that is killed before it ends."""
     pid = os.fork()
     if pid == 0:
-        node.change(["sh", "-c", 'touch "$1"; sleep "$2"; rm "$1"', "slow", MARK, str(seconds)])
+        SerialNode(node, NodeSupervisor(node), SHARED).change(argv)
         os._exit(0)
-    wait_for(lambda: node.ask(["test", "-e", MARK]).status == 0, "the change")
+    wait_for(lambda: node.run(["test", "-e", MARK]).status == 0, "the change")
     os.kill(pid, signal.SIGKILL)
     assert os.waitpid(pid, 0)[1] == signal.SIGKILL
-    assert node.ask(["test", "-e", MARK]).status == 0
 
 
-def test_a_change_waits_for_one_that_a_killed_process_began(cell: Cell) -> None:
-    node = SerialNode(cell.clients[0], SHARED)
-    begin_and_be_killed(node, 2)
+def leave_behind(node: Node, seconds: int) -> None:
+    """Like ``begin_and_be_killed``, with a command that is not killed with the others."""
+    begin_and_be_killed(node, ["setsid", "--wait", "sh", "-c", MARKED, "slow", MARK, str(seconds)])
+    assert node.run(["test", "-e", MARK]).status == 0
+
+
+def goes_on(node: Node, command: str) -> bool:
+    return node.run(["pgrep", "--full", command]).status == 0
+
+
+def test_a_command_ends_with_the_process_that_requested_it(node: SerialNode) -> None:
+    begin_and_be_killed(node.node, ["sh", "-c", MARKED, "slow", MARK, "123"])
+    wait_for(lambda: not goes_on(node.node, "sleep 123"), "the end of the change")
+    assert node.change(["test", "-e", MARK]).status == 0
+
+
+def test_a_change_waits_for_what_a_killed_process_left_behind(node: SerialNode) -> None:
+    leave_behind(node.node, 2)
     assert node.change(["test", "-e", MARK]).status == 1
 
 
-def test_a_change_that_does_not_end_is_named(cell: Cell) -> None:
-    node = SerialNode(cell.clients[0], SHARED)
-    begin_and_be_killed(node, 8)
+def test_a_change_that_does_not_end_is_named(node: SerialNode) -> None:
+    leave_behind(node.node, 8)
     with pytest.raises(TestbedError, match="client1: another change is still under way there"):
         node.change(["true"], timeout_s=2.0)
     assert node.change(["test", "-e", MARK]).status == 1
 
 
-def test_a_change_keeps_its_input_output_and_status(cell: Cell) -> None:
-    node = SerialNode(cell.clients[0], SHARED)
+def test_a_change_keeps_its_input_output_and_status(node: SerialNode) -> None:
     argv = ["sh", "-c", "cat; echo problem >&2; exit 7"]
     result = node.change(argv, input=b"text")
     assert (result.status, result.stdout, result.stderr) == (7, "text", "problem\n")
     assert list(result.argv) == argv
 
 
-def test_a_daemon_that_a_change_starts_does_not_keep_others_waiting(cell: Cell) -> None:
-    node = SerialNode(cell.clients[0], SHARED)
+def test_a_daemon_that_a_change_starts_does_not_keep_others_waiting(node: SerialNode) -> None:
     node.change(["sh", "-c", "sleep 5 9<&- > /dev/null 2>&1 &"])
     assert node.change(["true"], timeout_s=4.0).status == 0
+
+
+def test_large_input_and_output_are_transferred_unchanged(node: SerialNode) -> None:
+    content = bytes(range(256)) * 40_000
+    assert node.complete(["cat"], content).stdout == content
+    with pytest.raises(OutputTooLarge):
+        node.ask(["cat", "/dev/zero"])
+    assert node.ask(["cat"], input=b"more").stdout == "more"
+
+
+def test_commands_have_the_environment_of_a_node(node: SerialNode) -> None:
+    argv = ["sh", "-c", "pwd; hostname; id --user; echo $HOME $LC_ALL $PATH"]
+    direct = node.node.check(argv)
+    assert node.ask(argv).stdout == direct
+    assert node.ask(["/nonexistent/program"]).status == 127
+    with pytest.raises(ValueError, match="null character"):
+        node.ask(["echo", "a\0b"])
+
+
+def test_one_supervisor_runs_one_command_after_another(node: SerialNode) -> None:
+    argv = ["sh", "-c", "echo $PPID"]
+    first = node.ask(argv).stdout
+    assert node.ask(argv).stdout == first
+    barrier = ["sh", "-c", "sleep 0.2; echo $PPID"]
+    with ThreadPoolExecutor(4) as pool:
+        several = set(pool.map(lambda _: node.ask(barrier).stdout, range(4)))
+    assert len(several) == 4
+
+
+def test_a_command_that_takes_too_long_is_killed(node: SerialNode) -> None:
+    argv = [*LONG, f"{SHARED}/parent"]
+    with pytest.raises(CommandTimeout, match="client1: sh -c: not finished after 1 s"):
+        node.ask(argv, timeout_s=1.0)
+    assert not goes_on(node.node, "sleep 987")
+    assert node.ask(["true"]).status == 0
+
+
+def test_an_interrupted_command_is_killed(node: SerialNode) -> None:
+    def interrupt() -> None:
+        wait_for(lambda: goes_on(node.node, "sleep 987"), "the command")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with stop_signals(), pytest.raises(KeyboardInterrupt):
+        node.ask([*LONG, f"{SHARED}/parent"])
+    interruption.forget()
+    assert not goes_on(node.node, "sleep 987")
+    assert node.ask(["true"]).status == 0
+
+
+def test_a_supervisor_that_is_killed_is_replaced(node: SerialNode) -> None:
+    idle = node.ask(["sh", "-c", "echo $PPID"]).stdout.strip()
+    node.node.check(["kill", "-KILL", idle])
+    wait_for(lambda: node.node.run(["test", "-e", f"/proc/{idle}"]).status == 1, "its end")
+    assert node.ask(["true"]).status == 0
+    with pytest.raises(TransportError, match="client1: sh -c: the supervisor in the node was kill"):
+        node.ask(["sh", "-c", "kill -KILL $PPID; sleep 1"])
+    assert node.ask(["true"]).status == 0
+
+
+def test_supervisors_end_when_they_are_closed(cell: Cell) -> None:
+    with NodeSupervisor(cell.server) as supervisor:
+        node = SerialNode(cell.server, supervisor, SHARED)
+        pid = node.ask(["sh", "-c", "echo $PPID"]).stdout.strip()
+    assert cell.server.run(["test", "-e", f"/proc/{pid}"]).status == 1

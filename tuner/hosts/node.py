@@ -11,6 +11,7 @@ from tuner.errors import TestbedError, TransportError
 from tuner.hosts.child import ChildConnector
 from tuner.hosts.connector import CommandResult, CommandTimeout, decoded
 from tuner.hosts.conversation import ProcessConversation
+from tuner.hosts.node_supervisor import NodeSupervisor
 
 _BUSY = "serial: busy\n"
 #: Daemons that a command starts close descriptor 9; see guard.py.
@@ -54,14 +55,23 @@ class NodeConnector(ChildConnector):
 
 @dataclass(frozen=True, slots=True)
 class SerialNode(NodeConnector):
-    """A node in which one change waits for the end of another.
+    """A node in which one change waits for the end of another, for a testbed that runs many
+    commands.
 
-    A command goes on when the process that requested it is killed. Without the wait, a resumed
-    campaign would change the node at the same time. ``directory``: an existing one in the node, on
-    which the lock is.
+    A command that the kernel holds outlives the process that requested it. Without the wait, a
+    resumed campaign would change the node at the same time. ``directory``: an existing one in the
+    node, on which the lock is.
     """
 
+    supervisor: NodeSupervisor
     directory: str
+
+    def complete(
+        self, argv: Sequence[str], input: bytes = b"", timeout_s: float = 60.0
+    ) -> RawResult:
+        """See ChildConnector.complete."""
+        answer = self.supervisor.run(argv, input, timeout_s)
+        return RawResult(answer.status, answer.stdout, answer.stderr)
 
     def change(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0

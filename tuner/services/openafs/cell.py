@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from deploy.cell import Cell, CellError, Cells, CellSpec
+from deploy.cell import Cell, CellError, Cells, CellSpec, Node
 from deploy.cell.client import CACHE_DIRECTORY, INITIAL_BLOCKS, MOUNT_POINT, VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED
@@ -22,6 +22,7 @@ from deploy.cell.server import VOLUME
 from tuner.errors import TestbedError
 from tuner.hosts.connector import check_change
 from tuner.hosts.node import SerialNode
+from tuner.hosts.node_supervisor import NodeSupervisor
 from tuner.measure.workload import Workload
 from tuner.services.journal import RESTORE_TIMEOUT_S
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
@@ -159,9 +160,12 @@ class CellTestbed:
         return f"private cell {self._spec.name} taken down" if was_up else None
 
     def _assemble(self, cell: Cell, workload: Workload) -> ReadyTestbed:
-        server, *clients = [SerialNode(node, SHARED) for node in (cell.server, *cell.clients)]
+        server, *clients = map(self._connect, (cell.server, *cell.clients))
         for node in (server, *clients):
-            # Wait for a change that a killed process began.
+            # Wait for what a killed process left behind.
             check_change(node, ["true"], timeout_s=_CHANGE_S)
         hosts = [ClientHost(node, FUSE_PLACE) for node in clients]
         return assemble(server, hosts, LAYOUT, self._requirements, workload)
+
+    def _connect(self, node: Node) -> SerialNode:
+        return SerialNode(node, self._stack.enter_context(NodeSupervisor(node)), SHARED)

@@ -1,0 +1,186 @@
+"""Supervisors in a node of a private cell, which run commands there.
+
+Owns their life cycle: starting, reuse, detecting that one is gone, ending. They are the program
+that hosts over SSH run too (``supervisor.py``). To enter the namespaces of a node anew for every
+command would take longer than most commands do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import IO
+
+from deploy.cell import Node
+from deploy.cell.node import ENVIRONMENT
+from tuner.errors import TransportError
+from tuner.hosts.connector import program
+from tuner.hosts.exchange import BOOTSTRAP, Answer, AnswerReader, Request
+from tuner.hosts.quoting import refuse_null
+from tuner.interruption import uninterrupted
+
+_CHUNK_BYTES = 1 << 16
+#: How much longer than a command its answer may take: the time to kill it, and to transfer output.
+_GRACE_S = 30.0
+#: How long a supervisor may take to kill its command and exit once its standard input is closed.
+_EXIT_S = 10.0
+#: Heartbeats are not needed: on the same machine, its end is noticed at once.
+_NO_BEATS_S = 1e9
+_MOST_IDLE = 2
+#: Largest timeout the kernel accepts, in milliseconds.
+_LONGEST_POLL_MS = 2.0**31 - 1
+
+
+class NodeSupervisor:
+    """Runs commands as root in one node; safe to use from several threads.
+
+    If fstune is killed, so is the command that it waits for.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._lock = threading.Lock()
+        self._idle: list[_Process] = []
+
+    def __enter__(self) -> NodeSupervisor:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the supervisors; the next command starts another one."""
+        with uninterrupted(), self._lock:
+            while self._idle:
+                self._idle.pop().close()
+
+    def run(self, argv: Sequence[str], input: bytes, timeout_s: float) -> Answer:
+        """Run a command to its end. It is killed on any exception, in particular Ctrl-C.
+
+        Raises CommandTimeout, OutputTooLarge, or TransportError when the node is not running.
+        """
+        refuse_null(argv)
+        fields = {"argv": list(argv), "timeout_s": timeout_s}
+        with self._process() as process:
+            answer = process.exchange(Request("run", _NO_BEATS_S, fields, input), timeout_s)
+        if answer is None:
+            raise TransportError(f"{self._node.name}: {program(argv)}: {self._why_no_answer()}")
+        return answer.finished(self._node.name, argv, timeout_s)
+
+    def _why_no_answer(self) -> str:
+        if self._node.is_alive():
+            return "the supervisor in the node was killed, or does not answer"
+        return "the node is not running; bring the cell up again"
+
+    @contextlib.contextmanager
+    def _process(self) -> Iterator[_Process]:
+        """An idle supervisor, or a new one. It is kept if it is ready for another request after the
+        body.
+        """
+        process = None
+        try:
+            with uninterrupted():
+                process = self._idle_process() or _Process(self._node)
+            yield process
+        finally:
+            if process is not None:
+                with uninterrupted():
+                    self._keep(process)
+
+    def _keep(self, process: _Process) -> None:
+        with self._lock:
+            keeps = process.is_ready and len(self._idle) < _MOST_IDLE
+            if keeps:
+                self._idle.append(process)
+        if not keeps:
+            process.close()
+
+    def _idle_process(self) -> _Process | None:
+        with self._lock:
+            while self._idle:
+                process = self._idle.pop()
+                if process.is_silent():
+                    return process
+                process.close()
+        return None
+
+
+class _Process:
+    """One supervisor in the node; it serves one request at a time.
+
+    ``is_ready``: it has answered every request so far.
+    """
+
+    def __init__(self, node: Node) -> None:
+        """Raises TransportError when the node is not running."""
+        if not node.is_alive():
+            raise TransportError(f"{node.name}: the node is not running; bring the cell up again")
+        self.is_ready = True
+        self._is_new = True
+        self._process = subprocess.Popen(
+            node.enter(BOOTSTRAP),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=ENVIRONMENT,
+            start_new_session=True,
+            bufsize=0,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._answers = self._process.stdin, self._process.stdout
+        os.set_blocking(self._requests.fileno(), False)
+
+    def is_silent(self) -> bool:
+        """Whether it waits for a request; otherwise it is gone, and its output ends."""
+        return not _is_ready(self._answers, select.POLLIN, time.monotonic())
+
+    def exchange(self, request: Request, limit_s: float) -> Answer | None:
+        """Send a request that takes at most ``limit_s``; None when no answer will come."""
+        self.is_ready = False
+        reader = AnswerReader()
+        deadline = time.monotonic() + limit_s + _GRACE_S
+        data = memoryview(request.encode(reader.mark, first=self._is_new))
+        self._is_new = False
+        with contextlib.suppress(BrokenPipeError):  # the end of its output says the same
+            while data and _is_ready(self._requests, select.POLLOUT, deadline):
+                data = data[os.write(self._requests.fileno(), data) :]
+        while _is_ready(self._answers, select.POLLIN, deadline):
+            received = os.read(self._answers.fileno(), _CHUNK_BYTES)
+            if not received:
+                break
+            if (answer := reader.feed(received)) is not None:
+                self.is_ready = True
+                return answer
+        return None
+
+    def close(self) -> None:
+        """End it, and first the command that it may be running."""
+        self._requests.close()
+        try:
+            self._process.wait(_EXIT_S)
+        except subprocess.TimeoutExpired:
+            # Its process group: nsenter waits for a child that is in the node.
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._answers.close()
+
+
+def _is_ready(stream: IO[bytes], event: int, deadline: float) -> bool:
+    """Wait until a stream is ready for an event; False if it is not so by ``deadline``."""
+    poll = select.poll()
+    poll.register(stream.fileno(), event)
+    left_ms = 1000.0 * (deadline - time.monotonic())
+    return bool(poll.poll(min(max(0.0, left_ms), _LONGEST_POLL_MS)))
