@@ -33,8 +33,9 @@ def compared_with(
 ) -> list[Prior]:
     """Convert priors to differences to ``baseline``.
 
-    Leaves out those of campaigns that never measured it, and the baseline itself. ``baselines``: of
-    the earlier campaigns, by identifier.
+    Leaves out those of campaigns that never measured it, and the baseline itself. If several have
+    measured a configuration, the first counts. ``baselines``: of the earlier campaigns, by
+    identifier.
     """
     shifts = {
         earlier: 0.0
@@ -44,11 +45,12 @@ def compared_with(
     for prior in priors:
         if prior.configuration == baseline and _campaign(prior) in baselines:
             shifts.setdefault(_campaign(prior), prior.difference)
-    return [
-        replace(prior, difference=prior.difference - shifts[_campaign(prior)])
-        for prior in priors
-        if _campaign(prior) in shifts and prior.configuration != baseline
-    ]
+    usable: dict[Configuration, Prior] = {}
+    for prior in priors:
+        if _campaign(prior) in shifts and prior.configuration != baseline:
+            difference = prior.difference - shifts[_campaign(prior)]
+            usable.setdefault(prior.configuration, replace(prior, difference=difference))
+    return list(usable.values())
 
 
 def _campaign(prior: Prior) -> str:

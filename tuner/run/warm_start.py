@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tuner.errors import SpecError
-from tuner.model import Aspect, Campaign, Configuration, Prior
+from tuner.model import Aspect, Campaign, Prior
 from tuner.plan.rules import Rules
 from tuner.run.branching import priors
 from tuner.spec.campaign import CampaignSpec
@@ -31,13 +31,12 @@ def warm_start(
 ) -> tuple[list[Prior], list[str]]:
     """Return the priors of the newest similar campaigns, and the identifiers of those campaigns.
 
-    If several have measured a configuration, the newest counts. Empty unless the specification asks
-    for a warm start. ``aspects``: what the new campaign measures with; ``parameters``: qualified
-    names.
+    The newest come first. Empty unless the specification asks for a warm start. ``aspects``: what
+    the new campaign measures with; ``parameters``: qualified names.
     """
     if spec.warm_start != "auto" or spec.compare:
         return [], []
-    newest: dict[Configuration, Prior] = {}
+    similar: list[Prior] = []
     used: list[str] = []
     for old in Pages(store).with_answer(_MOST_CAMPAIGNS):
         if len(used) == _MOST_SIMILAR:
@@ -47,9 +46,8 @@ def warm_start(
         trials, blocks = store.trials(old.id), store.blocks(old.id)
         if of_campaign := priors(old.id, trials, blocks, rules, parameters):
             used.append(old.id)
-            for prior in of_campaign:
-                newest.setdefault(prior.configuration, prior)
-    return list(newest.values()), used
+            similar += of_campaign
+    return similar, used
 
 
 def _similar(

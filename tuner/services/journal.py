@@ -9,8 +9,9 @@ against their checksums first.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.resources import files
 
@@ -26,6 +27,26 @@ _LASTING = "applied"
 _SUMS = "sums"
 #: The longest that a restore of one part may take.
 RESTORE_TIMEOUT_S = 330.0
+
+
+@dataclass(slots=True)
+class WithJournal(ABC):
+    """Something tuned on a host, with a journal of its original settings there.
+
+    ``recorded``: whether they are in the journal already.
+    """
+
+    recorded: bool = field(default=False, kw_only=True)
+
+    def _record(self) -> None:
+        """Before the first change, record the original settings on the host itself."""
+        if not self.recorded:
+            self._begin()
+            self.recorded = True
+
+    @abstractmethod
+    def _begin(self) -> bool:
+        """Begin the journal; see ``Journal.begin``."""
 
 
 @dataclass(frozen=True, slots=True)

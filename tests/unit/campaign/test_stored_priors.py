@@ -35,3 +35,18 @@ def test_a_campaign_that_never_measured_the_baseline_is_left_out() -> None:
 def test_the_baseline_itself_is_no_prior() -> None:
     same = [*PRIORS, Prior(ORIGINAL, -0.3, "earlier:3")]
     assert compared_with(ORIGINAL, same, {"earlier": ORIGINAL}) == PRIORS
+
+
+def test_the_newest_of_those_that_can_be_compared_counts() -> None:
+    newest = [Prior(OTHER, -0.4, "newest:1"), Prior(APPLIED, -0.1, "newest:2")]
+    both = {"newest": ORIGINAL, "earlier": ORIGINAL}
+    assert compared_with(ORIGINAL, [*newest, *PRIORS], both) == newest
+    another = Configuration.of({"fileserver.threads": 7})
+    both = {"newest": another, "earlier": ORIGINAL}
+    assert compared_with(ORIGINAL, [*newest, *PRIORS], both) == PRIORS
+    # A baseline that both have measured: each is compared with its own measurement of it.
+    left = compared_with(APPLIED, [*newest, *PRIORS], {"newest": ORIGINAL, "earlier": ORIGINAL})
+    assert [prior.origin for prior in left] == ["newest:1"]
+    only = [newest[1], *PRIORS]
+    left = compared_with(APPLIED, only, {"newest": ORIGINAL, "earlier": ORIGINAL})
+    assert [prior.origin for prior in left] == ["earlier:2"]

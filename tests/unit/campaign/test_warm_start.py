@@ -11,6 +11,7 @@ from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.model import Prior, Recommendation
 from tuner.plan.rules import rules_of
+from tuner.run.stored_priors import compared_with
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState
@@ -59,10 +60,13 @@ def test_the_newest_campaign_counts_for_shared_configurations(
     assert again.run().campaign.state is CampaignState.FINISHED
     priors, used = guided(earlier, spec(**AUTO))  # type: ignore[arg-type]
     assert used == [again.id, earlier.id]
-    configurations = [prior.configuration for prior in priors]
-    assert len(set(configurations)) == len(configurations)
+    first = again.trials[0].configuration
+    assert first == earlier.trials[0].configuration
+    counted = compared_with(first, priors, {again.id: first, earlier.id: first})
+    configurations = [prior.configuration for prior in counted]
+    assert len(set(configurations)) == len(configurations) < len(priors)
     both = {t.configuration for t in again.trials} & {t.configuration for t in earlier.trials}
-    shared = [prior for prior in priors if prior.configuration in both]
+    shared = [prior for prior in counted if prior.configuration in both]
     assert shared
     assert all(prior.origin.startswith(again.id) for prior in shared)
 

@@ -22,7 +22,7 @@ from tuner.hosts.connector import (
     failure_data,
 )
 from tuner.model import Value
-from tuner.services.journal import Journal
+from tuner.services.journal import Journal, WithJournal
 from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.bosserver import FileserverPlace, check_type, status_of
@@ -49,7 +49,7 @@ _LONGEST_COMMAND = 244
 
 
 @dataclass(slots=True)
-class Fileserver:
+class Fileserver(WithJournal):
     """A tuned fileserver. Use ``attach`` to create an instance."""
 
     host: Connector
@@ -62,7 +62,6 @@ class Fileserver:
     facts: Mapping[str, int]
     rest: tuple[str, ...]
     running: tuple[str, ...] = ()
-    recorded: bool = False
     #: The last command lines that fstune set; empty if there are none.
     last_commands: tuple[str, ...] = ()
     #: bosserver's notifier for the instance, () if there is none.
@@ -105,7 +104,7 @@ class Fileserver:
             notifier = journal.read("notifier", notifier) or ()
         running = now if status is not None and status.running else ()
         settings = (original, identity, values, facts, rest)
-        return cls(host, place, space, *settings, running, False, last, notifier)
+        return cls(host, place, space, *settings, running, last, notifier)
 
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: a restart, unless it would change neither command line nor buffers."""
@@ -276,16 +275,10 @@ class Fileserver:
         self._bos("create", "dafs", *commands, *notifier)
         return before
 
-    def _record(self) -> None:
-        """Before the first change, record the command lines on the host itself."""
-        if not self.recorded:
-            self._begin()
-            self.recorded = True
-
-    def _begin(self) -> None:
+    def _begin(self) -> bool:
         words = {"address": self.place.address, "instance": self.place.instance}
         records = {"commands": self.original, "notifier": self.notifier}
-        _journal(self.host, self.place).begin(records, words)
+        return _journal(self.host, self.place).begin(records, words)
 
     def _note_buffers(self) -> None:
         if self.buffers is not None:

@@ -18,7 +18,7 @@ from tuner.hosts.connector import (
     failure_data,
 )
 from tuner.model import Value
-from tuner.services.journal import Journal, script
+from tuner.services.journal import Journal, WithJournal, script
 from tuner.services.openafs import parse
 from tuner.services.openafs.client import put_scripts
 
@@ -54,7 +54,7 @@ class FusePlace:
 
 
 @dataclass(slots=True)
-class FuseClient:
+class FuseClient(WithJournal):
     """One afsd.fuse; see Client.
 
     ``command``: its original command line; ``program``: the absolute path of its executable.
@@ -64,7 +64,6 @@ class FuseClient:
     place: FusePlace
     command: tuple[str, ...]
     program: str
-    recorded: bool = False
 
     @classmethod
     def attach(cls, host: Connector, place: FusePlace) -> FuseClient:
@@ -158,17 +157,11 @@ class FuseClient:
         self.recorded = False
         return f"{PROGRAM} on {self.host.host} {action}: {' '.join(self.options)}"
 
-    def _record(self) -> None:
-        """Before the first change, record the command line on the host itself."""
-        if not self.recorded:
-            self._begin()
-            self.recorded = True
-
-    def _begin(self) -> None:
+    def _begin(self) -> bool:
         place = self.place
         words = {"mount": place.mount, "cache": place.cache, "probe": place.probe}
         words["program"] = self.program
-        _journal(self.host, place).begin({"command": self.command}, words)
+        return _journal(self.host, place).begin({"command": self.command}, words)
 
 
 def _journal(host: Connector, place: FusePlace) -> Journal:

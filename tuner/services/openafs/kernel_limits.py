@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import Connector, check, check_change, failure_data, understood
-from tuner.services.journal import Journal
+from tuner.services.journal import Journal, WithJournal
 
 PROGRAM = "sysctl"
 RMEM_MAX, WMEM_MAX = "net.core.rmem_max", "net.core.wmem_max"
@@ -25,7 +25,7 @@ _TIMEOUT_S = 20.0
 
 
 @dataclass(slots=True)
-class KernelLimits:
+class KernelLimits(WithJournal):
     """The limits of one host, by the kernel's names.
 
     ``kernel``: a unique identifier of the kernel; ``initial``: the original values; ``usual``: the
@@ -37,7 +37,6 @@ class KernelLimits:
     kernel: str
     initial: dict[str, int]
     usual: dict[str, int]
-    recorded: bool = False
     #: Values that each may have because of our commands: two if a command was interrupted.
     _ours: dict[str, set[int]] = field(default_factory=dict)
 
@@ -127,15 +126,9 @@ class KernelLimits:
             message = f"{where}: the kernel does not accept {name} = {value}: {result.tail}"
             raise ConfigurationError(message, failure_data(result, where))
 
-    def _record(self) -> None:
-        """Before the first change, record the original values on the host itself."""
-        if not self.recorded:
-            self._begin()
-            self.recorded = True
-
-    def _begin(self) -> None:
+    def _begin(self) -> bool:
         record = [f"{name}={value}" for name, value in self.initial.items()]
-        self.journal.begin({"found": record}, {})
+        return self.journal.begin({"found": record}, {})
 
 
 def limits_now(host: Connector) -> dict[str, int]:

@@ -22,7 +22,7 @@ from tuner.hosts.connector import (
     understood,
 )
 from tuner.model import Value
-from tuner.services.journal import Journal
+from tuner.services.journal import Journal, WithJournal
 from tuner.services.openafs import parse
 from tuner.services.openafs.tokens import Tokens
 from tuner.services.part import NotInEffect
@@ -44,7 +44,7 @@ _IN_WORDS = {"crypt": "on", "auth": "off", "clear": "off"}
 
 
 @dataclass(slots=True)
-class Live:
+class Live(WithJournal):
     """The runtime settings of one client, by the names of the space.
 
     ``initial``: the original values. ``address``: of the fileserver; ``path``: a directory on it.
@@ -59,7 +59,6 @@ class Live:
     path: str
     initial: dict[str, Value]
     requested: dict[str, Value] = field(default_factory=dict)
-    recorded: bool = False
     tuned: bool = True
     #: All settings in effect; None while they are unknown.
     _in_effect: dict[str, Value] | None = None
@@ -242,17 +241,11 @@ class Live:
         self.recorded, self._in_effect, self.requested = False, None, dict(self.initial)
         return f"the running client on {self.host.host} {action}"
 
-    def _record(self) -> None:
-        """Before the first change, record the initial settings on the host itself."""
-        if not self.recorded:
-            self._begin()
-            self.recorded = True
-
-    def _begin(self) -> None:
+    def _begin(self) -> bool:
         record = [f"{name}={value}" for name, value in sorted(self.initial.items())]
         words = {name: str(self.initial.get(name, "")) for name in _AT_START}
         words["precache"] = str(_AT_START["precache"])
-        self.journal.begin({"found": record}, words)
+        return self.journal.begin({"found": record}, words)
 
 
 def running_settings(host: Connector) -> dict[str, Value]:

@@ -23,7 +23,7 @@ from tuner.hosts.connector import (
     failure_data,
 )
 from tuner.model import Value
-from tuner.services.journal import Journal
+from tuner.services.journal import Journal, WithJournal
 from tuner.services.openafs import parse
 from tuner.services.openafs.client import put_scripts
 from tuner.services.openafs.live import Live
@@ -69,7 +69,7 @@ class UnitPlace:
 
 
 @dataclass(slots=True)
-class UnitClient:
+class UnitClient(WithJournal):
     """One kernel client; see Client.
 
     ``configuration``: the original text of its file. ``crypt``: the original encryption, "on",
@@ -83,7 +83,6 @@ class UnitClient:
     crypt: str
     tokens: Tokens | None = None
     live: Live | None = None
-    recorded: bool = False
 
     @classmethod
     def attach(cls, host: Connector, place: UnitPlace) -> UnitClient:
@@ -211,12 +210,6 @@ class UnitClient:
         """Restore the runtime settings unless a part does that."""
         if self.live is not None and not self.live.tuned:
             self.live.restore()
-
-    def _record(self) -> None:
-        """Before the first change, record the configuration on the host itself."""
-        if not self.recorded:
-            self._begin()
-            self.recorded = True
 
     def _begin(self) -> bool:
         place = self.place
