@@ -20,7 +20,7 @@ from tuner.services.openafs import hosts
 from tuner.services.openafs.client_runtime import ClientRuntime
 from tuner.services.openafs.file import read_testbed
 from tuner.services.openafs.guest import testbed_document
-from tuner.services.openafs.live import Live
+from tuner.services.openafs.live import LiveSettings
 from tuner.services.openafs.unit import UnitClient, UnitPlace
 
 RUNTIME = search_spaces.load("openafs-client-runtime")
@@ -92,7 +92,7 @@ def client_host(guest: Guest, state: Path) -> Iterator[ClientHost]:
         place = hosts.client_place(file, file.clients[0])
         assert isinstance(place, UnitPlace)
         unit = UnitClient.attach(host, place)
-        unit.live = Live.attach(
+        unit.live = LiveSettings.attach(
             host, RUNTIME, unit.tokens, (place.directory, SERVER_ADDRESS, VOLUME_PATH)
         )
         client = ClientHost(guest, host, unit, ClientRuntime.attach([unit.live], RUNTIME))

@@ -16,7 +16,7 @@ from deploy.cell.client import MOUNT_POINT, VOLUME_PATH
 from deploy.cell.server import VOLUME
 from deploy.vm import Guest, seed
 from tuner.services.openafs import hosts
-from tuner.services.openafs.assembly import usual_wishes
+from tuner.services.openafs.assembly import usual_requirements
 from tuner.services.openafs.file import read_testbed
 from tuner.services.openafs.guest import write_testbed
 
@@ -91,7 +91,7 @@ def test_fstune_reaches_a_guest_as_a_testbed_and_accepts_it(guest: Guest, state:
     path = write_testbed(guest)
     testbed = read_testbed(path)
     with closing(hosts.Hosts(testbed, path.parent, state)) as connections:
-        survey = hosts.look(testbed, connections, usual_wishes("afsd"))
+        survey = hosts.look(testbed, connections, usual_requirements("afsd"))
     assert survey.refusal is None
     assert yaml.safe_load(path.read_text())["clients"][0]["control"] == {"systemd": {}}
 

@@ -67,11 +67,11 @@ class OpenTestbed:
         """
         self.say("checking that every client can write and read")
         self._checks += 1
-        lives = self.target.incarnations()
+        incarnations = self.target.incarnations()
         run = f"{self.name}-{self._checks}-0"
         run_once(self.ready.engine, run, self._checks, self.ready.make_cold)
         for name, life in self.target.incarnations().items():
-            if life != lives[name]:
+            if life != incarnations[name]:
                 raise WorkloadError(f"the {name} was restarted during the check: {life}")
 
     def stays(self, before: Configuration, after: Configuration) -> bool:

@@ -321,10 +321,11 @@ def _parameters() -> list[inspect.Parameter]:
         ),
     ]
     for question in _questions():
+        words = f" One of: {', '.join(starts())}." if question is _START else ""
         default = f" Default: {question.default}." if question.default else ""
         option = typer.Option(
             f"--{question.name}",
-            help=f"{question.asks} {question.why}{default}",
+            help=f"{question.text}{words} {question.why}{default}",
             show_default=False,
         )
         parameters.append((_identifier(question), Annotated[str | None, option], None))

@@ -38,7 +38,7 @@ class Asker:
         if answer is None and not self._person:
             if fallback is None:
                 hint = f"; {known}" if known else ""
-                raise SpecError(f"--{question.name}: missing: {question.asks}{hint}".rstrip("."))
+                raise SpecError(f"--{question.name}: missing: {question.text}{hint}".rstrip("."))
             answer = fallback
         if answer is not None:
             try:
@@ -55,17 +55,17 @@ class Asker:
         """See Interview.doing."""
         say(f"fstune: {what}", err=True)
 
-    def sure(self, asks: str) -> bool:
+    def sure(self, question: str) -> bool:
         """Whether the user confirms; False if there is nobody to ask."""
         if not self._person:
             return False
-        say(f"{asks} [y/N] ", nl=False)
+        say(f"{question} [y/N] ", nl=False)
         return _line().lower() in ("y", "yes")
 
     def _of_person(
         self, question: Question, read: Callable[[str], T], default: str | None, known: str
     ) -> T:
-        say(f"\n{question.asks}\n  {' '.join(filter(None, (known, question.why)))}")
+        say(f"\n{question.text}\n  {' '.join(filter(None, (known, question.why)))}")
         while True:
             say("> " if default is None else f"[{default}] > ", nl=False)
             line = _line() or default

@@ -21,7 +21,7 @@ class DryConnector:
     """
 
     connector: Connector
-    would: list[tuple[str, tuple[str, ...]]]
+    commands: list[tuple[str, tuple[str, ...]]]
     #: Whether a path would exist by now; other paths are looked up on the host.
     _exists: dict[str, bool] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class DryConnector:
             self._exists.pop(argv[-1], None)
         elif argv[0] == "rm":
             self._exists.update(dict.fromkeys(argv[1:], False))
-        self.would.append((self.host, tuple(argv)))
+        self.commands.append((self.host, tuple(argv)))
         return CommandResult(tuple(argv), 0, "not run\n", "")
 
     def run_long(
@@ -64,7 +64,7 @@ class DryConnector:
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """See Connector.put."""
         self._exists.pop(path, None)
-        self.would.append((self.host, ("write", path, f"{len(content)} bytes, mode {mode:o}")))
+        self.commands.append((self.host, ("write", path, f"{len(content)} bytes, mode {mode:o}")))
 
     def get(self, path: str) -> bytes:
         """See Connector.get."""
@@ -72,7 +72,7 @@ class DryConnector:
 
     def converse(self, argv: Sequence[str]) -> Conversation:
         """See SpeakingConnector.converse: the command is only recorded and prints nothing."""
-        self.would.append((self.host, tuple(bare(argv))))
+        self.commands.append((self.host, tuple(bare(argv))))
         return _Silence(tuple(bare(argv)))
 
 

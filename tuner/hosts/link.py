@@ -45,12 +45,13 @@ def open_socket(address: str, port: int, timeout_s: float) -> socket.socket:
 class Session:
     """A channel to a program on the host that answers one request after another.
 
-    ``is_new``: nothing has been started on it yet. ``is_whole``: it is ready for another request.
+    ``is_new``: nothing has been started on it yet. ``is_reusable``: it is ready for another
+    request.
     """
 
     channel: paramiko.Channel
     is_new: bool
-    is_whole: bool = False
+    is_reusable: bool = False
 
 
 class Link:
@@ -81,7 +82,7 @@ class Link:
     @contextlib.contextmanager
     def session(self) -> Iterator[Session]:
         """Like ``channel``, for a request: reuse an idle session if the host still answers on it,
-        otherwise open a new one. It is kept for reuse if the body sets ``is_whole``.
+        otherwise open a new one. It is kept for reuse if the body sets ``is_reusable``.
         """
         with self._slots, translated(self._host):
             channel = self._idle_channel()
@@ -90,7 +91,7 @@ class Link:
                 yield session
             finally:
                 with uninterrupted():
-                    if not session.is_whole or not self._keep(session.channel):
+                    if not session.is_reusable or not self._keep(session.channel):
                         session.channel.close()
 
     def close(self) -> None:

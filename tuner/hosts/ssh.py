@@ -176,7 +176,7 @@ class SshConnector(Direct):
             except ValueError as problem:
                 raise TransportError(f"{self.host}: {what}: bad answer: {problem}") from problem
             self._boot_id = answer.boot_id
-            session.is_whole = True
+            session.is_reusable = True
             return answer
 
     def _listen(

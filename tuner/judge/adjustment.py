@@ -140,22 +140,6 @@ class Adjustment:
     refusals: Mapping[str, str]
     blocks: int
 
-    def adjusted(self, logs: Floats, covariates: Floats, weights: Sequence[float]) -> AdjustedPairs:
-        """Adjust log time ratios (pairs, components) by their covariates (pairs, covariates)."""
-        by_component = [
-            one.adjusted(logs[:, number], covariates) for number, one in enumerate(self.components)
-        ]
-        score = logs @ checked_weights(weights, logs.shape[1])
-        return AdjustedPairs(self.score.adjusted(score, covariates), np.stack(by_component, axis=1))
-
-
-@dataclass(frozen=True, slots=True)
-class AdjustedPairs:
-    """Adjusted differences: ``score`` (pairs,), ``components`` (pairs, components)."""
-
-    score: Floats
-    components: Floats
-
 
 def raw_alpha(alpha: float) -> float:
     """Return the one-sided error at which raw differences must confirm a claim shown by adjusted

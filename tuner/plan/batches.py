@@ -54,7 +54,7 @@ def usable(
     return [block for group in whole for block in _in_order(group)], missing
 
 
-def again(missing: Sequence[Missing], rules: Rules, number: int, width: int) -> RunBatch:
+def remeasuring(missing: Sequence[Missing], rules: Rules, number: int, width: int) -> RunBatch:
     """Measure the missing slots, at most ``width`` at once, in blocks numbered from ``number``."""
     return RunBatch(
         tuple(
@@ -163,7 +163,7 @@ def _blocks_left(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules) -> i
             return rules.certify_blocks - sum(b.race == first.race for b in of_kind)
 
 
-def dealt(picks: Sequence[Pick], groups: int) -> tuple[tuple[Pick, ...], ...]:
+def in_groups(picks: Sequence[Pick], groups: int) -> tuple[tuple[Pick, ...], ...]:
     """Deal the picks to the groups in turn. If there are fewer picks than groups, some are repeated
     so that no testbed is idle.
     """

@@ -16,7 +16,7 @@ from tuner.judge.score import margin
 from tuner.model import BASELINE, Block, BlockKind, BlockTimes, Configuration, Trial
 from tuner.plan import named_comparison
 from tuner.plan.attempts import Attempt, attempts
-from tuner.plan.batches import AnyBlock, again, batch, dealt, usable
+from tuner.plan.batches import AnyBlock, batch, in_groups, remeasuring, usable
 from tuner.plan.budget import Cost
 from tuner.plan.certifying import (
     Certification,
@@ -97,7 +97,9 @@ class Planner:
         if missing:
             phase = Phase(missing[0].kind.value)
             number = blocks[-1].number + 1
-            return replace(now, step=again(missing, self.rules, number, testbeds), phase=phase)
+            return replace(
+                now, step=remeasuring(missing, self.rules, number, testbeds), phase=phase
+            )
         if isinstance(now.step, RunBlock):
             return replace(now, step=batch(now.step, whole, self.rules, testbeds))
         return now
@@ -165,17 +167,17 @@ class _State:
         if rules.compares:
             return self._compare(here)
         all_attempts = attempts(table.ended_blocks, [one.block for one in table.scored])
-        stands = [self.judge.standing(each, rules, self.failed) for each in all_attempts]
-        here = self._with_certificates(here, stands)
-        if all_attempts and (open_ := self._open(all_attempts[-1], stands[-1])):
+        standings = [self.judge.standing(each, rules, self.failed) for each in all_attempts]
+        here = self._with_certificates(here, standings)
+        if all_attempts and (open_ := self._open(all_attempts[-1], standings[-1])):
             step = self._block(BlockKind.CERTIFY, all_attempts[-1].race, open_)
             return replace(here, step=step, phase=Phase.CERTIFY, live=open_)
         if here.answer is not None and rules.stop_certified:
-            return self._end(here, stands)
+            return self._end(here, standings)
         if (cut_off := self._cut_off()) and self._arms_left() >= 1 + len(cut_off):
             step = self._block(BlockKind.SEARCH, here.race, cut_off)
             return replace(here, step=step, live=cut_off)
-        return self._move(here, all_attempts, stands)
+        return self._move(here, all_attempts, standings)
 
     def _compare(self, here: Plan) -> Plan:
         """Measure given configurations until enough is known of each, or the budget is used up."""
@@ -213,27 +215,27 @@ class _State:
             room=fresh_blocks(self._arms_left(), self.rules),
         )
 
-    def _with_certificates(self, here: Plan, stands: Sequence[Certification]) -> Plan:
+    def _with_certificates(self, here: Plan, standings: Sequence[Certification]) -> Plan:
         """Add the certificates: that of the newest attempt, and the best one so far."""
-        if not stands:
+        if not standings:
             return here
-        newest = stands[-1]
-        every = {f: c for each in stands for f, c in each.certificates.items()}
+        newest = standings[-1]
+        every = {f: c for each in standings for f, c in each.certificates.items()}
         here = replace(here, guards=newest.guards, certificates=every)
         if newest.best is not None:
             here = replace(here, certificate=newest.certificates[newest.best])
-        answers = answers_so_far(stands, self._prediction, self.rules.race.delta)
+        answers = answers_so_far(standings, self._prediction, self.rules.race.delta)
         return replace(here, answers=answers)
 
-    def _open(self, attempt: Attempt, stands: Certification) -> tuple[int, ...]:
+    def _open(self, attempt: Attempt, standing: Certification) -> tuple[int, ...]:
         """The finalists of the newest attempt that are worth another block."""
-        if not stands.open:
+        if not standing.open:
             return ()
-        if len(attempt.blocks) >= MIN_PAIRS and not self._fits(1 + len(stands.open)):
+        if len(attempt.blocks) >= MIN_PAIRS and not self._fits(1 + len(standing.open)):
             return ()
         if len(attempt.blocks) < _LOOK_AGAIN:
-            return stands.open
-        return tuple(n for n in stands.open if not self._doomed(self._prediction(n)))
+            return standing.open
+        return tuple(n for n in standing.open if not self._doomed(self._prediction(n)))
 
     def _prediction(self, trial: int) -> Prediction:
         return self._view().prediction(self.trials[trial])
@@ -272,7 +274,7 @@ class _State:
         return any(a.race > newest and a.number not in successes for a in all_attempts)
 
     def _move(
-        self, here: Plan, all_attempts: Sequence[Attempt], stands: Sequence[Certification]
+        self, here: Plan, all_attempts: Sequence[Attempt], standings: Sequence[Certification]
     ) -> Plan:
         """Search on, begin an attempt, or finish."""
         rules, view = self.rules, self._view()
@@ -302,13 +304,13 @@ class _State:
         number = self.table.newest + 1
         match move:
             case Move.SEARCH:
-                groups = dealt(picks(), self.testbeds)
+                groups = in_groups(picks(), self.testbeds)
                 step = Explore(here.race + 1, number, BlockKind.SEARCH, groups)
                 return replace(here, step=step)
             case Move.CERTIFY:
                 assert best is not None
                 if not (finalists := self._finalists(view, best.configuration)):
-                    return self._end(here, stands)
+                    return self._end(here, standings)
                 groups = tuple([finalists] * self.testbeds)
                 step = Explore(here.race + 1, number, BlockKind.CERTIFY, groups)
                 return replace(here, step=step, phase=Phase.CERTIFY)
@@ -318,7 +320,7 @@ class _State:
                 block = self._block(BlockKind.CERTIFY, race, finalist)
                 return replace(here, step=block, phase=Phase.CERTIFY, live=finalist)
             case Move.FINISH:
-                return self._end(here, stands)
+                return self._end(here, standings)
 
     def _worth_a_block(self, pick: Pick) -> bool:
         """Whether the pick is new or has had fewer blocks than a trial may take. A trial that stays
@@ -349,13 +351,13 @@ class _State:
                 picks.append(numbers[each.configuration])
         return tuple(picks[: self.rules.finalists])
 
-    def _end(self, here: Plan, stands: Sequence[Certification]) -> Plan:
+    def _end(self, here: Plan, standings: Sequence[Certification]) -> Plan:
         """The answer: the certified finalist, otherwise the one that came nearest."""
         if self.table.ended_blocks and not self.table.scored:
             reason = no_block_reason(self.table.ended_blocks[-1], self.trials)
             return replace(here, step=Halt(reason))
         every = here.certificates
-        step = here.answer or nearest(stands)
+        step = here.answer or nearest(standings)
         others = {f: c for f, c in every.items() if f != step.finalist}
         step = replace(step, others=others)
         if step.finalist is not None:

@@ -63,10 +63,10 @@ def findings_page(findings: Sequence[Finding]) -> RenderableType:
     return Printable(lines)
 
 
-def commands_page(would: Iterable[tuple[str, tuple[str, ...]]]) -> RenderableType:
+def commands_page(commands: Iterable[tuple[str, tuple[str, ...]]]) -> RenderableType:
     """Render commands, one line each, with their host, quoted for a shell."""
     lines = Text()
-    for host, argv in would:
+    for host, argv in commands:
         lines.append(f"{clean(host)}: ", QUIET)
         lines.append(f"{clean(shlex.join(argv))}\n")
     lines.rstrip()

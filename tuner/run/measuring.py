@@ -84,7 +84,7 @@ class BlockRunner:
         self._seed = rules.seed
         self._failures = failures or Failures()
         self._cut_off = 0
-        self._loose = False
+        self._may_still_run = False
         self._remarked: set[str] = set()
         self._usual = Usual.of_campaign(store, campaign, testbed, rules)
         self._reference_runs = ReferenceRuns(
@@ -127,7 +127,7 @@ class BlockRunner:
         except TransportError as problem:
             self._end(step, BlockState.VOID, f"cut off: {problem}", began, problem)
             self._cut_off += 1
-            self._loose = True
+            self._may_still_run = True
             if self._cut_off > _MOST_CUT_OFF:
                 raise
         except BaseException as problem:
@@ -265,15 +265,15 @@ class BlockRunner:
         started = datetime.now(UTC)
         apply_before, workload_before = self._apply_and_workload_s()
         with self._ledger.on("apply"):
-            if self._loose:
+            if self._may_still_run:
                 # Whatever was still running when a connection was lost must not run alongside this
                 # arm.
                 self._ready.engine.end_runs(self._id)
             applied = self._ready.target.apply(trial.configuration, doing)
-            lives = self._ready.target.incarnations()
-            if self._loose:
+            incarnations = self._ready.target.incarnations()
+            if self._may_still_run:
                 self._ready.engine.clean_leftovers(self._id)
-                self._loose = False
+                self._may_still_run = False
         self._check_stop()
         # All arms of a block do the same work; the next block does different work.
         seed = workload_seed(self._seed, step.number)
@@ -290,7 +290,7 @@ class BlockRunner:
                     doing(f"workload, stage {stage.name}")
                     run.measure(stage)
                 report = run.report()
-            self._check_lives(lives)
+            self._check_lives(incarnations)
             diagnostics = self._diagnosed(watch, report)
         apply_after, workload_after = self._apply_and_workload_s()
         return Measurement(

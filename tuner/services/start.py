@@ -18,13 +18,13 @@ T = TypeVar("T")
 class Question:
     """One question.
 
-    ``name``: also the name of its command-line option; ``asks``: the question; ``why``: the purpose
+    ``name``: also the name of its command-line option; ``text``: the question; ``why``: the purpose
     of the answer, one sentence. ``default``: the default answer; if None, a default is determined
     from the hosts, unless an answer is ``needed`` before anything can be determined.
     """
 
     name: str
-    asks: str
+    text: str
     why: str
     default: str | None = None
     needed: bool = False

@@ -16,7 +16,7 @@ from tuner.errors import TestbedError
 from tuner.model import Configuration, Value
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.client_runtime import ClientRuntime
-from tuner.services.openafs.live import Live
+from tuner.services.openafs.live import LiveSettings
 from tuner.services.target import Target
 
 __all__ = ["machine"]
@@ -31,7 +31,9 @@ def open_client(machine: Machine, *, putting_back: bool = False) -> OpenTestbed:
     """Open the client for an application of a campaign with both search spaces."""
     client = machine.client(token=True)
     place = (client.place.directory, SERVER, "/afs/bench")
-    client.live = Live.attach(client.host, RUNTIME, client.tokens, place, silent=putting_back)
+    client.live = LiveSettings.attach(
+        client.host, RUNTIME, client.tokens, place, silent=putting_back
+    )
     runtime = ClientRuntime.attach([client.live], RUNTIME, alike=not putting_back)
     cache = CacheManager([client], CACHE, "afsd", {}, {}, [client.options])
     target = Target({"cache_manager": cache, "client_runtime": runtime})

@@ -47,8 +47,8 @@ class Host:
 
 
 def test_only_reads_reach_the_host() -> None:
-    real, would = Host(), list[tuple[str, tuple[str, ...]]]()
-    dry = DryConnector(real, would)
+    real, commands = Host(), list[tuple[str, tuple[str, ...]]]()
+    dry = DryConnector(real, commands)
     dry.ask(["cat", "/a"])
     dry.put("/b", b"1234")
     dry.change(["mv", "/b.new", "/b"])
@@ -58,7 +58,7 @@ def test_only_reads_reach_the_host() -> None:
     assert dry.ask(["test", "-d", "/b"]).status == 1
     assert dry.converse(["python3", "x"]).end().status == 0
     assert {argv[0] for argv in real.ran} == {"cat", "test"}
-    assert [argv[0] for _, argv in would] == ["write", "mv", "rm", "python3"]
+    assert [argv[0] for _, argv in commands] == ["write", "mv", "rm", "python3"]
 
 
 def test_what_would_be_removed_counts_as_absent_until_it_would_be_there_again() -> None:
@@ -82,14 +82,14 @@ def test_a_dry_run_takes_a_host_that_an_ended_watch_left_unfinished(place: Place
     path = place.journal()
     expired = place.directory / "lease.expired"
     (place.directory / "lease").rename(expired)
-    would: list[tuple[str, tuple[str, ...]]] = []
-    dry = DryConnector(LocalConnector(), would)
+    commands: list[tuple[str, tuple[str, ...]]] = []
+    dry = DryConnector(LocalConnector(), commands)
     with ThreadPoolExecutor(1) as pool:
         taking = pool.submit(Hold.take, dry, str(place.directory), THEIRS, 60.0)
         try:
             taking.result(20.0)
         finally:
             shutil.rmtree(expired)  # ends a loop that waits for this
-    assert ("localhost", ("rm", "--recursive", "--force", str(expired))) in would
+    assert ("localhost", ("rm", "--recursive", "--force", str(expired))) in commands
     assert path.exists()
     assert place.proof == []

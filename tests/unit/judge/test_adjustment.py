@@ -102,13 +102,14 @@ def test_each_component_has_its_own_adjustment() -> None:
     assert not write.used
     assert write.reason.startswith("no adjustment: the write would have ")
     assert adjustment.score.coefficients[OTHERS] == pytest.approx(0.165, abs=0.08)
-    pairs = adjustment.adjusted(observations.logs, observations.covariates, [0.5, 0.5])
-    assert np.array_equal(pairs.components[:, 1], observations.logs[:, 1])
-    assert pairs.components[:, 0] == pytest.approx(
-        observations.logs[:, 0] - read.coefficients[OTHERS] * others
+    writes, reads = observations.logs[:, 1], observations.logs[:, 0]
+    assert np.array_equal(write.adjusted(writes, observations.covariates), writes)
+    assert read.adjusted(reads, observations.covariates) == pytest.approx(
+        reads - read.coefficients[OTHERS] * others
     )
-    assert pairs.score == pytest.approx(
-        observations.logs.mean(axis=1) - adjustment.score.coefficients[OTHERS] * others
+    scores = observations.logs.mean(axis=1)
+    assert adjustment.score.adjusted(scores, observations.covariates) == pytest.approx(
+        scores - adjustment.score.coefficients[OTHERS] * others
     )
 
 
@@ -181,10 +182,10 @@ def test_long_campaigns_are_fitted_on_their_newest_blocks() -> None:
 
 def test_no_adjustment_changes_nothing() -> None:
     none = no_adjustment(2, "switched off")
-    logs = np.array([[0.1, 0.3]])
-    pairs = none.adjusted(logs, np.full((1, len(COVARIATES)), 0.7), [0.5, 0.5])
-    assert pairs.score == pytest.approx([0.2])
-    assert np.array_equal(pairs.components, logs)
+    differences = np.array([0.1, 0.3])
+    for one in (none.score, *none.components):
+        same = one.adjusted(differences, np.full((2, len(COVARIATES)), 0.7))
+        assert np.array_equal(same, differences)
 
 
 def test_levels_of_the_raw_differences() -> None:

@@ -28,7 +28,7 @@ from tuner.services.openafs.counters import client_probe, server_probe
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.fuse import FuseClient, FusePlace
 from tuner.services.openafs.host_network import HostNetwork, bound
-from tuner.services.openafs.live import Live
+from tuner.services.openafs.live import LiveSettings
 from tuner.services.openafs.unit import UnitClient, UnitPlace
 from tuner.services.part import Part
 from tuner.services.target import Target
@@ -87,7 +87,7 @@ class Requirements:
     host_network: Space | None = None
 
 
-def usual_wishes(program: str) -> Requirements:
+def usual_requirements(program: str) -> Requirements:
     """Return the most that a usual campaign requires: all packaged OpenAFS search spaces.
 
     Kernel limits are not included, since they affect everything on a host: campaigns must ask for
@@ -182,14 +182,15 @@ def _make_cold(cache: CacheManager, runtime: ClientRuntime) -> None:
     runtime.prove()
 
 
-def _live(client: Client, layout: Layout, space: Space, *, silent: bool) -> Live:
+def _live(client: Client, layout: Layout, space: Space, *, silent: bool) -> LiveSettings:
     """Attach to the runtime settings of a client; they are set again after each restart.
 
-    ``silent``: see ``Live.attach``. Raises SpecError for a client that does not accept fs commands.
+    ``silent``: see ``LiveSettings.attach``. Raises SpecError for a client that does not accept fs
+    commands.
     """
     if not isinstance(client, UnitClient):
         raise SpecError(f"spaces.client_runtime: {client.host.host} runs no client in the kernel")
-    client.live = Live.attach(
+    client.live = LiveSettings.attach(
         client.host, space, client.tokens, _place(client, layout), silent=silent
     )
     return client.live
@@ -205,7 +206,7 @@ def _keep_initial(client: Client, layout: Layout) -> None:
         return
     space = search_spaces.load(_RUNTIME)
     place = _place(client, layout)
-    live = Live.attach(client.host, space, client.tokens, place, silent=True, tuned=False)
+    live = LiveSettings.attach(client.host, space, client.tokens, place, silent=True, tuned=False)
     if live.lost_by_start:
         client.live = live
 

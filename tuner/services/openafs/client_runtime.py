@@ -10,7 +10,7 @@ from tuner.errors import TestbedError
 from tuner.hosts.connector import check
 from tuner.model import Value
 from tuner.services.lasting import JournalState
-from tuner.services.openafs.live import PROGRAM, Live
+from tuner.services.openafs.live import PROGRAM, LiveSettings
 from tuner.services.openafs.parallel import on_all
 from tuner.services.part import verify_effective
 from tuner.services.target import read_back
@@ -20,14 +20,16 @@ from tuner.services.target import read_back
 class ClientRuntime:
     """The runtime settings of all clients; see Part. Use ``attach`` to create an instance."""
 
-    clients: Sequence[Live]
+    clients: Sequence[LiveSettings]
     space: Space
     identity: str
     initial: Mapping[str, Value]
     facts: Mapping[str, int]
 
     @classmethod
-    def attach(cls, clients: Sequence[Live], space: Space, *, alike: bool = True) -> ClientRuntime:
+    def attach(
+        cls, clients: Sequence[LiveSettings], space: Space, *, alike: bool = True
+    ) -> ClientRuntime:
         """Combine clients with their original settings, without changing anything.
 
         ``alike``: require that all have the same settings. Raises TestbedError.

@@ -29,15 +29,13 @@ _TUNED = re.compile(r"\b1\.8\.")
 class ServerLook:
     """The state of a fileserver host.
 
-    ``instance``: the one of type dafs; ``instances``: all instances with their types. ``version``:
-    of its programs. ``volumes``: all but the cell's root volumes, which are ``others``. ``cell``:
-    empty if unknown. ``log``: the fileserver's log; empty if unknown.
+    ``instance``: the one of type dafs. ``version``: of its programs. ``volumes``: all but the
+    cell's root volumes, which are ``others``. ``cell``: empty if unknown. ``log``: the fileserver's
+    log; empty if unknown.
     """
 
-    host: str
     addresses: tuple[str, ...]
     instance: str
-    instances: tuple[tuple[str, str], ...]
     version: str
     volumes: tuple[str, ...]
     others: tuple[str, ...]
@@ -89,10 +87,8 @@ def look_at_server(host: Connector) -> ServerLook:
         raise TestbedError(f"{host.host}: {problem}") from problem
     roots = sorted(name for name in volumes if name.startswith("root."))
     return ServerLook(
-        host=host.host,
         addresses=addresses,
         instance=dafs[0],
-        instances=instances,
         version=version_text.partition("version:")[2].strip(),
         volumes=tuple(sorted(volumes.difference(roots))),
         others=tuple(roots),

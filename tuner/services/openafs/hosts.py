@@ -268,8 +268,8 @@ def rehearse(
     The commands are those for taking the hosts, for one arm with the original settings, for
     restoring, and for releasing the hosts, in this order.
     """
-    would: list[tuple[str, tuple[str, ...]]] = []
-    dry = [DryConnector(connector, would) for connector in hosts.all]
+    commands: list[tuple[str, tuple[str, ...]]] = []
+    dry = [DryConnector(connector, commands) for connector in hosts.all]
     owner = Owner("CAMPAIGN", socket.gethostname())
     holds = [Hold.take(one, file.restore.directory, owner, file.restore.after) for one in dry]
     server, *clients = holds
@@ -290,7 +290,7 @@ def rehearse(
     ready.target.restore(lambda what: None)
     for hold in holds:
         hold.give_back()
-    return Rehearsal(file.name, findings, would, ready.target)
+    return Rehearsal(file.name, findings, commands, ready.target)
 
 
 def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]:

@@ -32,7 +32,7 @@ from tuner.services.kind import (
     Workers,
 )
 from tuner.services.lasting import LastingTestbed
-from tuner.services.openafs.assembly import Requirements, usual_wishes
+from tuner.services.openafs.assembly import Requirements, usual_requirements
 from tuner.services.openafs.cell import (
     INITIAL_SETTINGS,
     CellTestbed,
@@ -260,7 +260,7 @@ class HostsType(TestbedType[str]):
         from tuner.services.openafs import hosts
 
         testbed = read_testbed(file)
-        requirements = usual_wishes(testbed.clients[0].control.program)
+        requirements = usual_requirements(testbed.clients[0].control.program)
         commands: Sequence[tuple[str, tuple[str, ...]]] = ()
         with closing(hosts.Hosts(testbed, file.resolve().parent, state_directory)) as connections:
             survey = hosts.look(testbed, connections, requirements)

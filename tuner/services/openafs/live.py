@@ -44,7 +44,7 @@ _IN_WORDS = {"crypt": "on", "auth": "off", "clear": "off"}
 
 
 @dataclass(slots=True)
-class Live(WithJournal):
+class LiveSettings(WithJournal):
     """The runtime settings of one client, by the names of the space.
 
     ``initial``: the original values. ``address``: of the fileserver; ``path``: a directory on it.
@@ -73,7 +73,7 @@ class Live(WithJournal):
         *,
         silent: bool = False,
         tuned: bool = True,
-    ) -> Live:
+    ) -> LiveSettings:
         """Read the original settings, without changing anything.
 
         ``place``: ``directory``, ``address`` and ``path``. If an interrupted run left a journal, it

@@ -230,13 +230,13 @@ def ticket_life_s(text: str) -> float | None:
 
     It is counted from the start of the ticket's validity. None if it cannot be determined.
     """
-    lives = []
+    lifetimes_s = []
     for spans in re.findall(r"^(\S+ \S+)  (\S+ \S+)  \S+@", text, re.MULTILINE):
         for form in ("%m/%d/%y %H:%M:%S", "%m/%d/%Y %H:%M:%S"):
             with suppress(ValueError):
                 starts, ends = (timegm(time.strptime(one, form)) for one in spans)
-                lives.append(float(ends - starts))
-    return min(lives, default=None)
+                lifetimes_s.append(float(ends - starts))
+    return min(lifetimes_s, default=None)
 
 
 def unit_properties(text: str) -> dict[str, str]:

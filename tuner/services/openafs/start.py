@@ -197,8 +197,8 @@ class HostsStart(Start):
             ]
             looks = _each(tasks)
             server_look = next(one for one in looks if isinstance(one, ServerLook))
-            lookers = [one for one in looks if isinstance(one, ClientLook)]
-            draft = _HostDraft(server, clients, user, key, server_look, lookers)
+            client_looks = [one for one in looks if isinstance(one, ClientLook)]
+            draft = _HostDraft(server, clients, user, key, server_look, client_looks)
             address = interview.ask(
                 _ADDRESS,
                 _as(Address),
@@ -213,7 +213,7 @@ class HostsStart(Start):
                 default=server_look.volumes[0] if len(server_look.volumes) == 1 else None,
                 known=f"{server} has {volumes or 'only the root volumes'}.",
             )
-            mount = dict(lookers[0].words).get("mount", "/afs")
+            mount = dict(client_looks[0].words).get("mount", "/afs")
             path = interview.ask(_PATH, _as(HostPath), default=f"{mount}/.:mount/{cell}:{volume}")
             for one in hosts[1:]:
                 if one.ask(["timeout", "20", "test", "-d", path]).status != 0:
@@ -275,17 +275,17 @@ class _HostDraft:
         user: str,
         key: str,
         server_look: ServerLook,
-        lookers: Sequence[ClientLook],
+        client_looks: Sequence[ClientLook],
     ) -> None:
         self._server = server
         self._clients = clients
         self._user = user
         self._key = key
         self._server_look = server_look
-        self._lookers = lookers
-        programs = {one.program for one in lookers}
+        self._client_looks = client_looks
+        programs = {one.program for one in client_looks}
         if len(programs) > 1:
-            listing = ", ".join(f"{one.host} {one.program}" for one in lookers)
+            listing = ", ".join(f"{one.host} {one.program}" for one in client_looks)
             raise TestbedError(
                 f"the clients run different programs, whose settings differ: {listing}; name those "
                 "of one kind with --clients"
@@ -310,7 +310,7 @@ class _HostDraft:
             Choice("instance", look.instance, "it is the one of type dafs, which fstune tunes"),
             Choice(
                 "clients",
-                f"{len(self._lookers)} with {self._program}",
+                f"{len(self._client_looks)} with {self._program}",
                 "this is the program that runs there, so its search space is used",
             ),
         ]
@@ -365,7 +365,7 @@ class _HostDraft:
             ]
         lines.append("clients:    # they run the workload, all at once")
         for number, (name, looker) in enumerate(
-            zip(self._clients, self._lookers, strict=True), start=1
+            zip(self._clients, self._client_looks, strict=True), start=1
         ):
             words = ", ".join(f"{key}: {word_of(value)}" for key, value in looker.words)
             lines += [

@@ -26,7 +26,7 @@ from tuner.model import Value
 from tuner.services.journal import Journal, WithJournal
 from tuner.services.openafs import parse
 from tuner.services.openafs.client import put_scripts
-from tuner.services.openafs.live import Live
+from tuner.services.openafs.live import LiveSettings
 from tuner.services.openafs.tokens import TokenPlace, Tokens
 
 PROGRAM = "afsd"
@@ -82,7 +82,7 @@ class UnitClient(WithJournal):
     configuration: str
     crypt: str
     tokens: Tokens | None = None
-    live: Live | None = None
+    live: LiveSettings | None = None
 
     @classmethod
     def attach(cls, host: Connector, place: UnitPlace) -> UnitClient:

@@ -15,7 +15,13 @@ from tuner.hosts.local import LocalConnector
 from tuner.measure.workload import load_workload
 from tuner.model import Configuration
 from tuner.services.openafs import hosts
-from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble, usual_wishes
+from tuner.services.openafs.assembly import (
+    ClientHost,
+    Layout,
+    Requirements,
+    assemble,
+    usual_requirements,
+)
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.file import TestbedFile
 from tuner.services.part import NotInEffect
@@ -48,7 +54,7 @@ def put_back(target: Target) -> None:
 @pytest.mark.slow
 def test_encryption_is_proven_after_every_start_for_a_cold_cache(machine: Machine) -> None:
     """A stage with a cold cache uses connections of its own."""
-    testbed = bench(machine, usual_wishes("afsd"), token=True)
+    testbed = bench(machine, usual_requirements("afsd"), token=True)
     in_clear = Configuration.of({"client_runtime.crypt": "off"})
     testbed.target.apply(in_clear, quiet)
     testbed.make_cold()
@@ -63,7 +69,7 @@ def test_encryption_is_proven_after_every_start_for_a_cold_cache(machine: Machin
 @pytest.mark.slow
 def test_untuned_settings_are_restored_after_every_start(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
-    testbed = bench(machine, replace(usual_wishes("afsd"), client_runtime=None))
+    testbed = bench(machine, replace(usual_requirements("afsd"), client_runtime=None))
     assert set(testbed.target.parts) == {"cache_manager"}
     options = Configuration.of({"cache_manager.daemons": 5})
     testbed.target.apply(options, quiet)
@@ -79,7 +85,7 @@ def test_untuned_settings_are_restored_after_every_start(machine: Machine) -> No
 @pytest.mark.slow
 def test_untuned_settings_survive_an_application_and_its_rollback(machine: Machine) -> None:
     (machine.here / "storebehind").write_text("64")
-    requirements = replace(usual_wishes("afsd"), client_runtime=None)
+    requirements = replace(usual_requirements("afsd"), client_runtime=None)
     testbed = bench(machine, requirements)
     testbed.target.apply(Configuration.of({"cache_manager.daemons": 5}), quiet)
     part = testbed.target.parts["cache_manager"]
@@ -97,7 +103,7 @@ def test_untuned_settings_survive_an_application_and_its_rollback(machine: Machi
 
 @pytest.mark.slow
 def test_default_runtime_settings_need_no_journal(machine: Machine) -> None:
-    testbed = bench(machine, replace(usual_wishes("afsd"), client_runtime=None))
+    testbed = bench(machine, replace(usual_requirements("afsd"), client_runtime=None))
     testbed.make_cold()
     assert machine.journals() == ["cache_manager"]
     put_back(testbed.target)
@@ -116,7 +122,7 @@ def test_a_rehearsal_lists_what_the_running_client_would_be_given(machine: Machi
     file = TestbedFile.model_validate(document)
     local = LocalConnector()
     there = cast(hosts.Hosts, SimpleNamespace(all=(local, local)))
-    requirements = replace(usual_wishes("afsd"), fileserver=None)
+    requirements = replace(usual_requirements("afsd"), fileserver=None)
     work = load_workload("mixed-use")
     stages = tuple(stage for stage in work.spec.stages if stage.cache == "cold")
     work = replace(work, spec=replace(work.spec, stages=stages))
@@ -126,6 +132,6 @@ def test_a_rehearsal_lists_what_the_running_client_would_be_given(machine: Machi
     assert machine.calls() == []
 
 
-def test_the_usual_wishes_are_all_that_a_client_takes() -> None:
-    assert usual_wishes("afsd").client_runtime is not None
-    assert usual_wishes("afsd.fuse").client_runtime is None
+def test_the_usual_requirements_are_all_that_a_client_takes() -> None:
+    assert usual_requirements("afsd").client_runtime is not None
+    assert usual_requirements("afsd.fuse").client_runtime is None

@@ -20,7 +20,7 @@ from tuner.model import Value
 from tuner.services.openafs import parse
 from tuner.services.openafs.client_runtime import ClientRuntime
 from tuner.services.openafs.kind import _check_programs
-from tuner.services.openafs.live import Live
+from tuner.services.openafs.live import LiveSettings
 from tuner.services.openafs.unit import UnitClient
 from tuner.services.part import NotInEffect
 
@@ -31,7 +31,7 @@ def runtime(machine: Machine, *, token: bool = True) -> tuple[ClientRuntime, Uni
     """The part and its client, both attached to the machine."""
     client = machine.client(token=token)
     place = (client.place.directory, SERVER, "/afs/bench")
-    client.live = Live.attach(client.host, SPACE, client.tokens, place)
+    client.live = LiveSettings.attach(client.host, SPACE, client.tokens, place)
     return ClientRuntime.attach([client.live], SPACE), client
 
 

@@ -189,12 +189,12 @@ def test_half_a_script_does_nothing(host: NetworkHost, root: Path) -> None:
 
 
 def test_a_rehearsal_lists_what_would_be_set(host: NetworkHost) -> None:
-    would: list[tuple[str, tuple[str, ...]]] = []
-    dry = DryConnector(host, would)
+    everything: list[tuple[str, tuple[str, ...]]] = []
+    dry = DryConnector(host, everything)
     network = HostNetwork.attach([dry], host.directory, SPACE)
     network.rehearse(network.initial)
     network.restore()
-    commands = [command for _, command in would]
+    commands = [command for _, command in everything]
     assert ("sysctl", "-w", "net.core.rmem_max=212992") in commands
     assert ("sh", f"{host.directory}/host_network/restore.sh") in commands
     assert (host.calls(), host.journals()) == ([], [])

@@ -10,7 +10,7 @@ import pytest
 
 from tuner.errors import ConflictError
 from tuner.measure.workload import load_workload
-from tuner.services.openafs.assembly import usual_wishes
+from tuner.services.openafs.assembly import usual_requirements
 from tuner.services.openafs.file import HoursSection, read_testbed
 from tuner.services.openafs.hosts import HostsTestbed
 from tuner.services.openafs.hours import outside_hours, within
@@ -72,6 +72,6 @@ def test_a_testbed_is_not_opened_outside_its_hours(tmp_path: Path) -> None:
     start = datetime.now().astimezone() + timedelta(hours=2)
     hours = Span(f"{start:%H:%M}", f"{start + timedelta(hours=1):%H:%M}").section()
     file = FILE.model_copy(update={"hours": hours})
-    testbed = HostsTestbed(file, tmp_path, tmp_path, usual_wishes("afsd.fuse"))
+    testbed = HostsTestbed(file, tmp_path, tmp_path, usual_requirements("afsd.fuse"))
     with pytest.raises(ConflictError, match="outside the hours of testbed spare fileserver"):
         testbed.open(load_workload("mixed-use"), lambda message: None)

@@ -19,7 +19,7 @@ from tuner.hosts.local import LocalConnector
 from tuner.measure.workload import load_workload
 from tuner.services.kinds import programs
 from tuner.services.openafs import hosts
-from tuner.services.openafs.assembly import ClientHost, Layout, assemble, usual_wishes
+from tuner.services.openafs.assembly import ClientHost, Layout, assemble, usual_requirements
 from tuner.services.openafs.file import TestbedFile
 from tuner.services.openafs.host_network import HostNetwork
 from tuner.spec.campaign import CampaignSpec
@@ -109,7 +109,7 @@ def test_limits_come_before_the_server_that_asks_for_buffers(
     layout = Layout(str(machine.here), "/afs/bench", server.place, "kept")
     client = ClientHost(LocalConnector(), machine.place())
     work = load_workload("mixed-use")
-    plain = usual_wishes("afsd")
+    plain = usual_requirements("afsd")
     alone = assemble(server, [client], layout, plain, work)
     assert not alone.target.follows
     both = replace(plain, host_network=SPACE)
@@ -134,7 +134,7 @@ def test_a_rehearsal_lists_them_when_a_campaign_asks_for_them(machine: Machine) 
     there = cast(hosts.Hosts, SimpleNamespace(all=(local, local)))
     work = load_workload("mixed-use")
     work = replace(work, spec=replace(work.spec, stages=()))
-    usual = replace(usual_wishes("afsd"), fileserver=None)
+    usual = replace(usual_requirements("afsd"), fileserver=None)
 
     def listed(requirements: Any) -> list[tuple[str, ...]]:
         rehearsal = hosts.rehearse(file, there, requirements, work, ())
