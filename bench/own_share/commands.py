@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 from deploy.cell import Cells, CellSpec
@@ -35,7 +36,7 @@ def main() -> None:
             for _ in range(_TURNS):
                 for way in ("entering", "supervisor"):
                     wall_s, processor_s = time.monotonic(), _processor_s()
-                    with NodeSupervisor(node) as supervisor:
+                    with closing(NodeSupervisor(node)) as supervisor:
                         host: Connector = NodeConnector(node)
                         if way == "supervisor":
                             host = SerialNode(node, supervisor, SHARED)

@@ -27,7 +27,7 @@ from deploy.cell.process import ProcessId
 _INIT = Path(__file__).with_name("node_init.py")
 _START_TIMEOUT_S = 10.0
 #: Largest timeout the kernel accepts, in milliseconds.
-_LONGEST_POLL_MS = 2.0**31 - 1
+LONGEST_POLL_MS = 2.0**31 - 1
 #: Namespaces of a node, as options of unshare and nsenter.
 _NAMESPACES = ("--mount", "--net", "--pid", "--ipc", "--uts")
 
@@ -162,7 +162,7 @@ def _status_of(process: subprocess.Popen[bytes], timeout_s: float) -> int:
     try:
         poll = select.poll()
         poll.register(end, select.POLLIN)
-        if not poll.poll(min(timeout_s * 1000.0, _LONGEST_POLL_MS)):
+        if not poll.poll(min(timeout_s * 1000.0, LONGEST_POLL_MS)):
             raise TimeoutError
     finally:
         os.close(end)

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -24,13 +25,18 @@ pytestmark = pytest.mark.cell
 
 MARK = f"{SHARED}/change-under-way"
 MARKED = 'touch "$1"; sleep "$2"; rm "$1"'
-#: Write its parent process to a file, then go on for long.
-LONG = ("sh", "-c", 'echo $PPID > "$1"; sleep 987; true', "long")
+LONG = ("sh", "-c", "sleep 987; true")
+#: Wait, for a minute at most, until four of these run at once; then print the parent process.
+FOUR_AT_ONCE = """
+echo >> "$1"
+for turn in $(seq 600); do [ "$(wc -l < "$1")" -lt 4 ] || break; sleep 0.1; done
+echo $PPID
+"""
 
 
 @pytest.fixture
 def node(cell: Cell) -> Iterator[SerialNode]:
-    with NodeSupervisor(cell.clients[0]) as supervisor:
+    with closing(NodeSupervisor(cell.clients[0])) as supervisor:
         yield SerialNode(cell.clients[0], supervisor, SHARED)
     cell.clients[0].check(["rm", "--force", MARK])
 
@@ -107,16 +113,15 @@ def test_one_supervisor_runs_one_command_after_another(node: SerialNode) -> None
     argv = ["sh", "-c", "echo $PPID"]
     first = node.ask(argv).stdout
     assert node.ask(argv).stdout == first
-    barrier = ["sh", "-c", "sleep 0.2; echo $PPID"]
+    together = ["sh", "-c", FOUR_AT_ONCE, "together", MARK]
     with ThreadPoolExecutor(4) as pool:
-        several = set(pool.map(lambda _: node.ask(barrier).stdout, range(4)))
+        several = set(pool.map(lambda _: node.ask(together, timeout_s=90.0).stdout, range(4)))
     assert len(several) == 4
 
 
 def test_a_command_that_takes_too_long_is_killed(node: SerialNode) -> None:
-    argv = [*LONG, f"{SHARED}/parent"]
     with pytest.raises(CommandTimeout, match="client1: sh -c: not finished after 1 s"):
-        node.ask(argv, timeout_s=1.0)
+        node.ask(LONG, timeout_s=1.0)
     assert not goes_on(node.node, "sleep 987")
     assert node.ask(["true"]).status == 0
 
@@ -128,7 +133,7 @@ def test_an_interrupted_command_is_killed(node: SerialNode) -> None:
 
     threading.Thread(target=interrupt).start()
     with stop_signals(), pytest.raises(KeyboardInterrupt):
-        node.ask([*LONG, f"{SHARED}/parent"])
+        node.ask(LONG)
     interruption.forget()
     assert not goes_on(node.node, "sleep 987")
     assert node.ask(["true"]).status == 0
@@ -145,7 +150,7 @@ def test_a_supervisor_that_is_killed_is_replaced(node: SerialNode) -> None:
 
 
 def test_supervisors_end_when_they_are_closed(cell: Cell) -> None:
-    with NodeSupervisor(cell.server) as supervisor:
+    with closing(NodeSupervisor(cell.server)) as supervisor:
         node = SerialNode(cell.server, supervisor, SHARED)
         pid = node.ask(["sh", "-c", "echo $PPID"]).stdout.strip()
     assert cell.server.run(["test", "-e", f"/proc/{pid}"]).status == 1

@@ -226,7 +226,7 @@ def _guided(store: Store, prepared: Prepared) -> Campaign:
 
 
 def _guided_by(guidance: Sequence[Prior], campaigns: Sequence[str]) -> str:
-    trials = counted(len(guidance), "trial")
+    trials = counted(len({prior.configuration for prior in guidance}), "trial")
     return f"the search is guided by {trials} of {', '.join(campaigns)}"
 
 

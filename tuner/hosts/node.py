@@ -11,7 +11,7 @@ from tuner.errors import TestbedError, TransportError
 from tuner.hosts.child import ChildConnector
 from tuner.hosts.connector import CommandResult, CommandTimeout, decoded
 from tuner.hosts.conversation import ProcessConversation
-from tuner.hosts.node_supervisor import NodeSupervisor
+from tuner.hosts.node_supervisor import NodeSupervisor, check_running
 
 _BUSY = "serial: busy\n"
 #: Daemons that a command starts close descriptor 9; see guard.py.
@@ -35,8 +35,7 @@ class NodeConnector(ChildConnector):
 
     def converse(self, argv: Sequence[str]) -> ProcessConversation:
         """See SpeakingConnector.converse."""
-        if not self.node.is_alive():
-            raise TransportError(f"{self.host}: the node is not running; bring the cell up again")
+        check_running(self.node)
         return ProcessConversation(self.host, argv, self.node.enter(argv), ENVIRONMENT)
 
     def complete(

@@ -15,11 +15,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import IO
 
 from deploy.cell import Node
-from deploy.cell.node import ENVIRONMENT
+from deploy.cell.node import ENVIRONMENT, LONGEST_POLL_MS
 from tuner.errors import TransportError
 from tuner.hosts.connector import program
 from tuner.hosts.exchange import BOOTSTRAP, Answer, AnswerReader, Request
@@ -34,8 +33,13 @@ _EXIT_S = 10.0
 #: Heartbeats are not needed: on the same machine, its end is noticed at once.
 _NO_BEATS_S = 1e9
 _MOST_IDLE = 2
-#: Largest timeout the kernel accepts, in milliseconds.
-_LONGEST_POLL_MS = 2.0**31 - 1
+_NOT_RUNNING = "the node is not running; bring the cell up again"
+
+
+def check_running(node: Node) -> None:
+    """Raise TransportError when the node is not running."""
+    if not node.is_alive():
+        raise TransportError(f"{node.name}: {_NOT_RUNNING}")
 
 
 class NodeSupervisor:
@@ -48,17 +52,6 @@ class NodeSupervisor:
         self._node = node
         self._lock = threading.Lock()
         self._idle: list[_Process] = []
-
-    def __enter__(self) -> NodeSupervisor:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the supervisors; the next command starts another one."""
@@ -82,7 +75,7 @@ class NodeSupervisor:
     def _why_no_answer(self) -> str:
         if self._node.is_alive():
             return "the supervisor in the node was killed, or does not answer"
-        return "the node is not running; bring the cell up again"
+        return _NOT_RUNNING
 
     @contextlib.contextmanager
     def _process(self) -> Iterator[_Process]:
@@ -101,7 +94,7 @@ class NodeSupervisor:
 
     def _keep(self, process: _Process) -> None:
         with self._lock:
-            keeps = process.is_ready and len(self._idle) < _MOST_IDLE
+            keeps = process.is_reusable and len(self._idle) < _MOST_IDLE
             if keeps:
                 self._idle.append(process)
         if not keeps:
@@ -120,14 +113,13 @@ class NodeSupervisor:
 class _Process:
     """One supervisor in the node; it serves one request at a time.
 
-    ``is_ready``: it has answered every request so far.
+    ``is_reusable``: it has answered every request so far.
     """
 
     def __init__(self, node: Node) -> None:
         """Raises TransportError when the node is not running."""
-        if not node.is_alive():
-            raise TransportError(f"{node.name}: the node is not running; bring the cell up again")
-        self.is_ready = True
+        check_running(node)
+        self.is_reusable = True
         self._is_new = True
         self._process = subprocess.Popen(
             node.enter(BOOTSTRAP),
@@ -149,7 +141,7 @@ class _Process:
 
     def exchange(self, request: Request, limit_s: float) -> Answer | None:
         """Send a request that takes at most ``limit_s``; None when no answer will come."""
-        self.is_ready = False
+        self.is_reusable = False
         reader = AnswerReader()
         deadline = time.monotonic() + limit_s + _GRACE_S
         data = memoryview(request.encode(reader.mark, first=self._is_new))
@@ -162,7 +154,7 @@ class _Process:
             if not received:
                 break
             if (answer := reader.feed(received)) is not None:
-                self.is_ready = True
+                self.is_reusable = True
                 return answer
         return None
 
@@ -179,8 +171,8 @@ class _Process:
 
 
 def _is_ready(stream: IO[bytes], event: int, deadline: float) -> bool:
-    """Wait until a stream is ready for an event; False if it is not so by ``deadline``."""
+    """Wait until a stream is ready for an event; False if it is not by ``deadline``."""
     poll = select.poll()
     poll.register(stream.fileno(), event)
     left_ms = 1000.0 * (deadline - time.monotonic())
-    return bool(poll.poll(min(max(0.0, left_ms), _LONGEST_POLL_MS)))
+    return bool(poll.poll(min(max(0.0, left_ms), LONGEST_POLL_MS)))

@@ -290,7 +290,7 @@ class BlockRunner:
                     doing(f"workload, stage {stage.name}")
                     run.measure(stage)
                 report = run.report()
-            self._check_lives(incarnations)
+            self._check_incarnations(incarnations)
             diagnostics = self._diagnosed(watch, report)
         apply_after, workload_after = self._apply_and_workload_s()
         return Measurement(
@@ -309,7 +309,7 @@ class BlockRunner:
             clients=report.clients,
         )
 
-    def _check_lives(self, before: Mapping[str, str]) -> None:
+    def _check_incarnations(self, before: Mapping[str, str]) -> None:
         """Raise WorkloadError if a server crashed and was restarted, which invalidates the run."""
         with self._ledger.on("apply"):
             after = self._ready.target.incarnations()

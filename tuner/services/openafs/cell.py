@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from deploy.cell import Cell, CellError, Cells, CellSpec, Node
@@ -168,4 +168,4 @@ class CellTestbed:
         return assemble(server, hosts, LAYOUT, self._requirements, workload)
 
     def _connect(self, node: Node) -> SerialNode:
-        return SerialNode(node, self._stack.enter_context(NodeSupervisor(node)), SHARED)
+        return SerialNode(node, self._stack.enter_context(closing(NodeSupervisor(node))), SHARED)
