@@ -1,30 +1,46 @@
-"""Times a short command in a node of a private cell, by its supervisor and by entering anew.
+"""Times short commands in a node of a private cell: by its supervisor and by entering anew; and
+three at once, as a fileserver's options are read back, with two supervisors kept and with four.
 
-Run ``python -m bench.own_share.commands`` as root on Debian. Prints the wall and the processor time
-of a command in ms, both ways in turn.
+Run ``python -m bench.own_share.commands`` as root on Debian. Prints the wall time of a command, or
+of three at once, in ms, all ways in turn.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 from deploy.cell import Cells, CellSpec
 from deploy.cell.node import SHARED
+from tuner.hosts import node_supervisor
 from tuner.hosts.connector import Connector
 from tuner.hosts.node import NodeConnector, SerialNode
-from tuner.hosts.node_supervisor import NodeSupervisor
+from tuner.hosts.node_supervisor import NodeSupervisors
 
 _CELL = "commands"
 _TURNS, _EACH = 5, 300
+_AT_ONCE = 3
 
 
-def _processor_s() -> float:
-    """Return the processor time of this process and of its children that have ended."""
-    return sum(os.times()[:4])
+def _one(host: Connector) -> None:
+    host.ask(["true"])
+
+
+def _several(host: Connector) -> None:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(host.ask, [["true"]] * _AT_ONCE))
+
+
+def _measure(way: str, host: Connector, work: Callable[[Connector], None]) -> None:
+    work(host)
+    begin = time.monotonic()
+    for _ in range(_EACH):
+        work(host)
+    print(way, f"{1000.0 * (time.monotonic() - begin) / _EACH:.2f}", flush=True)
 
 
 def main() -> None:
@@ -34,17 +50,15 @@ def main() -> None:
         try:
             node = cells.up(CellSpec(_CELL, clients=1)).server
             for _ in range(_TURNS):
-                for way in ("entering", "supervisor"):
-                    wall_s, processor_s = time.monotonic(), _processor_s()
-                    with closing(NodeSupervisor(node)) as supervisor:
-                        host: Connector = NodeConnector(node)
-                        if way == "supervisor":
-                            host = SerialNode(node, supervisor, SHARED)
-                        for _ in range(_EACH):
-                            host.ask(["true"])
-                    wall_s, processor_s = time.monotonic() - wall_s, _processor_s() - processor_s
-                    each_ms = (1000.0 * spent_s / _EACH for spent_s in (wall_s, processor_s))
-                    print(way, *(f"{each:.2f}" for each in each_ms), flush=True)
+                _measure("entering", NodeConnector(node), _one)
+                with closing(NodeSupervisors(node)) as supervisors:
+                    _measure("supervisor", SerialNode(node, supervisors, SHARED), _one)
+                for most_idle in (2, 4):
+                    node_supervisor.MOST_IDLE = most_idle
+                    with closing(NodeSupervisors(node)) as supervisors:
+                        _measure(
+                            f"{most_idle} kept", SerialNode(node, supervisors, SHARED), _several
+                        )
         finally:
             cells.down(_CELL)
 

@@ -24,7 +24,7 @@ from tests.waiting import wait_for
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.node import NodeConnector, SerialNode
-from tuner.hosts.node_supervisor import NodeSupervisor
+from tuner.hosts.node_supervisor import NodeSupervisors
 from tuner.services.openafs.fileserver import Fileserver
 
 pytestmark = pytest.mark.cell
@@ -175,14 +175,14 @@ def test_stopping_a_server_that_hangs_does_not_outlive_fstune_for_long(
     try:
         pid = os.fork()
         if pid == 0:
-            child = SerialNode(cell.server, NodeSupervisor(cell.server), SHARED)
+            child = SerialNode(cell.server, NodeSupervisors(cell.server), SHARED)
             replace(fileserver, host=child).apply({"threads": 31})
             os._exit(0)
         wait_for(lambda: process_in(cell.server, "bos") is not None, "the stop")
         os.kill(pid, signal.SIGKILL)
         assert os.waitpid(pid, 0)[1] == signal.SIGKILL
-        with closing(NodeSupervisor(cell.server)) as supervisor:
-            node = SerialNode(cell.server, supervisor, SHARED)
+        with closing(NodeSupervisors(cell.server)) as supervisors:
+            node = SerialNode(cell.server, supervisors, SHARED)
             assert node.change(["true"], timeout_s=60.0).status == 0
         assert process_in(cell.server, "dafileserver") == hanging
     finally:

@@ -17,8 +17,9 @@ from tests.waiting import wait_for
 from tuner import interruption
 from tuner.errors import TestbedError, TransportError
 from tuner.hosts.connector import CommandTimeout, OutputTooLarge
+from tuner.hosts.exchange import AnswerReader
 from tuner.hosts.node import SerialNode
-from tuner.hosts.node_supervisor import NodeSupervisor
+from tuner.hosts.node_supervisor import NodeSupervisors
 from tuner.run.stopping import stop_signals
 
 pytestmark = pytest.mark.cell
@@ -36,8 +37,8 @@ echo $PPID
 
 @pytest.fixture
 def node(cell: Cell) -> Iterator[SerialNode]:
-    with closing(NodeSupervisor(cell.clients[0])) as supervisor:
-        yield SerialNode(cell.clients[0], supervisor, SHARED)
+    with closing(NodeSupervisors(cell.clients[0])) as supervisors:
+        yield SerialNode(cell.clients[0], supervisors, SHARED)
     cell.clients[0].check(["rm", "--force", MARK])
 
 
@@ -45,7 +46,7 @@ def begin_and_be_killed(node: Node, argv: list[str]) -> None:
     """Begin a change, which touches MARK, in a process that is killed before it ends."""
     pid = os.fork()
     if pid == 0:
-        SerialNode(node, NodeSupervisor(node), SHARED).change(argv)
+        SerialNode(node, NodeSupervisors(node), SHARED).change(argv)
         os._exit(0)
     wait_for(lambda: node.run(["test", "-e", MARK]).status == 0, "the change")
     os.kill(pid, signal.SIGKILL)
@@ -97,6 +98,8 @@ def test_large_input_and_output_are_transferred_unchanged(node: SerialNode) -> N
     assert node.complete(["cat"], content).stdout == content
     with pytest.raises(OutputTooLarge):
         node.ask(["cat", "/dev/zero"])
+    with pytest.raises(OutputTooLarge, match="client1: cat /dev/zero: "):
+        node.change(["cat", "/dev/zero"])
     assert node.ask(["cat"], input=b"more").stdout == "more"
 
 
@@ -116,7 +119,10 @@ def test_one_supervisor_runs_one_command_after_another(node: SerialNode) -> None
     together = ["sh", "-c", FOUR_AT_ONCE, "together", MARK]
     with ThreadPoolExecutor(4) as pool:
         several = set(pool.map(lambda _: node.ask(together, timeout_s=90.0).stdout, range(4)))
-    assert len(several) == 4
+        assert len(several) == 4
+        node.ask(["rm", MARK])
+        again = set(pool.map(lambda _: node.ask(together, timeout_s=90.0).stdout, range(4)))
+        assert again == several
 
 
 def test_a_command_that_takes_too_long_is_killed(node: SerialNode) -> None:
@@ -149,8 +155,37 @@ def test_a_supervisor_that_is_killed_is_replaced(node: SerialNode) -> None:
     assert node.ask(["true"]).status == 0
 
 
+def test_why_a_supervisor_does_not_start_is_reported(
+    node: SerialNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = ["python3", "-c", "import sys; sys.exit('no module named select')"]
+    monkeypatch.setattr("tuner.hosts.node_supervisor.BOOTSTRAP", broken)
+    with pytest.raises(TransportError, match=r"client1: true: .*: no module named select"):
+        node.ask(["true"])
+
+
+def test_an_answer_that_nobody_reads_does_not_keep_a_supervisor_from_ending(
+    node: SerialNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(reader: AnswerReader, data: bytes) -> None:
+        raise KeyboardInterrupt
+
+    killpg, kills = os.killpg, list[int]()
+
+    def kill(group: int, signal: int) -> None:
+        kills.append(group)
+        killpg(group, signal)
+
+    monkeypatch.setattr("tuner.hosts.node_supervisor._EXIT_S", 60.0)
+    monkeypatch.setattr(AnswerReader, "feed", interrupt)
+    monkeypatch.setattr(os, "killpg", kill)
+    with pytest.raises(KeyboardInterrupt):
+        node.ask(["head", "-c", "9000000", "/dev/zero"])
+    assert kills == []
+
+
 def test_supervisors_end_when_they_are_closed(cell: Cell) -> None:
-    with closing(NodeSupervisor(cell.server)) as supervisor:
-        node = SerialNode(cell.server, supervisor, SHARED)
+    with closing(NodeSupervisors(cell.server)) as supervisors:
+        node = SerialNode(cell.server, supervisors, SHARED)
         pid = node.ask(["sh", "-c", "echo $PPID"]).stdout.strip()
     assert cell.server.run(["test", "-e", f"/proc/{pid}"]).status == 1

@@ -1,8 +1,10 @@
-"""Guard around commands that change a host: the host itself checks that the lease is still ours.
+"""What is wrapped around commands that change a host.
 
-Changes and restores exclude each other with one lock on the host, and the lease is checked under
-that lock. A change requested before the lease was taken away therefore either finishes before the
-restore starts, or is refused.
+The guard: the host itself checks that the lease is still ours. Changes and restores exclude each
+other with one lock on the host, and the lease is checked under that lock. A change requested before
+the lease was taken away therefore either finishes before the restore starts, or is refused.
+
+The serial lock, for a node of a private cell, which has no lease: one change waits for another.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ class Refusal(StrEnum):
     BUSY = "busy"
 
 
-#: Constant text, so that ``bare`` recognises it: everything that varies is an argument.
+#: Scripts are constant, so that ``bare`` recognises them: everything that varies is an argument.
 _SCRIPT = r"""
 # DIRECTORY MARK HOW COMMAND...: runs COMMAND only if the lease of this host belongs to MARK and
 # no restore is under way. Sent with every command that changes something; every argument is data.
@@ -60,8 +62,20 @@ held
 [ "$how" != begin ] || exec 9<&-
 exec "$@"
 """
+#: WAIT_S DIRECTORY COMMAND...: runs COMMAND while holding the lock of DIRECTORY.
+_SERIAL = r"""
+wait_s=$1 directory=$2
+shift 2
+exec 9< "$directory" && flock --timeout "$wait_s" 9 || { echo 'serial: busy' >&2; exit 9; }
+exec "$@"
+"""
+SERIAL_BUSY = "serial: busy\n"
 _OWN_WORDS = 4
-_ARGUMENTS = 3
+#: How many arguments each wrapper has before the command.
+_WRAPPERS: dict[tuple[str, ...], int] = {
+    ("sh", "-c", _SCRIPT, "guard"): 3,
+    ("sh", "-c", _SERIAL, "serial"): 2,
+}
 
 
 def guarded(argv: Sequence[str], directory: str, mark: str, how: LockUse) -> list[str]:
@@ -69,10 +83,17 @@ def guarded(argv: Sequence[str], directory: str, mark: str, how: LockUse) -> lis
     return ["sh", "-c", _SCRIPT, "guard", directory, mark, how, *argv]
 
 
+def serial(argv: Sequence[str], directory: str, wait_s: float) -> list[str]:
+    """Wrap ``argv`` so that it runs after any other change that holds the lock of ``directory``.
+    If it waits longer than ``wait_s``, it prints SERIAL_BUSY instead.
+    """
+    return ["sh", "-c", _SERIAL, "serial", f"{wait_s:.1f}", directory, *argv]
+
+
 def bare(argv: Sequence[str]) -> Sequence[str]:
-    """A command without its guard, for display."""
-    if list(argv[:_OWN_WORDS]) == ["sh", "-c", _SCRIPT, "guard"]:
-        return argv[_OWN_WORDS + _ARGUMENTS :]
+    """A command without what is wrapped around it, for display."""
+    while (arguments := _WRAPPERS.get(tuple(argv[:_OWN_WORDS]))) is not None:
+        argv = argv[_OWN_WORDS + arguments :]
     return argv
 
 

@@ -32,8 +32,9 @@ OpenSocket = Callable[[str, int, float], socket.socket]
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
 _SESSION_WAIT_S = 0.1
-#: Sessions open at once, and kept idle for reuse: OpenSSH allows ten per connection by default.
-_MOST_CHANNELS, _MOST_IDLE = 8, 2
+#: Sessions open at once, and kept idle for reuse: OpenSSH allows ten per connection by default, and
+#: a fileserver's options are read back with three commands at once.
+_MOST_CHANNELS, _MOST_IDLE = 8, 4
 
 
 def open_socket(address: str, port: int, timeout_s: float) -> socket.socket:

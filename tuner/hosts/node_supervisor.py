@@ -30,9 +30,11 @@ _CHUNK_BYTES = 1 << 16
 _GRACE_S = 30.0
 #: How long a supervisor may take to kill its command and exit once its standard input is closed.
 _EXIT_S = 10.0
-#: Heartbeats are not needed: on the same machine, its end is noticed at once.
+#: Heartbeats are not needed: on the same machine, the end of a supervisor is noticed at once.
 _NO_BEATS_S = 1e9
-_MOST_IDLE = 2
+#: A fileserver's options are read back with three commands at once.
+MOST_IDLE = 4
+_NOISE_BYTES = 500
 _NOT_RUNNING = "the node is not running; bring the cell up again"
 
 
@@ -42,16 +44,15 @@ def check_running(node: Node) -> None:
         raise TransportError(f"{node.name}: {_NOT_RUNNING}")
 
 
-class NodeSupervisor:
-    """Runs commands as root in one node; safe to use from several threads.
-
-    If fstune is killed, so is the command that it waits for.
+class NodeSupervisors:
+    """Run commands as root in one node, each supervisor one at a time; safe to use from several
+    threads. If fstune is killed, so is the command that it waits for.
     """
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._lock = threading.Lock()
-        self._idle: list[_Process] = []
+        self._idle: list[_Supervisor] = []
 
     def close(self) -> None:
         """End the supervisors; the next command starts another one."""
@@ -66,51 +67,57 @@ class NodeSupervisor:
         """
         refuse_null(argv)
         fields = {"argv": list(argv), "timeout_s": timeout_s}
-        with self._process() as process:
-            answer = process.exchange(Request("run", _NO_BEATS_S, fields, input), timeout_s)
-        if answer is None:
-            raise TransportError(f"{self._node.name}: {program(argv)}: {self._why_no_answer()}")
+        what = f"{self._node.name}: {program(argv)}"
+        with self._supervisor() as supervisor:
+            request = Request("run", _NO_BEATS_S, fields, input)
+            try:
+                answer = supervisor.exchange(request, timeout_s)
+            except ValueError as problem:
+                raise TransportError(f"{what}: bad answer: {problem}") from problem
+            if answer is None:
+                raise TransportError(f"{what}: {self._why_no_answer(supervisor.noise())}")
         return answer.finished(self._node.name, argv, timeout_s)
 
-    def _why_no_answer(self) -> str:
-        if self._node.is_alive():
-            return "the supervisor in the node was killed, or does not answer"
-        return _NOT_RUNNING
+    def _why_no_answer(self, noise: str) -> str:
+        if not self._node.is_alive():
+            return _NOT_RUNNING
+        reason = noise or "it printed nothing"
+        return f"the supervisor in the node was killed, or does not answer: {reason}"
 
     @contextlib.contextmanager
-    def _process(self) -> Iterator[_Process]:
+    def _supervisor(self) -> Iterator[_Supervisor]:
         """An idle supervisor, or a new one. It is kept if it is ready for another request after the
         body.
         """
-        process = None
+        supervisor = None
         try:
             with uninterrupted():
-                process = self._idle_process() or _Process(self._node)
-            yield process
+                supervisor = self._idle_supervisor() or _Supervisor(self._node)
+            yield supervisor
         finally:
-            if process is not None:
+            if supervisor is not None:
                 with uninterrupted():
-                    self._keep(process)
+                    self._keep(supervisor)
 
-    def _keep(self, process: _Process) -> None:
+    def _keep(self, supervisor: _Supervisor) -> None:
         with self._lock:
-            keeps = process.is_reusable and len(self._idle) < _MOST_IDLE
+            keeps = supervisor.is_reusable and len(self._idle) < MOST_IDLE
             if keeps:
-                self._idle.append(process)
+                self._idle.append(supervisor)
         if not keeps:
-            process.close()
+            supervisor.close()
 
-    def _idle_process(self) -> _Process | None:
+    def _idle_supervisor(self) -> _Supervisor | None:
         with self._lock:
             while self._idle:
-                process = self._idle.pop()
-                if process.is_silent():
-                    return process
-                process.close()
+                supervisor = self._idle.pop()
+                if supervisor.is_silent():
+                    return supervisor
+                supervisor.close()
         return None
 
 
-class _Process:
+class _Supervisor:
     """One supervisor in the node; it serves one request at a time.
 
     ``is_reusable``: it has answered every request so far.
@@ -125,22 +132,28 @@ class _Process:
             node.enter(BOOTSTRAP),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             env=ENVIRONMENT,
             start_new_session=True,
             bufsize=0,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        assert self._process.stderr is not None
         self._requests, self._answers = self._process.stdin, self._process.stdout
+        self._errors = self._process.stderr
         os.set_blocking(self._requests.fileno(), False)
+        os.set_blocking(self._errors.fileno(), False)
 
     def is_silent(self) -> bool:
         """Whether it waits for a request; otherwise it is gone, and its output ends."""
         return not _is_ready(self._answers, select.POLLIN, time.monotonic())
 
     def exchange(self, request: Request, limit_s: float) -> Answer | None:
-        """Send a request that takes at most ``limit_s``; None when no answer will come."""
+        """Send a request that takes at most ``limit_s``; None when no answer will come.
+
+        Raises ValueError for a bad answer.
+        """
         self.is_reusable = False
         reader = AnswerReader()
         deadline = time.monotonic() + limit_s + _GRACE_S
@@ -158,16 +171,23 @@ class _Process:
                 return answer
         return None
 
+    def noise(self) -> str:
+        """The end of what it printed besides answers, such as why it could not start."""
+        printed = (self._errors.read(_CHUNK_BYTES) or b"")[-_NOISE_BYTES:]
+        return " ".join(printed.decode(errors="replace").split())
+
     def close(self) -> None:
         """End it, and first the command that it may be running."""
         self._requests.close()
+        # It does not notice that while it waits until somebody reads a large answer.
+        self._answers.close()
         try:
             self._process.wait(_EXIT_S)
         except subprocess.TimeoutExpired:
             # Its process group: nsenter waits for a child that is in the node.
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        self._answers.close()
+        self._errors.close()
 
 
 def _is_ready(stream: IO[bytes], event: int, deadline: float) -> bool:

@@ -22,7 +22,7 @@ from deploy.cell.server import VOLUME
 from tuner.errors import TestbedError
 from tuner.hosts.connector import check_change
 from tuner.hosts.node import SerialNode
-from tuner.hosts.node_supervisor import NodeSupervisor
+from tuner.hosts.node_supervisor import NodeSupervisors
 from tuner.measure.workload import Workload
 from tuner.services.journal import RESTORE_TIMEOUT_S
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
@@ -162,10 +162,10 @@ class CellTestbed:
     def _assemble(self, cell: Cell, workload: Workload) -> ReadyTestbed:
         server, *clients = map(self._connect, (cell.server, *cell.clients))
         for node in (server, *clients):
-            # Wait for what a killed process left behind.
+            # Wait for a change that is still under way after fstune was killed.
             check_change(node, ["true"], timeout_s=_CHANGE_S)
         hosts = [ClientHost(node, FUSE_PLACE) for node in clients]
         return assemble(server, hosts, LAYOUT, self._requirements, workload)
 
     def _connect(self, node: Node) -> SerialNode:
-        return SerialNode(node, self._stack.enter_context(closing(NodeSupervisor(node))), SHARED)
+        return SerialNode(node, self._stack.enter_context(closing(NodeSupervisors(node))), SHARED)
