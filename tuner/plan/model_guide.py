@@ -155,13 +155,11 @@ class _ModelView:
         picks: list[Pick] = [*first]
         if self._guide.proposer is None:
             best = self._search.arms(count - len(first), new=room)
-            for each in best:
-                if each in numbers:
-                    picks.append(numbers[each])
-                # A configuration of an earlier campaign is new to this one.
-                elif each not in first_configurations and room > 0:
-                    picks.append(Proposal(each, _MODEL))
-                    room -= 1
+            picks += [
+                numbers[each] if each in numbers else Proposal(each, _MODEL)
+                for each in best
+                if each not in first_configurations
+            ]
             return picks
         observations = [Observation(t.configuration, self._difference(t)) for t in self._trials]
         observations += [Observation(each, None) for each in first_configurations]
@@ -169,9 +167,7 @@ class _ModelView:
             Observation(p.configuration, p.difference, prior=True) for p in self._priors
         ]
         leader = self._search.arms(1, new=0)
-        picks += [
-            numbers[each] for each in leader if each in numbers and each not in first_configurations
-        ]
+        picks += [numbers[each] for each in leader if each not in first_configurations]
         return [*picks, *self._guide.proposer.propose(min(room, count - len(picks)), observations)]
 
     def _difference(self, trial: Trial) -> float | None:
@@ -185,7 +181,7 @@ def _prior_arms(
     trials, arms = [], []
     for number, prior in enumerate(priors):
         trial, block = first + number, -1 - number
-        trials.append(SearchTrial(trial, prior.configuration))
+        trials.append(SearchTrial(trial, prior.configuration, earlier=True))
         arms.append(Arm(BASELINE, block, (0.0,) * components))
         arms.append(Arm(trial, block, (prior.difference,) * components))
     return trials, arms

@@ -68,12 +68,13 @@ class Search:
         self._features = self._encoding.features(configurations)
         self._number = {each.number: row for row, each in enumerate(self._trials)}
         self._row = {each.configuration: row for row, each in enumerate(self._trials)}
-        evidence = evidence_of(arms, self._number, objective.weights)
+        self._own = {each.configuration for each in self._trials if not each.earlier}
+        weights = objective.weights
+        evidence = evidence_of(arms, self._number, weights)
         self._rounds = len({arm.block for arm in arms}) if rounds is None else rounds
         self._differences = differences(arms, self._number)
-        noise = [objective.noise * math.fsum(w * w for w in objective.weights)]
-        noise += [objective.noise] * len(objective.weights)
-        weights = objective.weights
+        noise = [objective.noise * math.fsum(w * w for w in weights)]
+        noise += [objective.noise] * len(weights)
         self.model = EffectsModel(self._encoding, self._features, evidence, noise, weights)
         self._pool: list[Configuration] = []
         self._best: Prediction | None = None
@@ -83,17 +84,17 @@ class Search:
         self._feasibility = Feasibility(self.model.outputs[1:], fails, objective.floor)
 
     def arms(self, count: int, new: int | None = None) -> list[Configuration]:
-        """Choose the configurations of the next block, all different, with at most ``new`` new ones
-        (None: any number). Every third block includes the best configuration, so that it gets the
-        most measurements, every third one subsets of it, to learn what pays off, and the others
-        repaired ones, which may gain more without breaking a floor.
+        """Choose the configurations of the next block, all different, with at most ``new`` that are
+        new to this campaign (None: any number). Every third block includes the best configuration,
+        so that it gets the most measurements, every third one subsets of it, to learn what pays
+        off, and the others repaired ones, which may gain more without breaking a floor.
         """
         if count < 1:
             return []
         free = [
             c
             for c in self._considered()
-            if c != self._baseline and not self._is_out(c) and (new != 0 or c in self._row)
+            if c != self._baseline and not self._is_out(c) and (new != 0 or c in self._own)
         ]
         if not free:
             return []
@@ -102,7 +103,7 @@ class Search:
         for configuration in self._in_order(free, 4 * count, climb=room > 0):
             if len(arms) >= count:
                 break
-            is_new = configuration not in self._row
+            is_new = configuration not in self._own
             if configuration not in arms and (room > 0 or not is_new):
                 room -= is_new
                 arms.append(configuration)
@@ -182,14 +183,13 @@ class Search:
         each with a change that may compensate.
         """
         best = self.best()
-        measured = [self._trials[row].configuration for row in self._differences]
         repairs = Repairs(
             self.model,
             self._ascent,
             self._objective,
             self._baseline,
             self._candidates.valid,
-            measured,
+            [self._trials[row].configuration for row in self._differences],
             self._rng,
         )
         variants = repairs.of(best.configuration, best.gain + self._objective.tolerance[1])
@@ -223,9 +223,9 @@ class Search:
 
     def hope(self, gain: float, *, new: bool = True) -> float:
         """Return the probability that some candidate gains more than ``gain`` and keeps every
-        floor. Unless ``new``, only candidates that were tried count.
+        floor. Unless ``new``, only those that this campaign has measured count.
         """
-        pool = [c for c in self._considered() if not self._is_out(c) and (new or c in self._row)]
+        pool = [c for c in self._considered() if not self._is_out(c) and (new or c in self._own)]
         if not pool:
             return 0.0
         features = self._encoding.features(pool)

@@ -17,14 +17,15 @@ _STILL = 0.003
 
 @dataclass(frozen=True, slots=True)
 class SearchTrial:
-    """A configuration of the campaign. ``number``: of its trial; ``failed``: it does not run;
-    ``out``: it must not be measured again.
+    """A configuration that was measured. ``number``: of its trial; ``failed``: it does not run;
+    ``out``: it must not be measured again; ``earlier``: only an earlier campaign has measured it.
     """
 
     number: int
     configuration: Configuration
     failed: bool = False
     out: bool = False
+    earlier: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ def test_configurations_of_earlier_campaigns_count_as_new(most: int) -> None:
     guide = ModelGuide(small(), BEFORE, rules(), priors=priors)
     picks = guide.look(TRIALS, score_table(BLOCK), (), 0.05).picks(4, most)
     assert sum(isinstance(pick, Proposal) for pick in picks) <= most
+    # Where none may be new, they do not take the place of a trial that can be measured.
+    assert most > 0 or picks == [1]
 
 
 @pytest.mark.parametrize("testbeds", [1, 2, 3])

@@ -15,19 +15,22 @@ PROMISING = Configuration.of({"fileserver.threads": 64})
 PRIORS = [Prior(PROMISING, -0.5, "earlier:1")]
 
 
-def hope(state: TrialState | None, out: tuple[int, ...] = ()) -> float:
-    """Return the probability of a large gain from known configurations, given a promising prior."""
+def hope(state: TrialState | None, out: tuple[int, ...] = (), *, new: bool = False) -> float:
+    """Return the probability of a large gain, given a promising prior. Unless ``new``, no
+    configuration may be added to the campaign.
+    """
     trials = [Trial(BASELINE, Configuration(), 0, "as found", TrialState.RUNNING, {})]
     if state is not None:
         trials.append(Trial(1, PROMISING, 1, "model", state, {}))
     of = rules()
     guide = ModelGuide(small(), Configuration(), of, priors=PRIORS)
     table = ScoreTable(of.components, of.weights)
-    return guide.look(trials, table, out, of.race.floor).hope(0.1, new=False)
+    return guide.look(trials, table, out, of.race.floor).hope(0.1, new=new)
 
 
 def test_a_prior_raises_hopes() -> None:
-    assert hope(None) > 0.5
+    assert hope(None, new=True) > 0.5
+    assert hope(None) == 0.0
 
 
 @pytest.mark.parametrize(
