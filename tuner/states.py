@@ -35,6 +35,10 @@ class TrialState(StrEnum):
     CANCELLED = "cancelled"
 
 
+#: States of trials that ended by what was measured.
+VERDICT_STATES = (TrialState.COMPLETE, TrialState.PRUNED)
+
+
 class BlockState(StrEnum):
     """State of a block. A ``void`` block is kept for the record, but not used in any test."""
 

@@ -16,11 +16,10 @@ from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recomm
 from tuner.plan.rules import FLOOR_ALPHA, Rules
 from tuner.plan.steps import Finish, Plan
 from tuner.records.differences import differences
+from tuner.records.estimate import NORMAL_95
 from tuner.states import TrialState
 from tuner.text import counted, faster, interval, value_text
 
-#: Standard deviations to each side of a 95% interval.
-_SIDE = 1.96
 #: What a setting of each risk class other than performance puts at risk.
 AT_STAKE = {
     Risk.DURABILITY: "acknowledged data may be lost when the machine fails",
@@ -191,7 +190,7 @@ def _contributions(
         return measured_together(finalist, baseline)
     sentences = []
     for each in step.contributions:
-        low, high = each.gain - _SIDE * each.error, each.gain + _SIDE * each.error
+        low, high = each.gain - NORMAL_95 * each.error, each.gain + NORMAL_95 * each.error
         between = f"95% interval {interval(math.exp(low), math.exp(high))}"
         if low > 0.0 or high < 0.0:
             sentences.append(f"without {each.name} {faster(math.exp(each.gain))} ({between})")

@@ -15,9 +15,7 @@ from tuner.model import BASELINE, BlockKind, BlockTimes, Trial
 from tuner.plan.rules import Rules
 from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import Ending
-from tuner.states import BlockState, TrialState
-
-_FINAL_STATES = (TrialState.PRUNED, TrialState.COMPLETE)
+from tuner.states import VERDICT_STATES, BlockState, TrialState
 
 
 @dataclass(slots=True)
@@ -59,7 +57,7 @@ def advance(
         replay.endings = {
             t.number: Ending(t.state, t.reason)
             for t in trials
-            if t.state in _FINAL_STATES and t.race > 0
+            if t.state in VERDICT_STATES and t.race > 0
         }
         rounds = [{n for block in new if _counts(block) for n in block.times_s}]
     else:

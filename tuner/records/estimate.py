@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Standard deviations to each side of a normal distribution's mean that hold 95% of it.
+NORMAL_95 = 1.96
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:

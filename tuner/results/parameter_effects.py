@@ -23,7 +23,7 @@ from tuner.judge.score import margin
 from tuner.model import BASELINE, Configuration, Trial, Value
 from tuner.propose.effects import EffectsModel, Evidence
 from tuner.propose.encoding import Axis, Encoding, Floats, Tunable
-from tuner.records.estimate import Estimate
+from tuner.records.estimate import NORMAL_95, Estimate
 from tuner.records.parameter_effects import (
     EffectState,
     Level,
@@ -37,8 +37,6 @@ from tuner.text import log_ratio, ratio_of
 MOST_ARMS = 2000
 #: Maximum number of values shown for a parameter.
 _MOST_LEVELS = 24
-#: Standard deviations to each side of a 95% interval.
-_SIDE = 1.96
 #: Probability of calling any pair clear when none interacts.
 _PAIRS_ERROR = 0.05
 #: Initial guess for the variance of a component's log time in one run, the same as the search's.
@@ -222,11 +220,11 @@ def _most(mean: Floats, variance: Floats, prior: Floats) -> float:
     if not information.size or information.min() < 1e-6:
         return math.inf
     alone = mean[prior > 0.0] / information
-    return float((np.abs(alone) + _SIDE * np.sqrt(variance[prior > 0.0] / information)).max())
+    return float((np.abs(alone) + NORMAL_95 * np.sqrt(variance[prior > 0.0] / information)).max())
 
 
 def _estimate(mean: float, variance: float) -> Estimate:
-    side = _SIDE * math.sqrt(variance)
+    side = NORMAL_95 * math.sqrt(variance)
     return Estimate(*map(ratio_of, (mean, mean - side, mean + side)))
 
 
@@ -268,7 +266,7 @@ def _pair(fit: _Fit, pair: int, of: slice) -> PairEffect | None:
     )
     mean = columns @ score.mean[of]
     variance = np.maximum(((columns @ score.covariance[of, of]) * columns).sum(axis=1), 0.0)
-    clear = np.abs(mean) > _SIDE * np.sqrt(variance)
+    clear = np.abs(mean) > NORMAL_95 * np.sqrt(variance)
     if not clear.any():
         return None
     best = int(np.where(clear, np.abs(mean), -1.0).argmax())

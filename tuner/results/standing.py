@@ -12,15 +12,13 @@ from tuner.plan.rules import Rules
 from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import Phase, Plan
 from tuner.records.differences import changes
-from tuner.records.estimate import Estimate
+from tuner.records.estimate import NORMAL_95, Estimate
 from tuner.records.standing import Candidate, DroppedTrial, LiveTrial, Standing
 from tuner.results.reference_comparison import estimates
 from tuner.states import TrialState
 from tuner.time_use import TimeUse
 
 _MOST_DROPPED = 5
-#: Standard deviations on each side of the mean that hold 95% of a normal distribution.
-_NORMAL_95 = 1.96
 
 
 def against_baseline(
@@ -83,7 +81,7 @@ def standing(
 def _best(plan: Plan, trials: Sequence[Trial]) -> Candidate | None:
     if plan.best is None:
         return None
-    gain, reach = plan.best.gain, _NORMAL_95 * plan.best.error
+    gain, reach = plan.best.gain, NORMAL_95 * plan.best.error
     estimate = Estimate(math.exp(-gain), math.exp(-gain - reach), math.exp(reach - gain))
     configuration = plan.best.configuration
     return Candidate(

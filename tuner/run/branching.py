@@ -10,9 +10,7 @@ from collections.abc import Collection, Sequence
 from tuner.model import BASELINE, Block, Prior, Trial
 from tuner.plan.rules import Rules
 from tuner.plan.times import mean_differences
-from tuner.states import TrialState
-
-_FINAL_STATES = (TrialState.COMPLETE, TrialState.PRUNED)
+from tuner.states import VERDICT_STATES
 
 
 def priors(
@@ -37,6 +35,6 @@ def priors(
         for trial in trials
         if trial.number != BASELINE
         and trial.number in means
-        and trial.state in _FINAL_STATES
+        and trial.state in VERDICT_STATES
         and all(name in parameters for name, _ in trial.configuration)
     ]
