@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tuner.hosts import exchange
+
 ROOMS = ("api", "deploy", "search_spaces", "tuner", "workloads")
 INTERPRETERS = {"sh", "bash", "dash", "ksh", "zsh", "python3", "perl", "awk", "eval"}
 STRINGS_TO_SHELLS = {
@@ -17,8 +19,9 @@ STRINGS_TO_SHELLS = {
     "subprocess": {"getoutput", "getstatusoutput"},
     "asyncio": {"create_subprocess_shell"},
 }
-#: The only module that passes a string to a remote login shell, after ``quoting.quote``.
+#: The only module that passes strings to a remote login shell: these attributes.
 SPEAKS_SSH = Path("tuner/hosts/ssh.py")
+COMMAND_LINES = {"_command": "BOOTSTRAP", "_conversation": "CONVERSATION"}
 #: Modules that run a script from a field.
 RUN_SCRIPTS_OF_A_FIELD = ("tuner/measure/diagnostics/probe.py",)
 #: Modules with such scripts, and their names; each is built from constants only.
@@ -78,13 +81,11 @@ def formatted(source: str) -> list[int]:
     return sorted(set(lines))
 
 
-def quoted(call: ast.Call) -> bool:
-    """Whether the command comes from ``quote``, directly or from the attribute for it."""
+def is_command_line(call: ast.Call) -> bool:
+    """Whether the command is one of ``COMMAND_LINES``."""
     match call.args:
-        case [ast.Call(func=ast.Name(id="quote"))]:
-            return True
-        case [ast.Attribute(value=ast.Name(id="self"), attr="_command")]:
-            return True
+        case [ast.Attribute(value=ast.Name(id="self"), attr=name)]:
+            return name in COMMAND_LINES
     return False
 
 
@@ -157,9 +158,7 @@ def test_probes_are_made_where_their_scripts_are_looked_at(
     assert makers <= set(CONSTANT_ALL_THE_SAME)
 
 
-def test_only_quoted_words_go_to_a_login_shell(
-    root: Path, repository_files: tuple[Path, ...]
-) -> None:
+def test_only_constants_go_to_a_login_shell(root: Path, repository_files: tuple[Path, ...]) -> None:
     calls = [
         (name, node)
         for name in repository_files
@@ -170,6 +169,11 @@ def test_only_quoted_words_go_to_a_login_shell(
         and node.func.attr in ("exec_command", "invoke_shell")
     ]
     assert {name for name, _ in calls} == {SPEAKS_SSH}
-    assert [call.lineno for _, call in calls if not quoted(call)] == []
+    assert [call.lineno for _, call in calls if not is_command_line(call)] == []
     text = (root / SPEAKS_SSH).read_text()
-    assert text.count("self._command = ") == text.count("self._command = quote(") == 1
+    for attribute, constant in COMMAND_LINES.items():
+        assert text.count(f"self.{attribute} = ") == 1
+        assert f"self.{attribute} = quote([*self._sudo, *{constant}])\n" in text
+        words = getattr(exchange, constant)
+        # What every login shell reads alike, csh too.
+        assert not [one for one in words if set(one) & set("'!\n\\")]

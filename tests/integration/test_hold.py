@@ -18,7 +18,8 @@ from tuner.errors import ConflictError, TestbedError
 from tuner.hosts import hold as holding
 from tuner.hosts.connector import CommandFailed, check, check_change
 from tuner.hosts.heartbeats import Heartbeats
-from tuner.hosts.hold import Hold, Owner
+from tuner.hosts.hold import Hold
+from tuner.hosts.lease import Owner
 from tuner.hosts.node import NodeConnector
 from tuner.hosts.put_back import restore_all
 from tuner.services.journal import Journal

@@ -15,7 +15,8 @@ from tests.postgresql import Server
 from tests.unit.conftest import postgresql, reused, template
 from tests.unit.store.test_archive import filled, rewritten
 from tuner.errors import SpecError
-from tuner.hosts.hold import Hold, Owner
+from tuner.hosts.hold import Hold
+from tuner.hosts.lease import Owner
 from tuner.hosts.local import LocalConnector
 from tuner.measure.driver import ClientEngine
 from tuner.measure.workload import load_workload

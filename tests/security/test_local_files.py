@@ -10,7 +10,8 @@ import pytest
 from deploy.cell import CellError, Cells
 from tests.unit.hosts.test_supervisor import attend
 from tuner.errors import TestbedError
-from tuner.hosts.hold import Hold, Owner
+from tuner.hosts.hold import Hold
+from tuner.hosts.lease import Owner
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
 from tuner.store import Store

@@ -19,7 +19,8 @@ from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT, VOLUME_PATH
 from tests.security.local_users import OPTIONS, of_root
 from tests.waiting import wait_for
 from tuner.errors import ConfigurationError, TestbedError
-from tuner.hosts.hold import Hold, Owner
+from tuner.hosts.hold import Hold
+from tuner.hosts.lease import Owner
 from tuner.hosts.node import NodeConnector
 from tuner.services.openafs import hosts
 from tuner.services.openafs.fuse import FuseClient, FusePlace

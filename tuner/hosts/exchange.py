@@ -26,6 +26,15 @@ BOOTSTRAP = (
     "-c",
     "import sys; exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))",
 )
+#: Command that becomes the command in the first line of its standard input, and reads no further.
+CONVERSATION = (
+    "python3",
+    "-I",
+    "-S",
+    "-c",
+    "import json, os, signal; signal.signal(signal.SIGPIPE, signal.SIG_DFL); "
+    'argv = json.loads(open(0, "rb", 0, closefd=False).readline()); os.execvp(argv[0], argv)',
+)
 _HEADER_LIMIT_BYTES = 4096
 
 

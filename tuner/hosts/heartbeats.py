@@ -32,7 +32,7 @@ class Heartbeats:
             thread.join()
 
     def _beat(self, hold: Hold) -> None:
-        while not self._stop.wait(min(_LONGEST_BEAT_S, hold.after_s / 10.0)):
+        while not self._stop.wait(min(_LONGEST_BEAT_S, hold.lease.after_s / 10.0)):
             # A lost connection also fails the campaign's own commands, and the next heartbeat may
             # get through; a lost lease is recorded by the hold itself.
             with suppress(TestbedError):

@@ -11,68 +11,43 @@ renewed before a change when the last one is older than ``TRUSTED_S``.
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 
-from tuner.errors import ConflictError, TestbedError, TransportError
+from tuner.errors import TestbedError, TransportError
 from tuner.hosts import guard
 from tuner.hosts.connector import (
     CommandFailed,
     CommandResult,
     CommandTimeout,
-    check,
     check_change,
-    understood,
     write_whole,
 )
 from tuner.hosts.conversation import Conversation, SpeakingConnector
-from tuner.hosts.put_back import PUT_BACK, check_own, restore_all
-from tuner.identifiers import word
+from tuner.hosts.lease import AFTER, WATCH, Lease, Owner
+from tuner.hosts.put_back import PUT_BACK, check_own
 
 _SCRIPTS = files("tuner.hosts") / "scripts"
-_WATCH, _HEARTBEAT = "watch.sh", "heartbeat.sh"
-_NOT_HELD, _RESTARTED, _BUSY = 9, 8, 75
+_HEARTBEAT = "heartbeat.sh"
+_NOT_HELD, _RESTARTED = 9, 8
 #: How long a confirmed heartbeat proves that the host was not rebooted and is writable.
 TRUSTED_S = 2.0
 #: Arguments of find that list the scripts of complete journals. By name, not by path: a journal is
 #: incomplete if its own name begins with a dot, wherever the directory is.
 _JOURNALS = ("-maxdepth", "2", "-name", ".*", "-prune", "-o", "-name", "restore.sh", "-print")
-#: How long to wait for a host that is restoring itself.
-_EXPIRED_S = 60.0
 #: Interval and upper limit of retries against a host that does not answer.
 _AGAIN_S, _LONGEST_PATIENCE_S = 1.0, 300.0
-_BOOT = "/proc/sys/kernel/random/boot_id"
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The holder of a host: a campaign and the machine that runs it."""
-
-    campaign: str
-    machine: str
-
-    def __post_init__(self) -> None:
-        word(self.campaign, "campaign")  # it becomes part of a path on the host
-
-    def __str__(self) -> str:
-        return f"{self.campaign} {self.machine}"
 
 
 @dataclass(slots=True)
 class Hold:
     """A connector to a leased host; see Connector. Create one with ``take``."""
 
-    connector: SpeakingConnector
-    directory: str
-    owner: Owner
-    after_s: float
-    #: Distinguishes this hold from others of the same campaign, such as that of a hung process.
-    _token: str = field(default_factory=lambda: secrets.token_hex(8))
+    lease: Lease
     _lost: threading.Event = field(default_factory=threading.Event)
     _restarted: threading.Event = field(default_factory=threading.Event)
     #: Whether the host is only going to be restored from now on; see ``only_restore``.
@@ -91,20 +66,30 @@ class Hold:
         Raises ConflictError when another campaign holds the host and has sent a recent heartbeat,
         TestbedError when the earlier holder's changes cannot be undone.
         """
-        hold = cls(connector, directory, owner, after_s)
+        lease = Lease(connector, directory, owner, after_s)
+        hold = cls(lease)
         check_own(connector, directory)
         check_change(connector, ["mkdir", "--parents", "--mode=0700", directory])
         check_own(connector, directory)  # it may have been created in the meantime
-        hold._await_watch()
-        if not hold._make_lease():
-            hold._take_over()
-        for name in (_HEARTBEAT, _WATCH, PUT_BACK):
-            connector.put(f"{directory}/{name}", _script(name), mode=0o700)
-        connector.put(f"{directory}/after_s", f"{after_s:.0f}\n".encode(), mode=0o600)
-        # It takes over from a running watch, which may use another timeout.
-        check_change(connector, ["sh", f"{directory}/{_WATCH}", "start"])
-        hold.beat()
+        try:
+            lease.take()
+            for name in (_HEARTBEAT, WATCH, PUT_BACK):
+                connector.put(f"{directory}/{name}", _script(name), mode=0o700)
+            connector.put(f"{directory}/{AFTER}", f"{after_s:.0f}\n".encode(), mode=0o600)
+            # It takes over from a running watch, which may use another timeout.
+            check_change(connector, ["sh", f"{directory}/{WATCH}", "start"])
+            hold.beat()
+        except TransportError:
+            raise
+        except BaseException:
+            hold._abandon()
+            raise
         return hold
+
+    @property
+    def connector(self) -> SpeakingConnector:
+        """The connector to the host, which does not check the lease."""
+        return self.lease.connector
 
     @property
     def host(self) -> str:
@@ -128,7 +113,7 @@ class Hold:
         """See Connector.change and ``ask``. The host is not restored while the command runs."""
         with self._present():
             how = guard.LockUse.RESTORING if self._only_restores else guard.LockUse.HOLD
-            guarded_argv = guard.guarded(argv, self.directory, self._mark, how)
+            guarded_argv = guard.guarded(argv, self.lease.directory, self.lease.mark, how)
             result = self.connector.change(guarded_argv, input=input, timeout_s=timeout_s)
             return self._let_in(result)
 
@@ -139,7 +124,9 @@ class Hold:
         setting: a restore does not wait for them.
         """
         with self._present():
-            guarded_argv = guard.guarded(argv, self.directory, self._mark, guard.LockUse.BEGIN)
+            guarded_argv = guard.guarded(
+                argv, self.lease.directory, self.lease.mark, guard.LockUse.BEGIN
+            )
             result = self.connector.run_long(guarded_argv, run_id=run_id, timeout_s=timeout_s)
             return self._let_in(result)
 
@@ -155,7 +142,9 @@ class Hold:
     def converse(self, argv: Sequence[str]) -> Conversation:
         """See SpeakingConnector.converse and ``run_long``."""
         with self._present():
-            guarded_argv = guard.guarded(argv, self.directory, self._mark, guard.LockUse.BEGIN)
+            guarded_argv = guard.guarded(
+                argv, self.lease.directory, self.lease.mark, guard.LockUse.BEGIN
+            )
             return _HoldConversation(self, self.connector.converse(guarded_argv))
 
     def beat(self) -> None:
@@ -167,7 +156,9 @@ class Hold:
 
     def _sign(self) -> None:
         now = _awake_s()
-        result = self.connector.change(["sh", f"{self.directory}/{_HEARTBEAT}", self._mark])
+        result = self.connector.change(
+            ["sh", f"{self.lease.directory}/{_HEARTBEAT}", self.lease.mark]
+        )
         if result.status == _NOT_HELD:
             self._lost.set()
         elif result.status == _RESTARTED:
@@ -189,18 +180,24 @@ class Hold:
         A host that could not be restored keeps both, so that its watch goes on trying.
         """
         if self._lost.is_set():
-            return f"{self.host} has put itself back; {self._watch_log()}"
+            return f"{self.host} has put itself back; {self.lease.watch_log()}"
         if self._has_journals():
             return (
-                f"{self.host} has not been put back; it will try on its own in {self.after_s:.0f} "
-                "s, or run: fstune testbed restore FILE"
+                f"{self.host} has not been put back; it will try on its own in "
+                f"{self.lease.after_s:.0f} s, or run: fstune testbed restore FILE"
             )
-        check_change(self, ["rm", "--recursive", "--force", f"{self.directory}/lease"])
+        check_change(self, ["rm", "--recursive", "--force", self.lease.path])
         return None
+
+    def _abandon(self) -> None:
+        """Drop the lease, unless the host must still be restored."""
+        with suppress(TestbedError):
+            if not self._has_journals():
+                self.lease.drop()
 
     def _has_journals(self) -> bool:
         """Whether the host has not been put back; also if that cannot be told."""
-        journals = f"{self.directory}/restore"
+        journals = f"{self.lease.directory}/restore"
         listing = self.ask(["find", journals, *_JOURNALS])
         if listing.status == 0:
             return bool(listing.stdout.strip())
@@ -216,7 +213,7 @@ class Hold:
             try:
                 self._confirm_lease()
             except TransportError:
-                if time.monotonic() - since > patience_s(self.after_s):
+                if time.monotonic() - since > patience_s(self.lease.after_s):
                     raise
                 time.sleep(_AGAIN_S)
             else:
@@ -248,7 +245,7 @@ class Hold:
 
     def _let_in(self, result: CommandResult) -> CommandResult:
         """Return the result of a guarded command. Raises TestbedError if its guard refused it."""
-        refusal = guard.refusal(result.stderr, self._mark)
+        refusal = guard.refusal(result.stderr, self.lease.mark)
         if refusal is guard.Refusal.NOT_HELD:
             self._lost.set()
             self._check_hold()
@@ -264,102 +261,9 @@ class Hold:
             )
         if self._lost.is_set():
             raise TestbedError(
-                f"{self.host} has put itself back: fstune was silent for {self.after_s:.0f} s, or "
-                "somebody restored it; see 'fstune resume'"
+                f"{self.host} has put itself back: fstune was silent for "
+                f"{self.lease.after_s:.0f} s, or somebody restored it; see 'fstune resume'"
             )
-
-    def _make_lease(self) -> bool:
-        """Create the lease atomically; False when there already is one."""
-        fresh = f"{self.directory}/lease.{self.owner.campaign}"
-        check_change(self.connector, ["mkdir", "--parents", "--mode=0700", fresh])
-        self.connector.put(f"{fresh}/owner", f"{self._mark}\n".encode(), mode=0o600)
-        boot = check(self.connector, ["cat", _BOOT])
-        self.connector.put(f"{fresh}/boot", boot.encode(), mode=0o600)
-        # So that the age of the lease is known from the start.
-        self.connector.put(f"{fresh}/heartbeat", f"{self._up_s():.0f}\n".encode(), mode=0o600)
-        # Wait for a restore that is under way, so that we start from the restored state.
-        argv = ["flock", "--timeout", f"{_EXPIRED_S:.0f}", "--conflict-exit-code", f"{_BUSY}"]
-        argv += [self.directory, "mv", "--no-target-directory", "--no-clobber", fresh]
-        moved = self.connector.change(
-            [*argv, f"{self.directory}/lease"], timeout_s=60.0 + _EXPIRED_S
-        )
-        if moved.status == _BUSY:
-            raise ConflictError(f"{self.host} is being put back now; try again in a few minutes")
-        if moved.status == 0 and self.connector.ask(["test", "-e", fresh]).status != 0:
-            return True
-        check_change(self.connector, ["rm", "--recursive", "--force", fresh])
-        return False
-
-    def _take_over(self) -> None:
-        """Take over an abandoned lease. Its journals are restored first, unless the lease was this
-        campaign's own: the journals then still hold the original state.
-        """
-        lease = f"{self.directory}/lease"
-        read = self.connector.ask(["cat", f"{lease}/owner"])
-        mark = read.stdout.strip()
-        holder = mark.split()[:2]
-        if read.status != 0:
-            if self.connector.ask(["test", "-e", lease]).status == 0:
-                raise CommandFailed(self.host, read)
-            self._await_watch()  # it has just ended the lease
-        elif holder != str(self.owner).split():
-            age_s = self._silence_s()
-            if age_s is not None and age_s < self.after_s:
-                raise ConflictError(
-                    f"{self.host} is in use by campaign {' on '.join(holder)}, last seen "
-                    f"{age_s:.0f} s ago; wait until it ends, or stop it there"
-                )
-            restore_all(self.connector, self.directory, mark)
-        else:
-            check_change(self.connector, ["rm", "--recursive", "--force", lease])
-        if not self._make_lease():
-            raise ConflictError(f"{self.host} was taken by another campaign at the same moment")
-
-    def _silence_s(self) -> float | None:
-        """Seconds since the last heartbeat; None if that was before a reboot or is unreadable."""
-        boot = check(self.connector, ["cat", _BOOT])
-        if self.connector.ask(["cat", f"{self.directory}/lease/boot"]).stdout != boot:
-            return None
-        heartbeat = self.connector.ask(["cat", f"{self.directory}/lease/heartbeat"]).stdout.strip()
-        # An unreadable heartbeat is damaged and proves nothing.
-        return self._up_s() - float(heartbeat) if heartbeat.lstrip("-").isdigit() else None
-
-    def _await_watch(self) -> None:
-        """Wait for a host that is restoring itself; if its watch has died halfway through, finish
-        the restore from here. Raises ConflictError when that takes too long.
-        """
-        expired = f"{self.directory}/lease.expired"
-        deadline = time.monotonic() + _EXPIRED_S
-        while self.connector.ask(["test", "-d", expired]).status == 0:
-            if not self._watched():
-                restore_all(self.connector, self.directory)
-                check_change(self.connector, ["rm", "--recursive", "--force", expired])
-            elif time.monotonic() > deadline:
-                raise ConflictError(
-                    f"{self.host} is putting itself back now; try again in a few minutes, or run: "
-                    f"fstune testbed restore FILE; {self._watch_log()}"
-                )
-            else:
-                time.sleep(_AGAIN_S)
-
-    def _watched(self) -> bool:
-        """Whether a watch runs on the host."""
-        pid = self.connector.ask(["cat", f"{self.directory}/watch.pid"]).stdout.strip()
-        return _WATCH in self.connector.ask(["cat", f"/proc/{pid}/cmdline"]).stdout
-
-    def _up_s(self) -> float:
-        """Uptime of the host in seconds: unlike its clock, it is never adjusted."""
-        with understood(self.host):
-            return float(check(self.connector, ["cat", "/proc/uptime"]).split()[0])
-
-    @property
-    def _mark(self) -> str:
-        """The owner line of our lease."""
-        return f"{self.owner} {self._token}"
-
-    def _watch_log(self) -> str:
-        log = self.connector.ask(["tail", "--lines=3", f"{self.directory}/watch.log"])
-        return f"its watch reports: {log.tail}"
 
 
 def _awake_s() -> float:

@@ -43,4 +43,4 @@ class LocalConnector(ChildConnector):
 
 
 def _environment() -> dict[str, str]:
-    return os.environ | {"LANG": "C", "LC_ALL": "C.UTF-8"}
+    return os.environ | {"LANG": "C", "LC_ALL": "C.UTF-8", "LANGUAGE": ""}

@@ -45,17 +45,10 @@ class NodeConnector(ChildConnector):
 
 
 @dataclass(frozen=True, slots=True)
-class SerialNode(NodeConnector):
-    """A node in which one change waits for the end of another, for a testbed that runs many
-    commands.
-
-    A command that the kernel holds, or whose supervisor was killed, outlives the process that
-    requested it. Without the wait, a resumed campaign would change the node at the same time.
-    ``directory``: an existing one in the node, on which the lock is.
-    """
+class SupervisedNode(NodeConnector):
+    """A node whose namespaces are entered once, for a testbed that runs many commands."""
 
     supervisors: NodeSupervisors
-    directory: str
 
     def complete(
         self, argv: Sequence[str], input: bytes = b"", timeout_s: float = 60.0
@@ -63,6 +56,18 @@ class SerialNode(NodeConnector):
         """See ChildConnector.complete."""
         answer = self.supervisors.run(argv, input, timeout_s)
         return RawResult(answer.status, answer.stdout, answer.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class SerialNode(SupervisedNode):
+    """A node in which one change waits for the end of another, for a testbed without leases.
+
+    A command that the kernel holds, or whose supervisor was killed, outlives the process that
+    requested it. Without the wait, a resumed campaign would change the node at the same time.
+    ``directory``: an existing one in the node, on which the lock is.
+    """
+
+    directory: str
 
     def change(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0

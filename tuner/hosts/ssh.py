@@ -8,6 +8,7 @@ that the connection has closed, and in any case enforces the command's own time 
 
 from __future__ import annotations
 
+import json
 import select
 import time
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ from tuner.hosts.connector import (
     program,
     write_whole,
 )
-from tuner.hosts.exchange import BOOTSTRAP, Answer, AnswerReader, Request
+from tuner.hosts.exchange import BOOTSTRAP, CONVERSATION, Answer, AnswerReader, Request
 from tuner.hosts.link import Link, OpenSocket, open_socket
 from tuner.hosts.log_in import Patience, SshHost
 from tuner.hosts.quoting import quote, refuse_null
@@ -62,6 +63,7 @@ class SshConnector(Direct):
         #: Boot identifier of the host at its last answer.
         self._boot_id = ""
         self._command = quote([*self._sudo, *BOOTSTRAP])
+        self._conversation = quote([*self._sudo, *CONVERSATION])
 
     def __enter__(self) -> SshConnector:
         return self
@@ -105,7 +107,8 @@ class SshConnector(Direct):
         with ExitStack() as opening:
             channel = opening.enter_context(self._link.channel())
             with uninterrupted():
-                channel.exec_command(quote([*self._sudo, *argv]))
+                channel.exec_command(self._conversation)
+                channel.sendall(f"{json.dumps(list(argv))}\n".encode())
             return SshConversation(self.host, argv, channel, opening.pop_all())
         raise AssertionError("an exit stack hides no error")
 

@@ -17,6 +17,7 @@ from typing import Any
 from tuner.errors import TestbedError, WorkloadError
 from tuner.hosts.connector import CommandResult, CommandTimeout, check_change, failure_data
 from tuner.hosts.conversation import SpeakingConnector
+from tuner.hosts.detached import DIRECTORY as RUNS
 from tuner.identifiers import word
 from tuner.measure.workload import Workload
 from tuner.measure.workload_run import Report, StagedRun, staged_run
@@ -91,8 +92,8 @@ class ClientEngine:
         survives.
         """
         program = f"{self.directory}/end_runs.py"
-        argv = ["python3", program, f"{self.directory}/workloads.pyz", word(prefix, "run")]
-        check_change(self.client, argv)
+        archive = f"{self.directory}/workloads.pyz"
+        check_change(self.client, ["python3", program, archive, word(prefix, "run"), RUNS])
 
     def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
         """Kill runs whose identifier begins with ``prefix``, and remove their files. Return why

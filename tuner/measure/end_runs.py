@@ -1,9 +1,11 @@
 """Kills workload runs that are still going on on this host.
 
 A standalone program, copied to a client host and run by its python3 (standard library only, 3.9):
-``end_runs.py ARCHIVE PREFIX`` kills every process that runs the engine in ARCHIVE with a run
-identifier that begins with PREFIX. Such a run may have been abandoned without being killed, and
-must not disturb later measurements. Exit status 1 when a process cannot be killed.
+``end_runs.py ARCHIVE PREFIX DIRECTORY`` kills every process that runs the engine in ARCHIVE with a
+run identifier that begins with PREFIX. Such a run may have been abandoned without being killed, and
+must not disturb later measurements. Nobody will ask for its answer either: what the host keeps of
+it in DIRECTORY (``{uid}`` stands for the user) is removed. Exit status 1 when a process cannot be
+killed.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import sys
 import time
 
@@ -42,7 +45,30 @@ def _words(pid: str) -> list[str]:
         return []  # the process has exited
 
 
-def main(archive: str, prefix: str) -> int:
+def remove_records(directory: str, prefix: str) -> None:
+    """Remove the directories of runs whose identifier begins with ``prefix``.
+
+    Anybody can create a directory of that name first, so ours may have a suffix.
+    """
+    parent, own = os.path.split(directory.format(uid=os.geteuid()))
+    homes = [f"{parent}/{name}" for name in os.listdir(parent) if name.startswith(own)]
+    for home in filter(_is_ours, homes):
+        for run in (f"{home}/{name}" for name in os.listdir(home) if name.startswith(prefix)):
+            with contextlib.suppress(OSError):  # it was removed at the same moment
+                for name in os.listdir(run):
+                    os.unlink(f"{run}/{name}")
+                os.rmdir(run)
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+
+
+def main(archive: str, prefix: str, directory: str) -> int:
     """Kill matching processes until none is left; return the exit status."""
     deadline = time.monotonic() + _DEATH_S
     while pids := running(archive, prefix):
@@ -53,6 +79,7 @@ def main(archive: str, prefix: str) -> int:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_POLL_S)
+    remove_records(directory, prefix)
     return 0
 
 

@@ -13,7 +13,6 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 from tuner.errors import TestbedError, WorkloadError
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.conversation import Conversation, SpeakingConnector
+from tuner.hosts.parallel import on_all
 from tuner.measure.driver import GRACE_S, ClientEngine, NotStarted, read_document, report_of
 from tuner.measure.workload import Workload
 from tuner.measure.workload_run import Report, StagedRun, staged_run
@@ -44,11 +44,10 @@ class Together:
         cls, clients: Sequence[SpeakingConnector], directory: str, target: str, workload: Workload
     ) -> Together:
         """Copy engine and spec to all clients concurrently."""
-        with ThreadPoolExecutor(len(clients)) as pool:
-            engines = pool.map(
-                lambda client: ClientEngine.install(client, directory, target, workload), clients
-            )
-            return cls(tuple(engines), workload)
+        engines = on_all(
+            clients, lambda client: ClientEngine.install(client, directory, target, workload)
+        )
+        return cls(tuple(engines), workload)
 
     def run(self, run_id: str, seed: int) -> AbstractContextManager[StagedRun]:
         """See ``Engine.run``; on every client. Errors name the client."""
@@ -60,8 +59,7 @@ class Together:
 
     def end_runs(self, prefix: str) -> None:
         """See ``Engine.end_runs``; on every client."""
-        with ThreadPoolExecutor(len(self.engines)) as pool:
-            list(pool.map(lambda engine: engine.end_runs(prefix), self.engines))
+        on_all(self.engines, lambda engine: engine.end_runs(prefix))
 
     def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
         """See ``Engine.clean_leftovers``. All clients share the files, so one of them cleans up."""
@@ -95,9 +93,9 @@ class Together:
         def remove(part: int) -> None:
             self.engines[part].remove(_part_id(run_id, part))
 
-        with suppress(TestbedError), ThreadPoolExecutor(len(self.engines)) as pool:
+        with suppress(TestbedError):
             self.end_runs(run_id)
-            list(pool.map(remove, range(len(self.engines))))
+            on_all(range(len(self.engines)), remove)
 
 
 class _Stage:

@@ -52,6 +52,9 @@ def test_no_argument_is_interpreted_by_a_shell(server: SshConnector) -> None:
     words = ["", "a b", "it's", '"', "$(id)", "`id`", "$HOME", "a\nb", "-n", "--", "*", "\\", "é"]
     done = server.run(["printf", "%s|", *words])
     assert done.stdout.split("|")[:-1] == words
+    talk = server.converse(["printf", "%s|", *words])
+    assert talk.listen() is None
+    assert talk.end().stdout == done.stdout
     with pytest.raises(ValueError, match="null character"):
         server.run(["echo", "a\0b"])
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import wait_for
-from tuner.hosts.hold import Hold, Owner
+from tuner.hosts.hold import Hold
+from tuner.hosts.lease import Owner
 from tuner.hosts.local import LocalConnector
 from tuner.services.journal import Journal
 

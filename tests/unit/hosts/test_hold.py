@@ -19,7 +19,9 @@ from tests.unit.hosts.place import PROVES, THEIRS, Place, put_first
 from tests.waiting import wait_for
 from tuner.errors import ConflictError, TestbedError
 from tuner.hosts import hold as holding
+from tuner.hosts import lease as leases
 from tuner.hosts.connector import CommandFailed, CommandResult
+from tuner.hosts.hold import Hold
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
 from tuner.services.openafs.hosts import restore
@@ -67,6 +69,48 @@ def test_a_controller_that_wakes_up_too_late_changes_nothing_any_more(place: Pla
     assert not (place.directory / "changed").exists()
 
 
+def test_a_hold_that_is_interrupted_while_it_is_taken_is_none(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(hold: Hold) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Hold, "beat", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            place.take()
+    assert not (place.directory / "lease").exists()
+    place.take(THEIRS).beat()
+
+
+def test_changes_of_an_earlier_hold_keep_the_lease_of_one_that_is_interrupted(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its watch restores the host."""
+
+    def interrupted(hold: Hold) -> None:
+        raise KeyboardInterrupt
+
+    place.take()
+    place.journal()
+    with monkeypatch.context() as patch:
+        patch.setattr(Hold, "beat", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            place.take()
+    assert (place.directory / "lease").exists()
+    place.await_watch()
+
+
+def test_a_holder_may_be_silent_as_long_as_it_has_declared(place: Place) -> None:
+    """Not only as long as whoever comes next would be."""
+    hold = place.take(after_s=1800.0)
+    up_s = float(Path("/proc/uptime").read_text().split()[0])
+    (place.directory / "lease" / "heartbeat").write_text(f"{up_s - 300.0:.0f}\n")
+    with pytest.raises(ConflictError, match="in use by campaign campaign-1 on here, last seen 30"):
+        place.take(THEIRS, after_s=60.0)
+    hold.beat()
+
+
 def test_a_process_that_hung_is_told_apart_from_its_successor(place: Place) -> None:
     """Both belong to the same campaign on the same machine."""
     first = place.take()
@@ -101,7 +145,7 @@ def test_taking_a_host_that_is_restoring_itself_waits_for_that(place: Place) -> 
 def test_a_host_that_takes_long_to_put_itself_back_says_so(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holding, "_EXPIRED_S", 0.0)
+    monkeypatch.setattr(leases, "_EXPIRED_S", 0.0)
     place.take()
     place.journal("echo bos: no quorum >&2; exit 1\n")
     place.expire()

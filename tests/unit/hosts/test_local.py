@@ -41,3 +41,9 @@ def test_limits_of_time_and_size() -> None:
     assert time.monotonic() - started < 50
     with pytest.raises(OutputTooLarge, match="head -c: it wrote more than 16 MiB"):
         HERE.run(["head", "-c", "20000000", "/dev/zero"])
+
+
+def test_answers_are_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGUAGE", "de")  # LC_ALL does not override it, except for plain C
+    environment = HERE.run(["env"]).stdout.splitlines()
+    assert {"LC_ALL=C.UTF-8", "LANGUAGE="} <= set(environment)

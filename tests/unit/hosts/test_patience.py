@@ -14,7 +14,8 @@ from tuner.hosts import hold as holding
 from tuner.hosts.connector import CommandFailed, CommandResult, CommandTimeout, written_file
 from tuner.hosts.conversation import Conversation
 from tuner.hosts.guard import bare
-from tuner.hosts.hold import TRUSTED_S, Hold, Owner, patience_s
+from tuner.hosts.hold import TRUSTED_S, Hold, patience_s
+from tuner.hosts.lease import Lease, Owner
 from tuner.hosts.log_in import Patience, SshHost
 from tuner.hosts.ssh import SshConnector
 from tuner.services.openafs.hosts import patience
@@ -80,7 +81,7 @@ class Lost:
 
 def make_hold(*failures: Exception, after_s: float = 600.0) -> tuple[Flaky, Hold]:
     host = Flaky(list(failures))
-    return host, Hold(host, "/restore", Owner("campaign", "here"), after_s)
+    return host, Hold(Lease(host, "/restore", Owner("campaign", "here"), after_s))
 
 
 def test_a_lost_host_is_asked_for_the_lease_before_anything_else() -> None:

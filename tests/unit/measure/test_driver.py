@@ -12,6 +12,7 @@ import pytest
 from tuner.errors import SpecError, TestbedError, TransportError, WorkloadError
 from tuner.hosts.connector import CommandResult, CommandTimeout
 from tuner.hosts.conversation import Conversation
+from tuner.hosts.detached import DIRECTORY
 from tuner.measure.driver import ClientEngine, read_report
 from tuner.measure.workload import load_workload
 from tuner.measure.workload_run import run_once
@@ -29,6 +30,8 @@ BAD = {
     "ok": False,
     "error": {"kind": "os", "operation": "create", "path": "/afs/x", "message": "disk quota"},
 }
+
+KILL = ["python3", "/srv/x/end_runs.py", "/srv/x/workloads.pyz"]
 
 
 def result(status: int, stdout: str, stderr: str = "") -> CommandResult:
@@ -135,8 +138,7 @@ def test_failed_and_interrupted_runs_are_cleaned_up() -> None:
         client, engine = install(answer)
         with pytest.raises(kind):
             run_once(engine, "r-1", 7, nothing)
-        kill_command = ["python3", "/srv/x/end_runs.py", "/srv/x/workloads.pyz", "r-1"]
-        assert client.commands[-2] == kill_command
+        assert client.commands[-2] == [*KILL, "r-1", DIRECTORY]
         assert client.commands[-1][2:] == ["clean", "--dir", "/afs/volume", "--run-id", "r-1"]
 
 
@@ -160,7 +162,7 @@ def test_leftovers_are_found_by_prefix_only() -> None:
     listing = f"{hidden}fstune-abc-1-0\nfstune-abc-2-1\nfstune-xabc-1\nabc-3\nfstune-ab\nother\n"
     client, engine = install(lambda argv: result(0, listing if argv[0] == "ls" else "{}"))
     engine.clean_leftovers("abc")
-    assert client.commands[0] == ["python3", "/srv/x/end_runs.py", "/srv/x/workloads.pyz", "abc"]
+    assert client.commands[0] == [*KILL, "abc", DIRECTORY]
     assert [argv[-1] for argv in client.commands[2:]] == ["abc-1-0", "abc-2-1", "abc-3"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -28,8 +29,9 @@ def process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
             one.kill()
 
 
-def end(archive: str, prefix: str) -> int:
-    return subprocess.run([sys.executable, PROGRAM, archive, prefix], timeout=60).returncode
+def end(archive: str, prefix: str, directory: str = "/tmp/none-{uid}") -> int:
+    argv = [sys.executable, str(PROGRAM), archive, prefix, directory]
+    return subprocess.run(argv, timeout=60).returncode
 
 
 @pytest.mark.slow
@@ -50,3 +52,20 @@ def test_runs_of_the_prefix_end_and_no_others(tmp_path: Path) -> None:
         assert [one.wait(60) for one in ours] == [-signal.SIGKILL] * 2
         assert [one.poll() for one in others] == [None] * 3
     assert end(archive, "c-") == 0
+
+
+def test_what_the_host_keeps_of_the_runs_is_removed(tmp_path: Path) -> None:
+    """Also in a directory with a suffix, which the first one's owner made necessary, and never
+    through a link that somebody else made.
+    """
+    own = f"fstune-{os.geteuid()}"
+    runs = ("c-1-stage1", "c-20-stage2", "d-1-stage1")
+    for home in (own, f"{own}-1f", "elsewhere"):
+        for run in runs:
+            (tmp_path / home / run).mkdir(parents=True)
+            (tmp_path / home / run / "answer").touch()
+    (tmp_path / f"{own}-2e").symlink_to(tmp_path / "elsewhere")
+    assert end("x.pyz", "c-", str(tmp_path / "fstune-{uid}")) == 0
+    assert [one.name for one in (tmp_path / own).iterdir()] == ["d-1-stage1"]
+    assert [one.name for one in (tmp_path / f"{own}-1f").iterdir()] == ["d-1-stage1"]
+    assert sorted(one.name for one in (tmp_path / "elsewhere").iterdir()) == sorted(runs)

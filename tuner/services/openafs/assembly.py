@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,6 +11,7 @@ from search_spaces import Space
 from tuner.errors import SpecError
 from tuner.hosts.connector import Connector
 from tuner.hosts.conversation import SpeakingConnector
+from tuner.hosts.parallel import on_all
 from tuner.measure.diagnostics.watch import Watch
 from tuner.measure.driver import ClientEngine
 from tuner.measure.references import ReferencePlan, install_references
@@ -164,8 +164,8 @@ def assemble(
     )
     paths = [(), *((client.place.cache,) for client in clients)]
     prefixes = [(_PARTITIONS,), *(() for _ in clients)]
-    with ThreadPoolExecutor(len(paths)) as pool:
-        states = tuple(pool.map(host_state, [server, *hosts], paths, prefixes))
+    everything = list(zip([server, *hosts], paths, prefixes, strict=True))
+    states = tuple(on_all(everything, lambda one: host_state(*one)))
     if network is not None:
         states = tuple(state.without(network.tuned) for state in states)
     target = Target(parts, follows=follows)

@@ -16,12 +16,12 @@ from typing import TypeVar
 from search_spaces import Space, SpaceError
 from tuner.errors import TestbedError
 from tuner.hosts.connector import Connector, check, understood
+from tuner.hosts.parallel import on_all
 from tuner.model import Value
 from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.client import Client
 from tuner.services.openafs.limits import memory_bytes
-from tuner.services.openafs.parallel import on_all
 from tuner.services.part import verify_effective
 
 #: The paths of Debian and Red Hat.
@@ -135,8 +135,8 @@ class CacheManager:
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: queries the cache manager of every client."""
         effective: dict[str, Value] = dict(values)
-        for client in self.clients:
-            effective = verify_effective(self.space, values, self.facts, client.effective())
+        for answer in self._on_all(lambda client, rest: client.effective()):
+            effective = verify_effective(self.space, values, self.facts, answer)
         return effective
 
     def _mount(self, options: tuple[str, ...]) -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from search_spaces import Space
 from tuner.errors import TestbedError
 from tuner.hosts.connector import check
+from tuner.hosts.parallel import on_all
 from tuner.model import Value
 from tuner.services.lasting import JournalState
 from tuner.services.openafs.live import PROGRAM, LiveSettings
-from tuner.services.openafs.parallel import on_all
 from tuner.services.part import verify_effective
 from tuner.services.target import read_back
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from search_spaces import Space, SpaceError
@@ -21,6 +20,7 @@ from tuner.hosts.connector import (
     check_change,
     failure_data,
 )
+from tuner.hosts.parallel import on_all
 from tuner.model import Value
 from tuner.services.journal import Journal, WithJournal
 from tuner.services.lasting import JournalState
@@ -229,8 +229,7 @@ class Fileserver(WithJournal):
         def ask(argv: list[str]) -> str:
             return check(self.host, argv, timeout_s=_ANSWER_TIMEOUT_S)
 
-        with ThreadPoolExecutor(len(asking)) as pool:
-            server, calls_served, sockets = pool.map(ask, asking)
+        server, calls_served, sockets = on_all(asking, ask)
         # Not in parallel with the others, since each of them keeps a thread busy.
         calls = ask(["rxdebug", address, str(parse.FILESERVER_PORT), "-noconns"])
         counters = parse.xstat(server) | parse.xstat(calls_served)
@@ -313,6 +312,7 @@ class Fileserver(WithJournal):
 
         Raises TestbedError when even that fails.
         """
+        self._record()  # a fileserver can hang before its first change
         argv = ["sh", f"{_journal(self.host, self.place).directory}/{_STOP}"]
         argv += [self.place.address, self.place.instance]
         result = self.host.change(argv, timeout_s=_END_TIMEOUT_S)

@@ -7,19 +7,18 @@ that moment. So this part precedes the fileserver, and changing it may restart t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from search_spaces import Space
 from tuner.errors import TestbedError
 from tuner.hosts.connector import Connector
+from tuner.hosts.parallel import on_all
 from tuner.model import Value
 from tuner.services.lasting import JournalState
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.kernel_limits import PROGRAM, KernelLimits, kernel_of, limits_now
 from tuner.services.openafs.limits import memory_bytes
-from tuner.services.openafs.parallel import on_all
 from tuner.services.openafs.spaces import SYSCTL_FILE
 from tuner.services.part import NotInEffect, verify_effective
 
@@ -45,11 +44,10 @@ class HostNetwork:
         ``alike`` is false.
         """
         kernels: dict[str, KernelLimits] = {}
-        with ThreadPoolExecutor(len(hosts)) as pool:
-            for limits in pool.map(lambda host: KernelLimits.attach(host, directory), hosts):
-                kernels.setdefault(limits.kernel, limits)
-            every = list(kernels.values())
-            memory = min(pool.map(memory_bytes, [limits.host for limits in every]))
+        for limits in on_all(hosts, lambda host: KernelLimits.attach(host, directory)):
+            kernels.setdefault(limits.kernel, limits)
+        every = list(kernels.values())
+        memory = min(on_all([limits.host for limits in every], memory_bytes))
         initial = {
             parameter.name: value
             for parameter in space.parameters

@@ -9,11 +9,9 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import repeat
 from pathlib import Path
 
 from search_spaces import Space
@@ -22,11 +20,14 @@ from tuner.errors import ConflictError, TestbedError, WorkloadError
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.hosts.dry import DryConnector
 from tuner.hosts.heartbeats import Heartbeats
-from tuner.hosts.hold import Hold, Owner, patience_s
+from tuner.hosts.hold import Hold, patience_s
+from tuner.hosts.lease import Owner
 from tuner.hosts.link import open_socket
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.log_in import Patience, SshHost
-from tuner.hosts.node import NodeConnector
+from tuner.hosts.node import SupervisedNode
+from tuner.hosts.node_supervisor import NodeSupervisors
+from tuner.hosts.parallel import on_all
 from tuner.hosts.put_back import restore_all
 from tuner.hosts.ssh import SshConnector
 from tuner.measure.workload import Workload
@@ -106,7 +107,9 @@ class Hosts:
             opener = open_socket if within_node is None else from_node(state, within_node)
             return self._stack.enter_context(closing(SshConnector(host, self._patience, opener)))
         if reach.netns is not None:
-            return NodeConnector(node(state, reach.netns))
+            entered = node(state, reach.netns)
+            supervisors = self._stack.enter_context(closing(NodeSupervisors(entered)))
+            return SupervisedNode(entered, supervisors)
         return LocalConnector()
 
 
@@ -190,8 +193,7 @@ class HostsTestbed:
         server, *clients = range(len(hosts.all))
         try:
             take(server)
-            with ThreadPoolExecutor(len(clients)) as pool:
-                list(pool.map(take, clients))
+            on_all(clients, take)
         finally:
             self._holds = tuple(holds[number] for number in sorted(holds))
 
@@ -227,13 +229,12 @@ def look(file: TestbedFile, hosts: Hosts, requirements: Requirements) -> Survey:
     """Inspect every host, read-only. Raises TestbedError when one does not answer."""
     directory = file.restore.directory
     paths = [[directory], *([directory, client.control.way.cache] for client in file.clients)]
-    with ThreadPoolExecutor(len(hosts.all)) as pool:
-        server, *others = pool.map(host_facts, hosts.all, paths)
+    server, *others = on_all([*zip(hosts.all, paths, strict=True)], lambda one: host_facts(*one))
     clients = tuple(others)
     restarts = requirements.fileserver is not None
     programs = server_facts(hosts.server, file.server, directory, restarts=restarts)
-    with ThreadPoolExecutor(len(clients)) as pool:
-        caches = list(pool.map(client_facts, hosts.clients, repeat(file), file.clients))
+    pairs = [*zip(hosts.clients, file.clients, strict=True)]
+    caches = on_all(pairs, lambda pair: client_facts(pair[0], file, pair[1]))
     now = datetime.now().astimezone()
     needs = _needs(file, hosts, requirements, programs)
     findings = preflight(file, (server, programs), clients, needs, now, caches)

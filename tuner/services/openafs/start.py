@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 from deploy.cell import CellError, require_machine
 from tuner.documents import word_of
 from tuner.errors import TestbedError, TunerError
+from tuner.hosts.parallel import on_all
 from tuner.services.openafs.file import Address, Host, HostPath, SshSection, User, Word
 from tuner.services.openafs.server_log import USUAL_LOGS
 from tuner.services.start import Choice, Draft, Interview, Question, Start
@@ -257,8 +257,7 @@ def _each(work: Sequence[Callable[[], T]]) -> list[T]:
         except TunerError as problem:
             return problem
 
-    with ThreadPoolExecutor(len(work)) as pool:
-        results = list(pool.map(run, work))
+    results = on_all(work, run)
     wrong = [str(result) for result in results if isinstance(result, TunerError)]
     if wrong:
         raise TestbedError("; ".join(wrong))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import search_spaces
 from tests.unit.services.openafs.network_host import PROGRAM, NetworkHost, host_in
-from tuner.errors import TestbedError
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.hosts.connector import CommandResult, CommandTimeout
 from tuner.services.openafs.bosserver import is_restricted
 from tuner.services.openafs.facts import server_facts
 from tuner.services.openafs.file import read_testbed
@@ -82,3 +85,23 @@ def test_one_that_an_interrupted_run_has_deleted_is_no_error(
     (server_host.here / "commands").unlink()
     with pytest.raises(TestbedError, match="no such entity"):
         server_facts(server_host, SECTION, directory)  # the journal is gone
+
+
+@pytest.mark.slow
+def test_one_that_hangs_before_the_first_change_is_ended(
+    server_host: NetworkHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = attach(server_host)
+    run = NetworkHost.run
+
+    def hanging(host: NetworkHost, argv: Sequence[str], **options: Any) -> CommandResult:
+        if argv[0] == "xstat_fs_test":
+            raise CommandTimeout(host.host, argv, "not finished after 5 s")
+        return run(host, argv, **options)
+
+    monkeypatch.setattr(NetworkHost, "run", hanging)
+    with pytest.raises(ConfigurationError, match="the fileserver does not answer"):
+        server.read_back({"threads": 12})
+    assert (server_host.here / "stopped").exists()
+    assert server.restore() == f"fileserver on fs9 restarted as found: {PROGRAM} -p 12"
+    assert (server_host.calls(), server_host.journals()) == (["start"], [])

@@ -163,6 +163,16 @@ def test_a_run_that_was_cut_off_is_undone_by_the_next(machine: Machine) -> None:
 EDITED = ORIGINAL + "# by hand\nAFS_AFSDB=false\n"
 
 
+def test_a_change_before_the_first_start_is_not_overwritten_either(machine: Machine) -> None:
+    client = machine.client()
+    (machine.here / "afs.conf").write_text(EDITED)
+    with pytest.raises(TestbedError, match=r"somebody else has changed .*; nothing was stopped"):
+        client.start(["-chunksize", "19"])
+    assert machine.calls() == []
+    assert client.restore().endswith("left as found: -chunksize 18 -afsdb")
+    assert (machine.here / "afs.conf").read_text() == EDITED
+
+
 @pytest.mark.slow
 def test_changes_by_somebody_else_are_not_overwritten(machine: Machine) -> None:
     """The next arm refuses to run; a restore saves a copy first."""

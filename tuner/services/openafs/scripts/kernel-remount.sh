@@ -9,7 +9,8 @@
 # mounted, and each further "start" adds daemons to a client that keeps running with its old options, until the kernel
 # fails. So nothing is stopped while files are in use or mounted at a second place, and nothing is started until mount
 # and module are gone. In the directory of WANTED, the file "stopped" marks a client that was stopped, and "applied" has
-# the last content that was written to FILE. A FILE that was changed in any other way meanwhile is not touched.
+# the last content that was written to FILE; "configuration" has the original one. A FILE that was changed in any other
+# way meanwhile is not touched.
 #
 # Exit status: 0 it works; 3 the old one does not stop; 4 the new one does not work; the reason is on standard error.
 set -u
@@ -48,8 +49,9 @@ holders() {
 }
 
 beside=$(dirname "$wanted")
-if [ -e "$beside/applied" ] && ! cmp -s "$file" "$beside/applied" && ! cmp -s "$file" "$beside/configuration" &&
-    ! cmp -s "$file" "$wanted"; then
+# Without "applied", "stopped" marks one whose FILE may have been written by a run that was cut off.
+if { [ -e "$beside/applied" ] || [ ! -e "$beside/stopped" ]; } && ! cmp -s "$file" "$beside/applied" &&
+    ! cmp -s "$file" "$beside/configuration" && ! cmp -s "$file" "$wanted"; then
     fail 3 "somebody else has changed $file meanwhile; nothing was stopped"
 fi
 # A "stop" of a unit that does not exist fails like one of a busy client, and could then be undone by no "start".
