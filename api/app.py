@@ -24,6 +24,7 @@ from api import (
 )
 from api.exports import Exports
 from api.limits import Buckets, HeadersLayer, LimitsLayer
+from api.lost_requests import clearing_lost_requests
 from api.query import refuse_unknown_parameters
 from api.service import Service
 from api.starting import Starter
@@ -31,14 +32,11 @@ from api.watching import Feeds
 from tuner.errors import SpecError
 from tuner.page.effects_cache import EffectsCache
 from tuner.page.snapshot import SnapshotCache
-from tuner.run.holding import is_gone
 from tuner.services.kinds import offers
 from tuner.settings import ServiceSettings, Settings
 from tuner.store import Store
 from tuner.store.access import Access
-from tuner.store.applications import Applications
 from tuner.store.pages import Pages
-from tuner.store.verifications import Verifications
 
 
 def create_app(
@@ -62,9 +60,6 @@ def create_app(
             closing(SnapshotCache(store)) as snapshots,
             closing(effects),
         ):
-            # Requests left over from an earlier service process will never be started.
-            Applications(store).unask_all()
-            Verifications(store).fail_all(is_gone)
             app.state.service = Service(
                 directory=directory,
                 database=database,
@@ -78,7 +73,8 @@ def create_app(
                 exports=Exports(store, directory),
                 starter=Starter(store, directory, database, queue=options.queue),
             )
-            yield
+            async with clearing_lost_requests(store):
+                yield
 
     app = FastAPI(
         title="fstune",

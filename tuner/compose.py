@@ -81,16 +81,18 @@ class Prepared:
         return TestbedIdentity(" + ".join(sorted(names)), "", _documents(self.identities))
 
     def campaign_testbeds(self, campaign: str) -> list[CampaignTestbed]:
-        """Return the testbeds in the form used by a campaign's run, each with a unique name."""
+        """Return the testbeds in the form used by a campaign's run, each with a unique name and a
+        unique label.
+        """
         several = len(self.identities) > 1
         return [
             CampaignTestbed(
                 identity.name or f"of campaign {campaign}" + (f", {number}" if several else ""),
-                identity.label or f"testbed {number}",
+                label,
                 testbed,
             )
-            for number, (identity, testbed) in enumerate(
-                zip(self.identities, self.testbeds, strict=True), start=1
+            for number, (identity, label, testbed) in enumerate(
+                zip(self.identities, _labels(self.identities), self.testbeds, strict=True), start=1
             )
         ]
 
@@ -165,11 +167,20 @@ def _check_distinct(spec: CampaignSpec, identities: Sequence[TestbedIdentity]) -
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SpecError(f"testbeds: {twice[0]} is named twice")
     label_by_host: dict[str, str] = {}
-    for (where, section), identity in zip(spec.named_sections(), identities, strict=True):
+    for (where, section), label in zip(spec.named_sections(), _labels(identities), strict=True):
         for host in section.type.hosts(section.section):
             if host in label_by_host:
-                raise SpecError(f"{where}: {identity.label} and {label_by_host[host]} share {host}")
-            label_by_host[host] = identity.label
+                raise SpecError(f"{where}: {label} and {label_by_host[host]} share {host}")
+            label_by_host[host] = label
+
+
+def _labels(identities: Sequence[TestbedIdentity]) -> list[str]:
+    """A unique label for each testbed. Files in different directories may have the same name."""
+    labels = [one.label or f"testbed {number}" for number, one in enumerate(identities, start=1)]
+    return [
+        label if labels.count(label) == 1 else f"{label} #{number}"
+        for number, label in enumerate(labels, start=1)
+    ]
 
 
 def _refuse_unfinished(store: Store, testbeds: Sequence[str]) -> None:

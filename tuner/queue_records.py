@@ -14,7 +14,8 @@ class QueuedRun:
 
     ``queue``: decides which workers may take it. ``testbeds``: their names; none for a testbed of
     its own. ``id``: of the job. ``worker``: the one that has taken it, None when it is known to be
-    gone. ``not_before``: no worker takes it before this time; None if any may at once.
+    gone. ``not_before``: no worker takes it before this time; None if any may at once. ``stalled``:
+    the worker that has taken it has sent no heartbeat for too long.
     """
 
     id: int
@@ -24,6 +25,7 @@ class QueuedRun:
     taken: bool
     worker: int | None
     not_before: datetime | None = None
+    stalled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,6 +159,8 @@ class EventKind(StrEnum):
     RUN_DIED = "run-died"
     BLOCK_COMPLETE = "block-complete"
     MEASURED_AGAIN = "measured-again"
+    #: A block continues without a trial whose run failed twice.
+    LEFT_OUT = "left-out"
     #: The floor chosen from the pilot's results.
     FLOOR_CHOSEN = "floor-chosen"
     PAUSED = "campaign-paused"

@@ -31,12 +31,12 @@ from tuner.errors import SpecError, TunerError
 class _Listed:
     """A command that has not been imported yet.
 
-    ``where``: ``module:name`` of its function, or of the ``typer.Typer`` of a group; ``says``: the
-    first paragraph of its help.
+    ``where``: ``module:name`` of its function, or of the ``typer.Typer`` of a group;
+    ``description``: the first paragraph of its help.
     """
 
     where: str
-    says: str
+    description: str
 
 
 #: In the order of help.
@@ -196,7 +196,7 @@ class _Group(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         """Return a placeholder with the text that help and completion need."""
         listed = _COMMANDS.get(cmd_name)
-        return None if listed is None else TyperCommand(cmd_name, help=listed.says)
+        return None if listed is None else TyperCommand(cmd_name, help=listed.description)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the name of the command in use, the imported command, and its arguments."""

@@ -162,7 +162,7 @@ def _fill(beginning: Draft, asker: Asker, name: str | None) -> tuple[FirstFile, 
     first_file = FirstFile(
         name=name or beginning.name,
         section=beginning.section,
-        says=beginning.says,
+        description=beginning.description,
         spaces=beginning.spaces,
         workload=workload,
         wall_time=time,

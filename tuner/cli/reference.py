@@ -23,7 +23,7 @@ class _Described:
 
     name: str
     usage: str
-    says: str
+    description: str
     rows: tuple[tuple[str, str], ...]
 
 
@@ -96,7 +96,7 @@ def markdown() -> str:
         "fstune --show-completion bash > /etc/bash_completion.d/fstune\n```\n"
     ]
     for one in commands():
-        parts.append(f"\n## fstune {one.name}\n\n```\n{one.usage}\n```\n\n{one.says}\n")
+        parts.append(f"\n## fstune {one.name}\n\n```\n{one.usage}\n```\n\n{one.description}\n")
         if one.rows:
             parts.append("\n| | |\n|---|---|\n")
             parts += [f"| `{_cell(word)}` | {_cell(text)} |\n" for word, text in one.rows]
@@ -119,7 +119,7 @@ def manual() -> str:
     parts.append(".SH COMMANDS\n")
     for one in commands():
         parts.append(f".SS {_roff(one.usage)}\n")
-        parts.append("\n.PP\n".join(map(_roff, one.says.split("\n\n"))) + "\n")
+        parts.append("\n.PP\n".join(map(_roff, one.description.split("\n\n"))) + "\n")
         parts += [f".TP\n.B {_roff(word)}\n{_roff(text)}\n" for word, text in one.rows]
     return "".join(parts)
 

@@ -363,7 +363,7 @@ class BlockRunner:
             self._fail(trial, f"the workload failed twice: {problem}", problem)
             return
         message = f"block {step.number} continues without trial {trial.number}: {problem}"
-        self._tell("left-out", message, {"block": step.number, "trial": trial.number})
+        self._tell(EventKind.LEFT_OUT, message, {"block": step.number, "trial": trial.number})
 
     def _fail(self, trial: Trial, reason: str, problem: TunerError) -> None:
         message = f"trial {trial.number} failed: {reason}"

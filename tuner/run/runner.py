@@ -141,7 +141,7 @@ class Runner:
         except BaseException as problem:
             self._end(CampaignState.FAILED, f"a bug in fstune: {problem!r}")
             raise
-        restored = self._end(state, reason, error, until)
+        restored, until = self._end(state, reason, error, until)
         return Outcome(self._store.campaign(self._id), restored, error, until)
 
     def _end(
@@ -150,8 +150,10 @@ class Runner:
         reason: str,
         error: TunerError | None = None,
         until: datetime | None = None,
-    ) -> tuple[str, ...]:
-        """Put the testbeds back, then store how the run ended."""
+    ) -> tuple[tuple[str, ...], datetime | None]:
+        """Put the testbeds back, then store how the run ended. Return what was done there, and when
+        the campaign may continue: None when somebody has requested its end.
+        """
         with undisturbed(self._doing):
             restored: list[str] = []
             failure: TunerError | None = None
@@ -161,16 +163,17 @@ class Runner:
                 restored += self._testbeds.tell_restored(lane, events, problem)
                 failure = failure or problem
             if self._store.campaign(self._id).state is not CampaignState.RUNNING:
-                return ()  # stopped before it began
+                return (), None  # stopped before it began
             if self._leases is not None and self._leases.superseded():
-                return ()  # another run has taken over the campaign and its stored state
+                return (), None  # another run has taken over the campaign and its stored state
             self._void_cut_off()
             with self._ledgers.writing() as use:
                 self._store.add_time_use(self._id, use)
             request = self._store.request(self._id)
-            cancels = request is not None and request.wish is Wish.CANCEL
-            if state is CampaignState.PAUSED and cancels:
-                state = CampaignState.CANCELLED  # requested after the run had begun to end
+            if request is not None:  # made after the run had begun to end
+                until = None
+                if request.wish is Wish.CANCEL and state is not CampaignState.FINISHED:
+                    state = CampaignState.CANCELLED
             kind = f"campaign-{state}"
             text = f"campaign {state}: {reason}" if reason else f"campaign {state}"
             data = {} if error is None else evidence(error)
@@ -182,7 +185,7 @@ class Runner:
         if failure is not None:
             text = f"{failure}; {putting_back(self._id, state)}"
             raise TestbedError(text, failure.details) from failure
-        return tuple(restored)
+        return tuple(restored), until
 
     def _void_cut_off(self) -> None:
         """Void the blocks left running by a kill, or by a stop in the middle of a write."""

@@ -49,12 +49,13 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
     """Pause or cancel a campaign; returns what happens to it, as a sentence.
 
     A running campaign gets a request, and ends at its next safe point, between two arms or blocks.
-    One whose process has died is ended here; whatever it left on its testbed stays there. One that
-    waits for a worker is taken off the queue. Raises ConflictError if there is nothing to end.
+    One whose process has died is ended here, unless a worker will resume it; whatever it left on
+    its testbed stays there. One that waits for a worker is taken off the queue. Raises
+    ConflictError if there is nothing to end, or when its state changes meanwhile.
     """
     queue = Queue.find(store)
     if campaign.state is CampaignState.RUNNING:
-        if in_use(store, campaign.id):
+        if in_use(store, campaign.id) or _has_worker(queue, campaign.id):
             message = f"asked to {wish} from {asked_by}"
             event = NewEvent(now, _REQUESTED[wish], message, {"from": asked_by})
             store.ask(campaign.id, Request(wish, asked_by, now), event)
@@ -88,6 +89,14 @@ def in_use(store: Store, campaign: str, testbeds: Collection[str] = ()) -> bool:
     return any(each.is_live(is_gone) for each in leased)
 
 
+def _has_worker(queue: Queue | None, campaign: str) -> bool:
+    """Whether a worker that lives has taken the campaign: it may be about to start a process, which
+    carries out a request.
+    """
+    runs = () if queue is None else queue.runs()
+    return any(one.campaign == campaign and one.taken and not one.stalled for one in runs)
+
+
 def _off_queue(asked_by: str, now: datetime) -> NewEvent:
     return NewEvent(now, "off-queue", f"taken off the queue, as requested from {asked_by}")
 
@@ -96,4 +105,5 @@ def _end(store: Store, campaign: Campaign, wish: Wish, reason: str, now: datetim
     state, kind = _ENDS[wish]
     # The wish is stored as data, because readers of the event rely on it.
     event = NewEvent(now, kind, f"campaign {state}", {"wish": str(wish)})
-    store.move_campaign(campaign.id, state, reason, event)
+    # A process may have resumed it meanwhile, and would not notice.
+    store.move_campaign(campaign.id, state, reason, event, before=campaign.state)

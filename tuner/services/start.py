@@ -68,14 +68,14 @@ class Draft:
     """The draft of a campaign file, from the answers.
 
     ``name``: of the campaign. ``section``: the value of ``testbed:``, as YAML on one line;
-    ``says``: a comment for it. ``spaces``: by part, the keys of its section, as YAML. ``workload``
-    and ``wall_time``: suitable values. ``file``: the text of the testbed file that the section
-    refers to, or None. ``choices``: what was chosen or detected, and why.
+    ``description``: a comment for it. ``spaces``: by part, the keys of its section, as YAML.
+    ``workload`` and ``wall_time``: suitable values. ``file``: the text of the testbed file that the
+    section refers to, or None. ``choices``: what was chosen or detected, and why.
     """
 
     name: str
     section: str
-    says: str
+    description: str
     spaces: Mapping[str, Mapping[str, str]]
     workload: str = "mixed-use"
     wall_time: str = "6h"

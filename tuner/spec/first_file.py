@@ -19,14 +19,14 @@ _FEW = 3
 
 @dataclass(frozen=True, slots=True)
 class FirstFile:
-    """Content of the file. ``section``: the testbed, as YAML; ``says``: its description.
+    """Content of the file. ``section``: the testbed, as YAML; ``description``: of it.
     ``spaces``: the keys of each part's section, as YAML. ``wall_time_s``: ``wall_time`` in seconds.
     ``presets``: by part. ``risks``: the risk classes that may be searched, by part.
     """
 
     name: str
     section: str
-    says: str
+    description: str
     spaces: Mapping[str, Mapping[str, str]]
     workload: str
     wall_time: str
@@ -40,7 +40,7 @@ class FirstFile:
             "# A campaign written by 'fstune init'; docs/campaigns.md has every key.",
             f"name: {word_of(self.name)}",
             "",
-            f"# Where to measure: {self.says}.",
+            f"# Where to measure: {self.description}.",
             f"testbed: {self.section}",
             "",
             "# What may be changed, by part. presets: published settings, tried first; allow_risk:",

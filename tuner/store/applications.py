@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, insert, select, update
 
 from tuner.applications import Application
 from tuner.errors import ConflictError, NotFoundError
+from tuner.model import Holder
 from tuner.states import IN_FORCE, UNFINISHED, ApplicationState
 from tuner.store import queries, tables
 from tuner.store.rows import NewEvent, record, values
 from tuner.store.store import Store
 
+#: The kinds of events that request the next state; their data name the ``application``.
+_REQUESTS = ("apply-requested", "rollback-requested")
 _NEWEST = (tables.application.c.planned.desc(), tables.application.c.id.desc())
 
 
@@ -21,6 +25,7 @@ class Applications:
     """The applications of one store. Each method is one transaction; StoreError."""
 
     def __init__(self, store: Store) -> None:
+        self._store = store
         # Both share the one open database of the store.
         self._database = store._database
 
@@ -135,13 +140,17 @@ class Applications:
         forget = update(table).where(table.c.id == application).values(asked_by=None)
         self._database.write(lambda connection: connection.execute(forget))
 
-    def unask_all(self) -> None:
-        """Clear the requests that nobody will carry out: those whose testbed has no lease."""
-        table, lease = tables.application, tables.lease
-        leased = select(lease.c.testbed)
-        waiting = table.c.asked_by.is_not(None) & table.c.testbed.not_in(leased)
-        forget = update(table).where(waiting).values(asked_by=None)
-        self._database.write(lambda connection: connection.execute(forget))
+    def unask_all(self, has_ended: Callable[[Holder], bool], before: datetime) -> None:
+        """Clear every request made ``before`` that time, unless a live process holds the testbed.
+        ``has_ended``: whether a process has ended.
+        """
+        leases = self._store.leases()
+        in_use = {lease.testbed for lease in leases if lease.is_live(has_ended)}
+        for one in self._some(tables.application.c.asked_by.is_not(None)):
+            events = self._store.events(one.campaign, kinds=_REQUESTS)
+            at = [event.at for event in events if event.data.get("application") == one.id]
+            if one.testbed not in in_use and all(time < before for time in at[-1:]):
+                self.unask(one.id)
 
     def _some(self, *where: ColumnElement[bool]) -> list[Application]:
         return self._database.read(lambda connection: self._read(connection, *where))

@@ -93,15 +93,25 @@ class CampaignStore(LeaseStore):
         return self._database.read(find)
 
     def move_campaign(
-        self, campaign: str, state: CampaignState, reason: str, event: NewEvent
+        self,
+        campaign: str,
+        state: CampaignState,
+        reason: str,
+        event: NewEvent,
+        *,
+        before: CampaignState | None = None,
     ) -> Event:
         """Change the state of a campaign. When its run ends, the pending request to it is deleted.
         At the end of the campaign, its open trials end in the same transaction: if only some of
         them had ended, a resumed run would decide differently.
+
+        ``before``: the state that the decision relies on; ConflictError if it is another by now.
         """
         table = tables.campaign
 
-        def move(connection: Connection, _: Row[Any]) -> Event:
+        def move(connection: Connection, row: Row[Any]) -> Event:
+            if before not in (None, row.state):
+                raise ConflictError(f"campaign {campaign} is {row.state} by now; try again")
             this, what = table.c.id == campaign, f"campaign {campaign}"
             queries.move(connection, table, this, what, state, reason=reason)
             if state is not CampaignState.RUNNING:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import StoreError
 from tuner.model import Block, Campaign, Holder
-from tuner.states import BlockState, CampaignState, TrialState
+from tuner.states import BlockState, CampaignState, EventKind, TrialState
 from tuner.store import queue_tables, schema, tables
 from tuner.store.database import Database
 from tuner.store.opening import open_database
@@ -77,16 +77,20 @@ def problems(store: Store) -> list[str]:
 
 def _contradictions(store: Store, campaign: Campaign) -> Iterator[str]:
     failed = {t.number for t in store.trials(campaign.id) if t.state is TrialState.FAILED}
-    numbers = [event.number for event in store.events(campaign.id)]
+    events = store.events(campaign.id)
+    left_out = [event.data for event in events if event.kind == EventKind.LEFT_OUT]
+    numbers = [event.number for event in events]
     if numbers != list(range(1, len(numbers) + 1)):
         yield "its events are not numbered from 1 without gaps"
     if campaign.state is CampaignState.FINISHED and campaign.recommendation is None:
         yield "it is finished but has no answer"
     for block in store.blocks(campaign.id):
-        yield from (f"block {block.number} {what}" for what in _of_block(block, campaign, failed))
+        missing = failed | {one["trial"] for one in left_out if one["block"] == block.number}
+        yield from (f"block {block.number} {what}" for what in _of_block(block, campaign, missing))
 
 
-def _of_block(block: Block, campaign: Campaign, failed: set[int]) -> Iterator[str]:
+def _of_block(block: Block, campaign: Campaign, missing: Set[object]) -> Iterator[str]:
+    """The defects of a block. ``missing``: trials that need no measurement in it."""
     trials = {measurement.trial for measurement in block.measurements}
     if block.state is BlockState.RUNNING and campaign.state is not CampaignState.RUNNING:
         yield f"is running, but the campaign is {campaign.state}"
@@ -94,7 +98,7 @@ def _of_block(block: Block, campaign: Campaign, failed: set[int]) -> Iterator[st
         yield "has an arm twice"
     if not trials <= set(block.order):
         yield "has a measurement without an arm"
-    if block.state is BlockState.COMPLETE and not set(block.order) - trials <= failed:
+    if block.state is BlockState.COMPLETE and not set(block.order) - trials <= missing:
         yield "is complete but lacks the measurement of an arm"
     for measurement in block.measurements:
         if not measurement.components:

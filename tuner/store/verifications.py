@@ -57,9 +57,9 @@ class Verifications:
 
         self._database.write(fail)
 
-    def fail_all(self, has_ended: Callable[[Holder], bool]) -> None:
-        """Mark every request without an outcome as cut off, unless a live process holds a testbed
-        for it. ``has_ended``: whether a process has ended.
+    def fail_all(self, has_ended: Callable[[Holder], bool], before: datetime) -> None:
+        """Mark every request made ``before`` that time without an outcome as cut off, unless a live
+        process holds a testbed for it. ``has_ended``: whether a process has ended.
         """
         running = set()
         for lease in self._store.leases():
@@ -67,7 +67,8 @@ class Verifications:
                 continue
             for event in self._store.events(lease.campaign, kinds={EventKind.VERIFICATION}):
                 running.add((event.data.get("verifies"), event.data.get("request")))
-        for campaign, request in self._database.read(_open):
+        older = tables.event.c.at < before
+        for campaign, request in self._database.read(lambda connection: _open(connection, older)):
             if (campaign, request) not in running:
                 self.fail(campaign, request, "it was cut off; request it again")
 

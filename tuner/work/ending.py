@@ -16,6 +16,7 @@ MOST_DEATHS = 3
 #: The event that a worker stores before it starts a run.
 TAKEN = EventKind.WORKER_TOOK
 DIED = EventKind.RUN_DIED
+_SINCE = (EventKind.STARTED, EventKind.QUEUED)
 
 
 class JobEnd(StrEnum):
@@ -53,19 +54,27 @@ class RunEnd:
     stopping: bool
 
 
-def end_without_run(campaign: Campaign, events: Sequence[Event], attempts: int) -> JobEnd | None:
+def end_without_run(campaign: Campaign, events: Sequence[Event]) -> JobEnd | None:
     """Return the outcome of a campaign if no run is needed for it; None: start one.
 
-    ``attempts``: the number of earlier runs of this job. The worker that started the last one may
-    have died before it could record how that ended.
+    A run since the campaign was queued may have ended without a worker to record that: it died.
+    What happened before was known to whoever queued it.
     """
     if campaign.state in OVER:
         return JobEnd(campaign.state)
-    if attempts and campaign.state is CampaignState.FAILED:
+    if not _has_run(events):
+        return None
+    if campaign.state is CampaignState.FAILED:
         return JobEnd.FAILED
-    if attempts and campaign.state is CampaignState.PAUSED and _is_requested(events):
+    if campaign.state is CampaignState.PAUSED and _is_requested(events):
         return JobEnd.PAUSED
     return None
+
+
+def _has_run(events: Sequence[Event]) -> bool:
+    """Whether a run has started since the campaign was queued."""
+    kinds = (event.kind for event in reversed(events))
+    return next((one for one in kinds if one in _SINCE), None) == EventKind.STARTED
 
 
 def job_end(end: RunEnd) -> JobEnd:

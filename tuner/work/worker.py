@@ -219,7 +219,7 @@ class Worker:
         assert job.id is not None
         self._jobs.add(job.id)
         try:
-            end = await asyncio.to_thread(self._end_without_run, campaign, job.attempts)
+            end = await asyncio.to_thread(self._end_without_run, campaign)
             if end is None:
                 if await asyncio.to_thread(in_use, self._store, campaign, testbeds):
                     raise PutBack("its testbed is in use", self._wait_s())
@@ -235,10 +235,8 @@ class Worker:
         if end is JobEnd.PUT_BACK:
             raise PutBack("it continues later", 0.0 if self._stopping else self._wait_s())
 
-    def _end_without_run(self, campaign: str, attempts: int) -> JobEnd | None:
-        return end_without_run(
-            self._store.campaign(campaign), self._store.events(campaign), attempts
-        )
+    def _end_without_run(self, campaign: str) -> JobEnd | None:
+        return end_without_run(self._store.campaign(campaign), self._store.events(campaign))
 
     async def _run(self, campaign: str, testbeds: list[str], override_pilot: bool) -> JobEnd:
         run = run_of(

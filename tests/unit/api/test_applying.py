@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from api import starting
 from api.app import create_app
+from api.lost_requests import STARTING
 from tests.ending import kill_runs
 from tests.recommending import recommending
 from tests.unit.api.conftest import Guarded, fstune
@@ -225,7 +226,7 @@ def test_a_verification_that_ends_without_an_outcome_is_recorded_as_failed(
 @pytest.mark.slow
 def test_a_starting_service_fails_interrupted_verifications(guarded: Guarded) -> None:
     campaign = recommending_campaign(guarded)
-    event = NewEvent(datetime.now(UTC), EventKind.VERIFY_REQUESTED, "somebody asked")
+    event = NewEvent(datetime.now(UTC) - 2 * STARTING, EventKind.VERIFY_REQUESTED, "somebody asked")
     with Store.open(guarded.directory) as store:
         name = campaign.rpartition("/")[2]
         request = Verifications(store).ask(name, event)

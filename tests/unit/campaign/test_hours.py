@@ -12,8 +12,8 @@ import pytest
 from tests.unit.campaign.campaigns import SHORT, Campaign, Recorder, faster, spec
 from tests.unit.campaign.conftest import ON_BOTH, Begin
 from tests.unit.campaign.several import several
-from tuner.errors import ConflictError
-from tuner.model import Wish
+from tuner.errors import ConflictError, TestbedError
+from tuner.model import Request, Wish
 from tuner.run.steering import steer
 from tuner.run.waiting import wait
 from tuner.services.simulated import SimulatedTestbed
@@ -108,6 +108,34 @@ def test_the_hours_of_one_of_several_testbeds_may_end_at_any_time(
     outcome = campaign.run()
     assert outcome.campaign.state is CampaignState.FINISHED, outcome.campaign.reason
     assert {block.testbed for block in campaign.blocks[-3:]} == {"simulated b"}
+
+
+@pytest.mark.parametrize("wish", list(Wish))
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_request_made_just_before_the_end_of_a_run_is_carried_out(
+    begin: Begin, hours: Hours, monkeypatch: pytest.MonkeyPatch, wish: Wish, fails: bool
+) -> None:
+    """The campaign does not continue with the next hours, and a failure does not keep it open."""
+    campaign = begin(spec(faster(), **SHORT))
+    hours.left = {0: 4}
+
+    def answer(testbed: SimulatedTestbed) -> Unavailable | None:
+        if (closed := hours.answer(testbed)) is not None:
+            event = NewEvent(NOW, f"{wish}-requested", "from elsewhere")
+            campaign.store.ask(campaign.id, Request(wish, "elsewhere", NOW), event)
+            if fails:
+                raise TestbedError("it broke")
+        return closed
+
+    monkeypatch.setattr(SimulatedTestbed, "unavailable", answer)
+    outcome = campaign.run()
+    assert outcome.until is None
+    ends = {Wish.PAUSE: CampaignState.PAUSED, Wish.CANCEL: CampaignState.CANCELLED}
+    failed = fails and wish is Wish.PAUSE
+    assert outcome.campaign.state is (CampaignState.FAILED if failed else ends[wish])
+    assert (outcome.error is not None) == fails
+    assert campaign.store.request(campaign.id) is None
+    assert continues_at(campaign.store.events(campaign.id)) is None
 
 
 @pytest.mark.slow

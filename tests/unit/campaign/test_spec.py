@@ -163,6 +163,28 @@ def test_testbed_files_that_share_a_host_are_refused(tmp_path: Path, root: Path)
         prepare(read_spec(campaign), tmp_path)
 
 
+def test_testbed_files_of_the_same_name_have_labels_of_their_own(
+    tmp_path: Path, root: Path
+) -> None:
+    """Otherwise the hours of one of them would count for both."""
+    text = (root / "tests" / "data" / "testbeds" / "everything.yaml").read_text()
+    places = []
+    for number in (1, 2):
+        file = tmp_path / f"hall-{number}" / "testbed.yaml"
+        file.parent.mkdir()
+        other = text.replace(".example.org", f"-{number}.example.org")
+        other = other.replace("quickstart", f"quickstart-{number}")
+        file.write_text(other.replace("192.0.2.9", f"192.0.2.{number}"))
+        places.append({"hosts": f"hall-{number}/testbed.yaml"})
+    document: dict[str, object] = {**SHORTEST, "testbeds": places}
+    del document["testbed"]
+    campaign = tmp_path / "campaign.yaml"
+    campaign.write_text(yaml.safe_dump(document))
+    prepared = prepare(read_spec(campaign), tmp_path)
+    labels = [each.label for each in prepared.campaign_testbeds("id")]
+    assert labels == ["testbed #1", "testbed #2"]
+
+
 def test_several_cells_have_names_of_their_own(tmp_path: Path) -> None:
     document: dict[str, object] = {
         **SHORTEST,

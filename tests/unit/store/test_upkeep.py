@@ -14,7 +14,7 @@ from tests.unit.store import records
 from tests.unit.store.conftest import Place
 from tuner.errors import ConflictError, StoreError
 from tuner.states import BlockState, TrialState
-from tuner.store import Store, backup, problems
+from tuner.store import NewEvent, Store, backup, problems
 from tuner.store.opening import FILE, open_database
 
 
@@ -59,6 +59,20 @@ def test_contradictions_are_found(
     assert sentences
     assert sentences[0].startswith(f"campaign {campaign}: ")
     assert problem in sentences[0]
+
+
+def test_a_block_that_continued_without_a_trial_is_sound(
+    store: Store, campaign: str, place: Place
+) -> None:
+    with place.raw() as connection:
+        connection.execute(text("UPDATE trial SET state = 'running'"))
+        connection.commit()
+    assert problems(store)
+    for block in store.blocks(campaign):
+        for trial in {*block.order} - {one.trial for one in block.measurements}:
+            data = {"block": block.number, "trial": trial}
+            store.add_event(campaign, NewEvent(records.NOON, "left-out", "without it", data))
+    assert problems(store) == []
 
 
 def test_a_dangling_reference_is_found(state_directory: Path) -> None:

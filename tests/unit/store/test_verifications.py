@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -64,9 +64,12 @@ def test_a_starting_service_fails_requests_that_nobody_measures(store: Store) ->
     store.add_event(verification, NewEvent(NOW, EventKind.VERIFICATION, "it verifies", whose))
     cut_off = NewEvent(NOW, "block-void", "cut off")
     store.take_testbeds(verification, ["x"], this_process(), 3600.0, lambda _: False, cut_off)
-    verifications.fail_all(lambda holder: False)
+    verifications.fail_all(lambda holder: False, NOW)
+    assert outcomes(store, lost)[1:] == []  # its process may be starting
+    later = NOW + timedelta(seconds=1)
+    verifications.fail_all(lambda holder: False, later)
     assert outcomes(store, lost)[1:] == [("verify-failed", numbers[lost])]
     assert outcomes(store, measured)[1:] == []
-    verifications.fail_all(lambda holder: True)
+    verifications.fail_all(lambda holder: True, later)
     assert outcomes(store, measured)[1:] == [("verify-failed", numbers[measured])]
     assert "it was cut off" in verifications.of(measured)[-1].message

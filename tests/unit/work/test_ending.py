@@ -14,7 +14,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RAN = ("worker-took", "campaign-started", "block-complete", "campaign-paused")
 PAUSE_REQUESTED = ("worker-took", "campaign-started", "pause-requested", "campaign-paused")
 #: The pause was requested during the run before.
-EARLIER = ("worker-took", "pause-requested", "campaign-paused", "worker-took", "campaign-paused")
+EARLIER = (*PAUSE_REQUESTED, "worker-took", "campaign-started", "campaign-paused")
 #: Only the hours of its testbed paused it.
 CLOSED = ("worker-took", "campaign-started", "campaign-paused until 20:00")
 NEVER = ("campaign-paused", "worker-took")
@@ -96,23 +96,25 @@ def test_deaths_count_from_the_last_progress() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "kinds", "attempts", "expected"),
+    ("state", "kinds", "expected"),
     [
-        ("created", (), 0, None),
-        ("running", RAN, 3, None),
-        ("finished", RAN, 0, JobEnd.FINISHED),
-        ("cancelled", RAN, 1, JobEnd.CANCELLED),
-        # Queued again by somebody who knows its state.
-        ("paused", PAUSE_REQUESTED, 0, None),
-        ("failed", RAN, 0, None),
+        ("created", (), None),
+        ("running", RAN, None),
+        ("finished", RAN, JobEnd.FINISHED),
+        ("cancelled", RAN, JobEnd.CANCELLED),
+        # Queued again by somebody who knows its state. The job may be older than its first run: a
+        # worker puts it back while the testbed is in use.
+        ("paused", (*PAUSE_REQUESTED, "campaign-queued"), None),
+        ("failed", (*RAN, "campaign-queued"), None),
+        ("failed", (*RAN, "campaign-queued", "worker-took"), None),
         # The worker that ran it died before it could end the job.
-        ("paused", PAUSE_REQUESTED, 1, JobEnd.PAUSED),
-        ("failed", RAN, 1, JobEnd.FAILED),
-        ("paused", RAN, 1, None),
-        ("paused", EARLIER, 1, None),
+        ("paused", ("campaign-queued", *PAUSE_REQUESTED), JobEnd.PAUSED),
+        ("failed", ("campaign-queued", *RAN), JobEnd.FAILED),
+        ("paused", ("campaign-queued", *RAN), None),
+        ("paused", ("campaign-queued", *EARLIER), None),
     ],
 )
 def test_which_campaigns_are_not_started_again(
-    state: str, kinds: tuple[str, ...], attempts: int, expected: JobEnd | None
+    state: str, kinds: tuple[str, ...], expected: JobEnd | None
 ) -> None:
-    assert end_without_run(campaign(state), events(*kinds), attempts) is expected
+    assert end_without_run(campaign(state), events(*kinds)) is expected

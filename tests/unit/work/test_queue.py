@@ -195,11 +195,42 @@ def test_a_campaign_of_a_dead_worker_stays_ended_by_hand(
     store: Store, queue: Queue, place: Place, wish: Wish
 ) -> None:
     campaign = put(store, queue)
-    Hand(place, queue).take()
+    worker = Hand(place, queue)
+    worker.take()
+    worker.fall_silent(LIMIT_S + 1)
     store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
     steer(store, store.campaign(campaign), wish, "here", datetime.now(UTC))
     assert queue.runs() == []
     assert store.campaign(campaign).state is not CampaignState.RUNNING
+
+
+@pytest.mark.parametrize("wish", list(Wish))
+def test_a_campaign_that_a_worker_will_resume_gets_a_request(
+    store: Store, queue: Queue, place: Place, wish: Wish
+) -> None:
+    """Its process has died, and the next one, which is starting, would not notice anything else."""
+    campaign = put(store, queue)
+    Hand(place, queue).take()
+    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    done = steer(store, store.campaign(campaign), wish, "here", datetime.now(UTC))
+    assert done == f"campaign {campaign} will {wish} at the next safe point"
+    request = store.request(campaign)
+    assert request is not None
+    assert request.wish is wish
+    assert len(queue.runs()) == 1
+
+
+def test_a_campaign_that_is_resumed_at_the_same_moment_is_not_cancelled_behind_its_back(
+    store: Store,
+) -> None:
+    campaign = store.create_campaign("c", "{}", 0, records.NOON).id
+    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    store.move_campaign(campaign, CampaignState.PAUSED, "", records.event())
+    record = store.campaign(campaign)
+    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    with pytest.raises(ConflictError, match=f"campaign {campaign} is running by now; try again"):
+        steer(store, record, Wish.CANCEL, "here", datetime.now(UTC))
+    assert store.campaign(campaign).state is CampaignState.RUNNING
 
 
 def test_a_campaign_that_is_queued_again_is_to_run(store: Store, queue: Queue) -> None:

@@ -99,7 +99,7 @@ class CellStart(Start):
         return Draft(
             name="private cell",
             section=f"{{cell: {{name: tuning, clients: {clients}, link: 1gbit}}}}",
-            says="brought up for the campaign and taken down after it",
+            description="brought up for the campaign and taken down after it",
             spaces={
                 "fileserver": {"name": _FILESERVER_SPACE},
                 "cache_manager": {
@@ -333,7 +333,7 @@ class _HostDraft:
         return Draft(
             name="own fileserver",
             section=f"{{hosts: {word_of(beside.name)}}}",
-            says="the hosts: see that file",
+            description="the hosts: see that file",
             spaces=spaces,
             workload="many-clients" if len(self._clients) >= _LEAST_FOR_MANY else "mixed-use",
             wall_time="6h",

@@ -19,7 +19,7 @@ class SimulatedStart(Start):
         return Draft(
             name="simulated",
             section=f"{{simulated: {{noise: 0.02, block_noise: 0.2, effects: [{effect}]}}}}",
-            says="no host is touched; chunks of 2^19 bytes or more take 12% less time here",
+            description="no host is touched; chunks of 2^19 bytes or more take 12% less time here",
             spaces={"cache_manager": {"name": "openafs-cache-manager-fuse-1.8"}},
             wall_time="30m",
             choices=(
