@@ -177,3 +177,13 @@ class EventKind(StrEnum):
     VERIFY_REQUESTED = "verify-requested"
     VERIFIED = "verified"
     VERIFY_FAILED = "verify-failed"
+
+
+#: Events after which a process that waits to continue a campaign no longer does so: another one, or
+#: nobody, continues it.
+ENDS_WAITING = (
+    EventKind.WAITS,
+    EventKind.STARTED,
+    EventKind.QUEUED,
+    EventKind.PAUSE_REQUESTED,
+)

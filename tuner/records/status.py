@@ -62,6 +62,21 @@ class WaitingCampaign:
 
 
 @dataclass(frozen=True, slots=True)
+class ClosedCampaign:
+    """A campaign outside the hours of its testbeds, which a process continues at ``until``.
+
+    ``host``, ``pid``: the process; ``presence``: alive unless it is known to have ended.
+    """
+
+    campaign: str
+    name: str
+    until: datetime
+    host: str
+    pid: int
+    presence: Presence
+
+
+@dataclass(frozen=True, slots=True)
 class KnownWorker:
     """A worker. ``queues``: where it takes campaigns from; ``concurrency``: the maximum number at
     once. The other fields are as in a running campaign.
@@ -81,12 +96,14 @@ class KnownWorker:
 @dataclass(frozen=True, slots=True)
 class Status:
     """The running campaigns, by testbed, followed by those that should run but do not; the
-    campaigns that wait for workers, in the order in which they will be taken; and the workers.
+    campaigns that wait for workers, in the order in which they will be taken; the workers; and the
+    ``closed`` campaigns that processes wait to continue.
     """
 
     running: tuple[RunningCampaign, ...] = ()
     waiting: tuple[WaitingCampaign, ...] = ()
     workers: tuple[KnownWorker, ...] = ()
+    closed: tuple[ClosedCampaign, ...] = ()
 
     def stalled(self) -> dict[str, str]:
         """Return, by identifier, why campaigns whose state is running make no progress, and what to

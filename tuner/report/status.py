@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from tuner.records.status import KnownWorker, Presence, RunningCampaign, Status, WaitingCampaign
+from tuner.records.status import (
+    ClosedCampaign,
+    KnownWorker,
+    Presence,
+    RunningCampaign,
+    Status,
+    WaitingCampaign,
+)
 from tuner.report.drawing import Printable
 from tuner.report.listing import Column, Listing
 from tuner.report.styles import NAME, QUIET, SLOWER, literal
@@ -26,10 +33,14 @@ _COLUMNS = (
 
 
 def status_pages(status: Status) -> list[RenderableType]:
-    """Render the tables of running campaigns and, unless empty, waiting campaigns and workers."""
+    """Render the tables of running campaigns and, unless empty, of campaigns that wait for a worker
+    or for the hours of their testbeds, and of workers.
+    """
     pages = [_running_table(status.running)]
     if status.waiting:
         pages.append(_waiting_table(status.waiting))
+    if status.closed:
+        pages.append(_closed_table(status.closed))
     if status.workers:
         pages.append(_workers_table(status.workers))
     return pages
@@ -62,6 +73,22 @@ def _waiting_table(waiting: Sequence[WaitingCampaign]) -> RenderableType:
         for run in waiting
     ]
     columns = (_COLUMNS[0], _COLUMNS[1], _COLUMNS[2], Column("Waits in queue"))
+    return Printable(Listing(columns, tuple(rows)))
+
+
+def _closed_table(closed: Sequence[ClosedCampaign]) -> RenderableType:
+    rows = [
+        (
+            literal(one.campaign, NAME),
+            literal(one.name),
+            literal(f"{one.pid} on {one.host}"),
+            Text("died; resume it with 'fstune resume'", style=SLOWER)
+            if one.presence is Presence.DIED
+            else Text(f"at {moment(one.until)}"),
+        )
+        for one in closed
+    ]
+    columns = (_COLUMNS[0], _COLUMNS[1], _COLUMNS[3], Column("Continues"))
     return Printable(Listing(columns, tuple(rows)))
 
 

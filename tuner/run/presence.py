@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 
-from tuner.model import Holder
+from tuner.model import Campaign, Event, Holder
 from tuner.queue_records import QueuedRun, WorkerProcess
 from tuner.records.status import (
     Absence,
+    ClosedCampaign,
     KnownWorker,
     Presence,
     RunningCampaign,
@@ -24,6 +25,8 @@ from tuner.states import CampaignState
 from tuner.store import Running, Store
 from tuner.store.queue import Queue
 
+_HOLDER = ("host", "machine", "pid", "start_ticks")
+
 
 def status(store: Store) -> Status:
     """Return everything that is running or waiting now."""
@@ -31,7 +34,7 @@ def status(store: Store) -> Status:
     runs = [] if queue is None else queue.runs()
     workers = [] if queue is None else queue.workers()
     running = store.running(others={run.campaign for run in runs})
-    return status_of(running, runs, workers, is_gone, datetime.now(UTC))
+    return status_of(running, runs, workers, is_gone, datetime.now(UTC), store.waits())
 
 
 def absence(store: Store, campaign: str) -> Absence | None:
@@ -53,11 +56,12 @@ def status_of(
     workers: Sequence[WorkerProcess],
     has_ended: Callable[[Holder], bool],
     now: datetime,
+    waits: Sequence[tuple[Campaign, Event]] = (),
 ) -> Status:
     """Derive the status from rows.
 
     ``runs``: of the queue. ``has_ended``: whether a process is known to have ended. ``now``: for
-    campaigns without a lease.
+    campaigns without a lease. ``waits``: the campaigns that a process waits to continue.
     """
     names = {campaign.id: campaign for campaign in rows_read.campaigns}
     served = {queue for worker in workers for queue in worker.queues}
@@ -89,6 +93,26 @@ def status_of(
             )
             for worker in workers
         ),
+        closed=tuple(
+            _closed(campaign, event, has_ended)
+            for campaign, event in waits
+            if "until" in event.data  # earlier versions named no process
+        ),
+    )
+
+
+def _closed(
+    campaign: Campaign, event: Event, has_ended: Callable[[Holder], bool]
+) -> ClosedCampaign:
+    host, machine, pid, start_ticks = (str(event.data[name]) for name in _HOLDER)
+    holder = Holder(host, machine, int(pid), int(start_ticks))
+    return ClosedCampaign(
+        campaign=campaign.id,
+        name=campaign.name,
+        until=datetime.fromisoformat(str(event.data["until"])),
+        host=holder.host,
+        pid=holder.pid,
+        presence=Presence.DIED if has_ended(holder) else Presence.ALIVE,
     )
 
 

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from tuner.errors import NotFoundError
 from tuner.interruption import check
 from tuner.model import Campaign
 from tuner.records.standing import Observer
+from tuner.run.holding import this_process
 from tuner.run.stopping import stop_signals
-from tuner.states import CampaignState, EventKind
+from tuner.states import ENDS_WAITING, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 
 #: How often the campaign is read meanwhile.
 _LOOK_S = 5.0
-#: Events after which another process, or nobody, continues the campaign.
-_SUPERSEDING = (
-    EventKind.WAITS,
-    EventKind.STARTED,
-    EventKind.QUEUED,
-    EventKind.PAUSE_REQUESTED,
-)
 
 
 def wait(
@@ -43,7 +38,8 @@ def wait(
     ``until`` has a zone. Stop signals end the waiting.
     """
     message = f"this process continues the campaign at {until.astimezone():%H:%M}"
-    own = store.add_event(campaign, NewEvent(now(), EventKind.WAITS, message))
+    data = {"until": until.isoformat(), **asdict(this_process())}
+    own = store.add_event(campaign, NewEvent(now(), EventKind.WAITS, message, data))
     observer.say(own)
     observer.doing(f"waiting until {until.astimezone():%H:%M}; Ctrl-C leaves the campaign paused")
     try:
@@ -66,7 +62,7 @@ def is_waited_for(store: Store, campaign: Campaign) -> bool:
     """Whether a campaign is paused and a process has announced that it will continue it."""
     if campaign.state is not CampaignState.PAUSED:
         return False
-    events = store.events(campaign.id, kinds=_SUPERSEDING)
+    events = store.events(campaign.id, kinds=ENDS_WAITING)
     return bool(events) and events[-1].kind == EventKind.WAITS
 
 
@@ -74,6 +70,6 @@ def _is_superseded(store: Store, campaign: str, own: int) -> bool:
     try:
         if store.campaign(campaign).state is not CampaignState.PAUSED:
             return True
-        return bool(store.events(campaign, own, limit=1, kinds=_SUPERSEDING))
+        return bool(store.events(campaign, own, limit=1, kinds=ENDS_WAITING))
     except NotFoundError:
         return True

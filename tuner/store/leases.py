@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
 
 from tuner.errors import ConflictError
 from tuner.model import Aspect, Campaign, Event, Holder, Lease, Prior, Request, Wish
-from tuner.states import BlockState, CampaignState
+from tuner.states import ENDS_WAITING, BlockState, CampaignState, EventKind
 from tuner.store import queries, statements, tables
 from tuner.store.open_store import OpenStore
 from tuner.store.rows import NewEvent, record, values
@@ -113,6 +113,30 @@ class LeaseStore(OpenStore):
             )
             requests = {row.campaign: record(Request, row) for row in connection.execute(of)}
             return Running(campaigns, self._leases(connection), requests)
+
+        return self._database.read(read)
+
+    def waits(self) -> list[tuple[Campaign, Event]]:
+        """Return the paused campaigns that a process waits to continue, each with its event."""
+        table, event = tables.campaign, tables.event
+        other = event.alias()
+        newest = (
+            select(func.max(other.c.number))
+            .where(other.c.campaign == table.c.id, other.c.kind.in_(ENDS_WAITING))
+            .correlate(table)
+            .scalar_subquery()
+        )
+        query = (
+            select(event)
+            .join(table, table.c.id == event.c.campaign)
+            .where(table.c.state == CampaignState.PAUSED, event.c.number == newest)
+            .where(event.c.kind == EventKind.WAITS)
+        )
+
+        def read(connection: Connection) -> list[tuple[Campaign, Event]]:
+            events = {row.campaign: record(Event, row) for row in connection.execute(query)}
+            campaigns = queries.campaigns(connection, table.c.id.in_(events))
+            return [(campaign, events[campaign.id]) for campaign in campaigns]
 
         return self._database.read(read)
 

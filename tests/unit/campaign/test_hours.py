@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,8 +14,12 @@ import pytest
 from tests.unit.campaign.campaigns import SHORT, Campaign, Recorder, faster, spec
 from tests.unit.campaign.conftest import ON_BOTH, Begin
 from tests.unit.campaign.several import several
+from tests.unit.report.samples import printed
 from tuner.errors import ConflictError, TestbedError
 from tuner.model import Request, Wish
+from tuner.records.status import Presence, Status
+from tuner.report.status import status_pages
+from tuner.run import presence
 from tuner.run.steering import steer
 from tuner.run.waiting import wait
 from tuner.services.simulated import SimulatedTestbed
@@ -185,6 +191,30 @@ def test_waiting_ends_when_the_testbed_may_be_used(paused: Campaign) -> None:
     assert waited(paused, clock) is True
     assert clock.time == NOW + timedelta(seconds=60)
     assert paused.kinds()[-1] == "campaign-waits"
+
+
+def test_the_status_lists_a_campaign_that_waits_and_whether_its_process_lives(
+    paused: Campaign,
+) -> None:
+    listed: list[Status] = []
+    clock = Clock({3: lambda: listed.append(presence.status(paused.store))})
+    assert presence.status(paused.store).closed == ()
+    assert waited(paused, clock) is True
+    (one,) = listed[0].closed
+    assert (one.campaign, one.name) == (paused.id, paused.store.campaign(paused.id).name)
+    assert (one.pid, one.presence) == (os.getpid(), Presence.ALIVE)
+    assert one.until == NOW + timedelta(seconds=60)
+    table = printed(status_pages(listed[0])[1], 200)
+    assert f"{os.getpid()} on {socket.gethostname()}" in table
+    assert "at 2026-03-01T12:01:00Z" in table
+    event = paused.store.events(paused.id)[-1]
+    data = {**event.data, "start_ticks": 1}  # a process of another time with this number
+    paused.store.add_event(paused.id, NewEvent(NOW, "campaign-waits", "it waits", data))
+    status = presence.status(paused.store)
+    assert status.closed[0].presence is Presence.DIED
+    assert "died; resume it with 'fstune resume'" in printed(status_pages(status)[1], 200)
+    _steer(paused.store, paused.id, Wish.PAUSE)
+    assert presence.status(paused.store).closed == ()
 
 
 def _steer(store: Store, campaign: str, wish: Wish) -> str:

@@ -248,3 +248,16 @@ def test_the_clock_is_that_of_the_database(store: Store, place: Place) -> None:
         assert 0.0 <= first <= second
         assert other.beat(lease)
         assert store.leases()[0].taken == lease.taken
+
+
+def test_the_campaigns_that_a_process_waits_to_continue(store: Store) -> None:
+    night, day = (store.create_campaign(name, "{}", 0, records.NOON).id for name in "ab")
+    for campaign in (night, day):
+        store.move_campaign(campaign, CampaignState.RUNNING, "", records.event("campaign-started"))
+        store.move_campaign(campaign, CampaignState.PAUSED, "", records.event("campaign-paused"))
+    assert store.waits() == []
+    event = store.add_event(night, records.event("campaign-waits"))
+    store.add_event(night, records.event("applied"))
+    assert store.waits() == [(store.campaign(night), event)]
+    store.add_event(night, records.event("campaign-queued"))
+    assert store.waits() == []
