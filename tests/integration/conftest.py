@@ -17,7 +17,8 @@ import search_spaces
 from deploy.cell import Cell, Cells, CellSpec, Node
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.process import ProcessId
-from tuner.hosts.node import NodeConnector
+from tuner.hosts.node import SupervisedNode
+from tuner.hosts.node_supervisor import NodeSupervisors
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.cell import FUSE_PLACE, RESTORE
@@ -153,14 +154,31 @@ def environment(state: Path) -> dict[str, str]:
     return dict(os.environ, FSTUNE_STATE_DIR=str(state), PYTHONPATH=os.pathsep.join(sys.path))
 
 
+_SUPERVISORS: dict[Node, NodeSupervisors] = {}
+
+
+def connect(node: Node) -> SupervisedNode:
+    """A connector to a node that is entered once for all tests, which takes most of the time of a
+    command.
+    """
+    return SupervisedNode(node, _SUPERVISORS.setdefault(node, NodeSupervisors(node)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def supervisors_end() -> Iterator[None]:
+    yield
+    for supervisors in _SUPERVISORS.values():
+        supervisors.close()
+
+
 def attach_fileserver(cell: Cell) -> Fileserver:
     space = search_spaces.load("openafs-fileserver-1.8")
-    return Fileserver.attach(NodeConnector(cell.server), PLACE, space)
+    return Fileserver.attach(connect(cell.server), PLACE, space)
 
 
 def attach_cache_manager(cell: Cell) -> CacheManager:
     space = search_spaces.load("openafs-cache-manager-fuse-1.8")
-    clients = [FuseClient.attach(NodeConnector(node), FUSE_PLACE) for node in cell.clients]
+    clients = [FuseClient.attach(connect(node), FUSE_PLACE) for node in cell.clients]
     return CacheManager.attach(clients, PROGRAM, space)
 
 

@@ -11,8 +11,8 @@ import yaml
 from deploy.cell import Cell
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.node import SHARED
+from tests.integration.conftest import connect
 from tuner.errors import SpecError
-from tuner.hosts.node import NodeConnector
 from tuner.measure.references import ReferencePlan, install_references
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import PageCache
@@ -31,7 +31,7 @@ def workload(directory: Path, **changes: Any) -> Workload:
 
 
 def test_references_inside_a_client(cell: Cell, tmp_path: Path) -> None:
-    client = NodeConnector(cell.clients[0])
+    client = connect(cell.clients[0])
     small = workload(tmp_path)
     plans = [ReferencePlan("disk", SHARED), ReferencePlan("memory", "/tmp")]
     disk, memory = install_references(client, SHARED, VOLUME_PATH, plans, small)

@@ -12,7 +12,7 @@ from deploy.cell import Cell, Cells, CellSpec
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED
-from tests.integration.conftest import attach_cache_manager
+from tests.integration.conftest import attach_cache_manager, connect
 from tuner.errors import WorkloadError
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.node import NodeConnector
@@ -35,8 +35,8 @@ OVERHEAD_BYTES = 64 << 10
 
 
 def watch_of(cell: Cell) -> Watch:
-    server = NodeConnector(cell.server)
-    clients = [NodeConnector(node) for node in cell.clients]
+    server = connect(cell.server)
+    clients = [connect(node) for node in cell.clients]
     return Watch(
         SMALL.spec,
         (server_probe(server, server.host, "dafileserver", SERVER_ADDRESS),),
@@ -48,7 +48,7 @@ def measured(
     cell: Cell, run_id: str, make_cold: Callable[[], None], seed: int = 7
 ) -> tuple[dict[str, float | str], Report, ArmWatch]:
     """Run the small workload once and return its diagnostics, report and watch."""
-    clients = [NodeConnector(node) for node in cell.clients]
+    clients = [connect(node) for node in cell.clients]
     engine: ClientEngine | Together = (
         ClientEngine.install(clients[0], SHARED, VOLUME_PATH, SMALL)
         if len(clients) == 1

@@ -12,10 +12,9 @@ import yaml
 from deploy.cell import Cell
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.node import SHARED
-from tests.integration.conftest import process_in
+from tests.integration.conftest import connect, process_in
 from tests.waiting import wait_for
 from tuner.errors import WorkloadError
-from tuner.hosts.node import NodeConnector
 from tuner.measure.driver import ClientEngine
 from tuner.measure.workload import load_workload
 from tuner.measure.workload_run import run_once
@@ -31,7 +30,7 @@ SMALL: dict[str, Any] = yaml.safe_load(
 def install(cell: Cell, directory: Path, **changes: Any) -> ClientEngine:
     path = directory / "small.yaml"
     path.write_text(yaml.safe_dump(SMALL | changes))
-    client = NodeConnector(cell.clients[0])
+    client = connect(cell.clients[0])
     return ClientEngine.install(client, SHARED, VOLUME_PATH, load_workload(str(path)))
 
 

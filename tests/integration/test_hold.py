@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deploy.cell import Cell
-from tests.integration.conftest import attach_fileserver, process_in
+from tests.integration.conftest import attach_fileserver, connect, process_in
 from tests.waiting import wait_for
 from tuner.errors import ConflictError, TestbedError
 from tuner.hosts import hold as holding
@@ -20,7 +20,6 @@ from tuner.hosts.connector import CommandFailed, check, check_change
 from tuner.hosts.heartbeats import Heartbeats
 from tuner.hosts.hold import Hold
 from tuner.hosts.lease import Owner
-from tuner.hosts.node import NodeConnector
 from tuner.hosts.put_back import restore_all
 from tuner.services.journal import Journal
 
@@ -34,7 +33,7 @@ def directory(cell: Cell) -> Iterator[str]:
     """A separate directory on the server's node; its watches end with it."""
     path = f"/fstune/hold-{time.monotonic_ns()}"
     yield path
-    host = NodeConnector(cell.server)
+    host = connect(cell.server)
     host.run(["rm", "--recursive", "--force", f"{path}/lease", f"{path}/restore"])
     wait_for(lambda: watches(cell, path) == 0, "the watches' end")
     host.run(["rm", "--recursive", "--force", path])
@@ -50,7 +49,7 @@ def watches(cell: Cell, path: str) -> int:
 
 
 def take(cell: Cell, path: str, owner: Owner = OURS, after_s: float = 60.0) -> Hold:
-    return Hold.take(NodeConnector(cell.server), path, owner, after_s)
+    return Hold.take(connect(cell.server), path, owner, after_s)
 
 
 def test_only_one_campaign_holds_a_host(cell: Cell, directory: str) -> None:
@@ -75,7 +74,7 @@ def test_the_same_campaign_takes_its_host_again(cell: Cell, directory: str) -> N
 
 def journal(cell: Cell, directory: str, script: str) -> Journal:
     """A journal with a restore script of the test's own."""
-    host = NodeConnector(cell.server)
+    host = connect(cell.server)
     record = Journal(
         host, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
     )
@@ -145,7 +144,7 @@ def test_a_stale_lease_is_taken_over_after_its_host_was_put_back(
 
 def test_a_partly_written_journal_is_ignored(cell: Cell, directory: str) -> None:
     """Nothing had been changed yet, so there is nothing to restore."""
-    host = NodeConnector(cell.server)
+    host = connect(cell.server)
     record = Journal(
         host, f"{directory}/restore/part", "tuner.services.openafs", "fileserver-restore.sh"
     )
