@@ -110,6 +110,7 @@ class _ModelView:
             rounds=len({batch_number(one.block) for one in table.scored}) + len(self._priors),
         )
         self._has_arms = bool(arms)
+        self._blocks = len(table.scored)
 
     @property
     def best(self) -> Prediction | None:
@@ -166,8 +167,10 @@ class _ModelView:
         observations += [
             Observation(p.configuration, p.difference, prior=True) for p in self._priors
         ]
-        leader = self._search.arms(1, new=0)
-        picks += [numbers[each] for each in leader if each not in first_configurations]
+        # With a single arm, the leading trial and new ones take turns.
+        if count - len(first) > 1 or self._blocks % 2 == 0:
+            leader = self._search.arms(1, new=0)
+            picks += [numbers[each] for each in leader if each not in first_configurations]
         return [*picks, *self._guide.proposer.propose(min(room, count - len(picks)), observations)]
 
     def _difference(self, trial: Trial) -> float | None:

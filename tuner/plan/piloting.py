@@ -6,8 +6,9 @@ same configuration, in random order. The twin is used for nothing else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
@@ -45,18 +46,26 @@ def plan_pilot(
     if rules is None or twin is None:
         return PilotPlan(twin, False, None)
     pairs = [_pair(block, twin) for block in blocks if _counts(block)]
-    assessment = assess_pilot(pairs, rules) if len(pairs) >= MIN_PAIRS else None
+    most = _most_blocks(rules, pairs)
+    limited = replace(rules, max_blocks=max(most, len(pairs)))
+    assessment = assess_pilot(pairs, limited) if len(pairs) >= MIN_PAIRS else None
     search_began = any(block.kind is not BlockKind.PILOT for block in blocks)
     undecided = assessment is None or assessment.outcome is PilotOutcome.UNDECIDED
-    more = undecided and not search_began and len(pairs) < _most_blocks(rules)
+    more = undecided and not search_began and len(pairs) < most
     return PilotPlan(twin, more, assessment)
 
 
-def _most_blocks(rules: PilotRules) -> int:
-    """The maximum number of blocks that the budget's measurements allow."""
-    if rules.budget_measurements is None:
-        return rules.max_blocks
-    return min(rules.max_blocks, rules.budget_measurements // 2)
+def _most_blocks(rules: PilotRules, pairs: Sequence[PilotBlock]) -> int:
+    """The maximum number of blocks, so that the budget has room for a block of the search and the
+    certification besides.
+    """
+    rest = 1.0 - rules.certify_share
+    runs = [math.inf if rules.budget_measurements is None else rest * rules.budget_measurements]
+    if pairs:
+        run_s = sum(block.duration_s for block in pairs) / (2 * len(pairs))
+        runs.append(rest * rules.budget_s / run_s)
+    room = (min(runs) - rules.arms) / 2
+    return rules.max_blocks if room >= rules.max_blocks else max(MIN_PAIRS, int(room))
 
 
 def _counts(block: BlockTimes) -> bool:

@@ -8,6 +8,9 @@ from importlib import import_module
 from tuner.propose.encoding import Tunable
 from tuner.propose.proposer import Proposer
 
+#: Samplers that learn only from parameters that every trial has.
+_FLAT = ("cmaes", "nsga2")
+
 
 def proposer(name: str, tunables: Mapping[str, Tunable], seed: int) -> Proposer | None:
     """Return the proposer of that name; None for "model", where ``Search`` itself proposes."""
@@ -17,7 +20,11 @@ def proposer(name: str, tunables: Mapping[str, Tunable], seed: int) -> Proposer 
         from tuner.propose.samplers.grid import GridProposer
 
         return GridProposer(tunables, seed)
+    sampler = import_module(f"tuner.propose.samplers.{name}").sampler
+    if name in _FLAT:
+        from tuner.propose.flat import FlatProposer
+
+        return FlatProposer(tunables, name, sampler, seed)
     from tuner.propose.asking import OptunaProposer
 
-    strategy = import_module(f"tuner.propose.samplers.{name}")
-    return OptunaProposer(tunables, name, strategy.sampler, seed)
+    return OptunaProposer(tunables, name, sampler, seed)

@@ -15,6 +15,7 @@ from tuner.plan.scores import ScoreTable
 from tuner.propose.prediction import Prediction
 from tuner.propose.proposer import Proposal
 from tuner.propose.search import Search
+from tuner.propose.strategies import proposer as create_proposer
 from tuner.states import TrialState
 
 BEFORE = Configuration.of({"fileserver.threads": 5})
@@ -39,6 +40,18 @@ def test_configurations_of_earlier_campaigns_count_as_new(most: int) -> None:
     assert sum(isinstance(pick, Proposal) for pick in picks) <= most
     # Where none may be new, they do not take the place of a trial that can be measured.
     assert most > 0 or picks == [1]
+
+
+def test_a_single_arm_is_for_the_leading_trial_and_new_ones_in_turn() -> None:
+    proposer = create_proposer("random", small(), 1)
+    blocks = [BLOCK]
+    new: list[bool] = []
+    for number in range(2, 6):
+        guide = ModelGuide(small(), BEFORE, rules(), proposer=proposer)
+        (pick,) = guide.look(TRIALS, score_table(*blocks), (), 0.05).picks(1, None)
+        new.append(isinstance(pick, Proposal))
+        blocks.append(replace(BLOCK, number=number))
+    assert new == [True, False, True, False]
 
 
 @pytest.mark.parametrize("testbeds", [1, 2, 3])

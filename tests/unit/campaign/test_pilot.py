@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.campaign.places import Place
+from tuner.judge.pilot import PilotBlock, PilotRules
 from tuner.model import Answer, BlockKind
+from tuner.plan.piloting import _most_blocks
 from tuner.states import CampaignState, TrialState
 from tuner.store import Store
 
@@ -130,4 +132,26 @@ def test_a_budget_that_ends_before_the_certificate_is_named_as_the_reason(place:
 def test_a_pilot_measures_no_more_than_the_budget_allows(place: Place) -> None:
     place.write(noise=0.3, wall_time="2h, measurements: 11")
     place.fstune("run", str(place.file))
-    assert place.kinds() == [BlockKind.PILOT] * 5
+    assert place.kinds() == [BlockKind.PILOT] * 3
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "measurements", "blocks"),
+    [(10_000.0, None, 20), (1000.0, None, 6), (600.0, None, 3), (60.0, None, 3), (10_000.0, 40, 8)],
+)
+def test_a_pilot_leaves_room_for_the_search_and_the_certification(
+    budget_s: float, measurements: int | None, blocks: int
+) -> None:
+    """Each of its blocks takes a minute."""
+    rules = PilotRules(
+        weights=(1.0,),
+        delta=0.02,
+        floor=0.05,
+        max_blocks=20,
+        budget_s=budget_s,
+        arms=4,
+        certify_blocks=20,
+        certify_share=0.5,
+        budget_measurements=measurements,
+    )
+    assert _most_blocks(rules, [PilotBlock((1.0,), (1.0,), True, 60.0)] * 3) == blocks

@@ -103,6 +103,16 @@ def test_a_grid_covers_a_small_space_a_few_at_a_time() -> None:
     )
 
 
+@pytest.mark.slow
+def test_a_grid_of_combinations_that_become_identical_is_not_exhausted_early() -> None:
+    """A preset makes most other settings of the fileserver invalid."""
+    client = CLIENT.narrow(only=())
+    observations = [BASELINE]
+    while len(observations) < 300:
+        (proposal,) = proposer("grid", client=client).propose(1, observations)
+        observations.append(Observation(proposal.configuration, 0.0))
+
+
 def test_results_of_earlier_campaigns_leave_out_nothing_of_the_grid() -> None:
     server = SERVER.narrow(only=("dir_buffers",))
     client = CLIENT.narrow(only=())
@@ -138,6 +148,23 @@ def test_proposals_move_to_the_fast_region() -> None:
     late = [observation.difference for observation in observations[-12:]]
     early = [observation.difference for observation in observations[1:9]]
     assert sum(d or 0.0 for d in late) / len(late) < max(0.1, sum(d or 0.0 for d in early) / 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "nsga2"])
+def test_what_is_proposed_depends_on_what_was_measured(sampler: str) -> None:
+    """Most proposals set a parameter that gains, and few do if the same one loses."""
+
+    def share(gain: float) -> float:
+        observations = [BASELINE]
+        for _ in range(20):
+            for proposal in proposer(sampler).propose(4, observations):
+                sets = "fileserver.threads" in proposal.configuration.as_dict()
+                observations.append(Observation(proposal.configuration, -gain * sets))
+        return sum(each.difference == -gain for each in observations[-24:]) / 24
+
+    assert share(0.1) > 0.75
+    assert share(-0.1) < 0.25
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -1,6 +1,6 @@
 """CMA-ES (Hansen 2001): a search distribution that adapts to the results.
 
-Non-numeric parameters are drawn at random.
+Choices, and whether to set a parameter at all, are whole numbers for it; see ``flat.py``.
 """
 
 from __future__ import annotations

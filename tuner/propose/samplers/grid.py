@@ -14,7 +14,8 @@ from tuner.propose.proposer import Observation, Proposal
 
 #: Values of a parameter with a range, evenly spaced on its own scale.
 _LEVELS = 4
-#: Combinations tried per proposal; neighbours may become identical when they are made valid.
+#: Combinations without a new configuration, one after another, after which the grid counts as
+#: exhausted: different combinations may become identical when they are made valid.
 _MOST_TRIES = 200
 
 
@@ -39,13 +40,16 @@ class GridProposer:
         """See Proposer.propose."""
         earlier = {each.configuration for each in observations if not each.prior}
         proposals: list[Proposal] = []
-        for index in range(min(self._size, len(earlier) + _MOST_TRIES * count)):
-            if len(proposals) == count:
+        so_far: set[Configuration] = set()
+        misses = 0
+        for index in range(self._size):
+            if len(proposals) == count or misses == _MOST_TRIES:
                 break
             configuration = self._at((self._start + index * self._step) % self._size)
-            if configuration not in earlier:
-                earlier.add(configuration)
+            misses = misses + 1 if configuration in so_far else 0
+            if configuration not in so_far and configuration not in earlier:
                 proposals.append(Proposal(configuration, "grid"))
+            so_far.add(configuration)
         return proposals
 
     def _at(self, index: int) -> Configuration:
