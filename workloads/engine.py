@@ -19,6 +19,7 @@ from typing import Any
 from workloads import rundir
 from workloads.content import Content
 from workloads.crew import Crew
+from workloads.failure import Failure, WorkloadFailure
 from workloads.gate import Gate, open_gate
 from workloads.plan import PhasePlan, plan_stage
 from workloads.result import OperationResult, PhaseResult, StageResult
@@ -59,6 +60,10 @@ def run_stage(
     root = rundir.path_of(directory, run_id)
     plan = plan_stage(spec, index, seed)
 
+    for each in plan.phases:
+        if each.phase.component and not any(each.steps):
+            message = f"nothing is left to do for it, so that {each.phase.component} has no time"
+            raise WorkloadFailure(Failure("empty-phase", each.phase.operation, root, None, message))
     # Created before the workers are forked, so that they share it.
     content = Content(seed, run_id)
     for fileset in spec.filesets:

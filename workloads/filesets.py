@@ -14,6 +14,8 @@ SCALING = ("files", "size", "fixed")
 """What scaling a workload changes: the number of files, their sizes, or nothing."""
 
 _MAX_REPEATED_PERCENT = 90
+#: Paths of more levels would become too long for the system.
+_MOST_LEVELS = 200
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ def parse_fileset(name: str, index: int, fields: Fields) -> FileSet:
     sizes = parse_sizes(Fields(fields.value("size"), fields.path("size")))
     record_bytes = fields.integer("record_bytes", 1, MAX_RECORD_BYTES, default=128 << 10)
     fanout = fields.integer("fanout", 1, MAX_FILES, default=0)
+    if fanout and (levels := _levels(directories, fanout)) > _MOST_LEVELS:
+        raise SpecError(
+            fields.path("fanout"), f"makes {levels} levels of directories, more than {_MOST_LEVELS}"
+        )
     repeated_percent = fields.integer("compressible_percent", 0, _MAX_REPEATED_PERCENT, default=0)
     postmark = None
     if fields.has("postmark"):
@@ -71,6 +77,14 @@ def parse_fileset(name: str, index: int, fields: Fields) -> FileSet:
     return FileSet(
         name, index, files, directories, sizes, record_bytes, fanout, repeated_percent, postmark
     )
+
+
+def _levels(directories: int, fanout: int) -> int:
+    """The levels of a tree of directories."""
+    levels, number = 1, directories - 1
+    while number > 0:
+        levels, number = levels + 1, (number - 1) // fanout
+    return levels
 
 
 def _postmark(fields: Fields) -> PostmarkRules:

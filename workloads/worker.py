@@ -128,11 +128,13 @@ class Worker:
         self._durations_ns = []
 
     def _go(self, phase_number: int) -> PhaseTime:
-        rate_per_s = self._plan.phases[phase_number].phase.rate_per_s
+        phase_plan = self._plan.phases[phase_number]
+        rate_per_s = phase_plan.phase.rate_per_s
         before_s = own_user_s()
         try:
-            if rate_per_s:
-                self._run_paced(rate_per_s)
+            if rate_per_s and self._steps:
+                total = sum(len(steps) for steps in phase_plan.steps)
+                self._run_paced(total / rate_per_s / len(self._steps))
             else:
                 self._run_freely()
         except (StepError, OSError) as error:
@@ -152,20 +154,22 @@ class Worker:
             perform(index)
             note(clock() - watch.paused_ns - start)
 
-    def _run_paced(self, rate_per_s: float) -> None:
-        """Start steps at fixed times, which are dealt to the processes in turn.
+    def _run_paced(self, interval_s: float) -> None:
+        """Start a step every ``interval_s``; the processes take turns.
 
-        Latency counts from the intended start, so the latency of a step that starts late because
-        the previous one took too long includes the delay.
+        The latency of a step that starts late because the previous one took too long counts from
+        the intended start, so it includes the delay.
         """
         clock, note, watch = time.monotonic_ns, self._durations_ns.append, self._watch
-        between_ns = 1e9 / rate_per_s
-        release = clock()
+        interval_ns = interval_s * 1e9
+        first_ns = clock() + interval_ns * self._number / self._processes
         for turn, (perform, index) in enumerate(self._acts):
-            start = release + round((turn * self._processes + self._number) * between_ns)
+            start = round(first_ns + turn * interval_ns)
             early_ns = start - (clock() - watch.paused_ns)
             if early_ns > 0:
                 time.sleep(early_ns / 1e9)
+                # How late the timer wakes this process is no latency of the file system.
+                start = clock() - watch.paused_ns
             perform(index)
             note(clock() - watch.paused_ns - start)
 

@@ -68,20 +68,16 @@ def power_by(effects: Floats, most: int, max_n: int, alpha: float) -> Floats:
     looks). ``max_n``: number of blocks that the test was planned for. Raises ValueError as
     `predict` does.
     """
-    ranked = _ranked(max_n, alpha)[:, : most - MIN_PAIRS + 1]
+    ranked = _smallest_effects(max_n, alpha)[:, : most - MIN_PAIRS + 1]
     counts = [np.searchsorted(of_look, effects, side="right") for of_look in ranked.T]
     return np.asarray(np.stack(counts, axis=1) / len(ranked), dtype=np.float64)
 
 
 @lru_cache(maxsize=8)
-def _ranked(max_n: int, alpha: float) -> Floats:
-    """The smallest effects of all paths, sorted in ascending order at each look; (paths, looks)."""
-    return np.sort(_smallest_effects(max_n, alpha), axis=0)
-
-
-@lru_cache(maxsize=8)
 def _smallest_effects(max_n: int, alpha: float) -> Floats:
-    """The smallest effect at which each path rejects by look 3, ..., max_n; (paths, looks)."""
+    """The smallest effects at which paths reject by look 3, ..., max_n; (paths, looks). At each look
+    they are sorted in ascending order, so a row is no single path.
+    """
     if max_n > MOST_BLOCKS:
         raise ValueError(f"max_n must be at most {MOST_BLOCKS}, got {max_n}")
     level = threshold(alpha, max_n)
@@ -94,4 +90,5 @@ def _smallest_effects(max_n: int, alpha: float) -> Floats:
         n, mean, variance = (part[:, MIN_PAIRS - 1 :] for part in (m.n, m.mean, m.variance))
         effects = t * np.sqrt(variance / n) - mean
         smallest[start : start + len(effects)] = np.minimum.accumulate(effects, axis=1)
+    smallest.sort(axis=0)
     return smallest

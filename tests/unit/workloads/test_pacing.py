@@ -58,8 +58,29 @@ def test_lateness_is_latency(mapping: dict[str, Any], monkeypatch: pytest.Monkey
         now[0] += 3_000_000
 
     worker._acts = [(lasting, index) for index in range(4)]
-    worker._run_paced(1000.0)
+    worker._run_paced(0.001)
     assert worker._durations_ns == [3_000_000, 5_000_000, 7_000_000, 9_000_000]
+
+
+def test_a_timer_that_is_late_is_no_latency(
+    mapping: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = parse(_paced(mapping, 1000.0))
+    plan = plan_stage(spec, 1, 7)
+    now = [0]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
+
+    def sleep(seconds: float) -> None:
+        now[0] += round(seconds * 1e9) + 100_000
+
+    def lasting(index: int) -> None:
+        now[0] += 1_000
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    worker = Worker(0, spec, 1, plan, Content(7, "run"), "/nowhere", 7, "run")
+    worker._acts = [(lasting, 0)] * 3
+    worker._run_paced(0.002)
+    assert worker._durations_ns == [1_000] * 3
 
 
 def test_processes_take_turns(mapping: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,5 +97,5 @@ def test_processes_take_turns(mapping: dict[str, Any], monkeypatch: pytest.Monke
         now[0] = 0
         worker = Worker(number, spec, 1, plan, Content(7, "run"), "/nowhere", 7, "run")
         worker._acts = [(lambda index: starts.append(now[0]), 0)] * 3
-        worker._run_paced(1000.0)
+        worker._run_paced(0.002)
     assert [start // 1_000_000 for start in starts] == [0, 2, 4, 1, 3, 5]

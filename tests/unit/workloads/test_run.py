@@ -229,3 +229,24 @@ def test_an_ambiguous_or_too_deep_spec_is_refused(engine: Callable[..., Engine])
         assert answer.status == 2
         assert message in answer.stderr
         assert answer.stderr.count("\n") == 1
+
+
+def test_a_timed_phase_without_an_operation_is_no_time(engine: Callable[..., Engine]) -> None:
+    """Which files a mix leaves is only known once its steps are drawn."""
+    files = {"fileset": "small"}
+    phases = [
+        {"operation": "mkdir", **files},
+        {"operation": "create", **files, "component": "write"},
+        {"operation": "mix", **files, "operations": 8, "choose": {"unlink": 1}},
+        {"operation": "read", **files, "component": "read"},
+    ]
+    stages = [{"name": "write", "cache": "as-is", "phases": phases}]
+    size = {"distribution": "fixed", "bytes": 10}
+    filesets = {"small": {"files": 8, "directories": 4, "size": size}}
+    weights = {"write": 0.5, "read": 0.5}
+    own = engine(stages=stages, weights=weights, filesets=filesets, processes=4)
+    run = own.run("write")
+    error = run.document["error"]
+    assert (run.status, error["kind"], error["operation"]) == (3, "empty-phase", "read")
+    assert error["message"] == "nothing is left to do for it, so that read has no time"
+    assert not own.root.exists()

@@ -294,3 +294,13 @@ def test_a_number_of_hundreds_of_digits_is_refused(mapping: dict[str, Any], key:
         mapping[key] = number
         with pytest.raises(SpecError, match=f"^{key}: must be .*, not a number that large$"):
             parse(mapping)
+
+
+def test_a_tree_that_is_too_deep_is_refused(mapping: dict[str, Any]) -> None:
+    size = {"distribution": "fixed", "bytes": 10}
+    fileset = {"files": 1200, "directories": 1200, "size": size, "fanout": 1}
+    mapping["filesets"]["deep"] = fileset
+    with pytest.raises(SpecError, match=r"filesets\.deep\.fanout: makes 1200 levels .* than 200"):
+        parse(mapping)
+    fileset["fanout"] = 2
+    parse(mapping)
