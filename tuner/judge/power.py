@@ -75,8 +75,9 @@ def power_by(effects: Floats, most: int, max_n: int, alpha: float) -> Floats:
 
 @lru_cache(maxsize=8)
 def _smallest_effects(max_n: int, alpha: float) -> Floats:
-    """The smallest effects at which paths reject by look 3, ..., max_n; (paths, looks). At each look
-    they are sorted in ascending order, so a row is no single path.
+    """The smallest effects at which paths reject by look 3, ..., max_n; (paths, looks).
+
+    At each look they are sorted in ascending order, so a row is no single path.
     """
     if max_n > MOST_BLOCKS:
         raise ValueError(f"max_n must be at most {MOST_BLOCKS}, got {max_n}")
