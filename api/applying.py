@@ -18,7 +18,8 @@ from api import problems
 from api.application_documents import ApplicationDocument, PlanDocument
 from api.service import ADMIN, READ, Admin, PathCampaign, Service, Serving, Visitor
 from tuner.applications import Application
-from tuner.apply.applying import Actor, look_again, make_plan
+from tuner.apply.actor import Actor
+from tuner.apply.applying import look_again, make_plan
 from tuner.apply.testbed import Destination
 from tuner.errors import NotFoundError
 from tuner.states import ApplicationState
@@ -77,7 +78,11 @@ def plan_application(
     """
     actor = _actor(serving, who)
     plan, application = make_plan(
-        actor, campaign, Destination.of(campaign, serving.directory), stepwise=request.step
+        actor,
+        campaign,
+        Destination.of(campaign, serving.directory),
+        stepwise=request.step,
+        only_look=True,
     )
     if application is None:
         answer.status_code = HTTPStatus.OK

@@ -27,7 +27,7 @@ from api.service import (
     Serving,
     Visitor,
 )
-from tuner.apply.applying import reason_of
+from tuner.apply.actor import reason_of
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish

@@ -31,6 +31,7 @@ from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import NamedComparison, Word
 from tuner.records.parameter_effects import ParameterEffects
 from tuner.records.status import Absence
+from tuner.report.answer import claim
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.states import OVER, CampaignState, TrialState, state_now
@@ -282,6 +283,8 @@ def _progress(snapshot: Snapshot) -> tuple[int, str]:
 def _best(snapshot: Snapshot, strongest: dict[int, tuple[Estimate, int]]) -> tuple[str, str]:
     """The best trial so far and the certainty of that, as text; empty before any estimate."""
     answer, leader = snapshot.campaign.recommendation, strongest.get(snapshot.leader)
+    if answer is not None and answer.verification:
+        return f"Verification: {answer.reason}", claim(answer)
     if answer is not None and answer.answer is Answer.RECOMMENDED and answer.ratio is not None:
         bounds = interval(answer.lower or 0.0, answer.upper or float("inf"))
         return (

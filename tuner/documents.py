@@ -23,7 +23,9 @@ from tuner.model import Value
 
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|h|d)\s*")
 _DURATION = re.compile(f"(?:{_PART.pattern})+")
-_NAME = re.compile(r"[\w .-]{1,80}")
+#: The longest name of a campaign, in characters.
+MOST_NAME = 80
+_NAME = re.compile(rf"[\w .-]{{1,{MOST_NAME}}}")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 

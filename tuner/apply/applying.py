@@ -9,85 +9,38 @@ is completed, if necessary by the next process that takes the testbed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from tuner.applications import Application
-from tuner.apply.open_testbed import OpenTestbed, Say, open_testbed
+from tuner.apply.actor import Actor, as_stored, complete_or_undo, failed, reason_of
+from tuner.apply.open_testbed import OpenTestbed, open_testbed
 from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, unfit
 from tuner.apply.testbed import Destination, recommended
-from tuner.apply.waiting import wait_until_free
 from tuner.errors import ConflictError, SpecError, StalePlanError, TunerError
 from tuner.identifiers import new_application_id
 from tuner.interruption import check
 from tuner.model import Campaign, Configuration
 from tuner.records.differences import differences
 from tuner.results.expiry import with_expiry
-from tuner.run.holding import LeaseKeeper, hold_testbeds
-from tuner.run.stopping import stop_signals, undisturbed
-from tuner.settings import Settings
+from tuner.run.holding import LeaseKeeper
+from tuner.run.stopping import undisturbed
 from tuner.states import UNFINISHED, ApplicationState
-from tuner.store import NewEvent, Store
-from tuner.store.applications import Applications
-
-
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """Who applies or rolls back, and where that is recorded. ``by``: a person, for the record;
-    ``say``: receives a message for each step.
-    """
-
-    store: Store
-    state_directory: Path
-    by: str
-    say: Say
-
-    @property
-    def applications(self) -> Applications:
-        """The stored applications."""
-        return Applications(self.store)
-
-    def destination(self, application: Application) -> Destination:
-        """The testbed of an application."""
-        campaign = self.store.campaign(application.campaign)
-        return Destination.of_application(campaign, application, self.state_directory)
-
-    @contextmanager
-    def holding(self, campaign: str, destination: Destination) -> Iterator[LeaseKeeper]:
-        """Hold a testbed, after waiting for a process that is about to release it and
-        completing or undoing unfinished applications there. Raises ConflictError when it is in use.
-        """
-        limit_s = Settings().takeover_after_s
-        with stop_signals(self.say):
-            wait_until_free(self.store, campaign, destination.name)
-            with hold_testbeds(self.store, campaign, [destination.name], limit_s) as holding:
-                for application in self.applications.unfinished([destination.name]):
-                    complete_or_undo(self, application)
-                yield holding
-
-    def move(
-        self,
-        application: Application,
-        state: ApplicationState,
-        kind: str,
-        message: str,
-        reason: str,
-    ) -> Application:
-        """Store the new state of an application."""
-        event = NewEvent(datetime.now(UTC), kind, message, {"application": application.id})
-        return self.applications.move(application.id, state, reason, self.by, event)
+from tuner.store import NewEvent
 
 
 def make_plan(
-    actor: Actor, campaign: Campaign, destination: Destination, *, stepwise: bool = False
+    actor: Actor,
+    campaign: Campaign,
+    destination: Destination,
+    *,
+    stepwise: bool = False,
+    only_look: bool = False,
 ) -> tuple[ApplyPlan, Application | None]:
     """Plan the change from the configuration in effect to the one that a campaign recommends.
 
-    No setting is changed. The plan is stored as an application, which is None when there is nothing
-    to change. Raises TunerError: NotFoundError when nothing is recommended, ConflictError when the
+    No setting is changed, except to complete or undo an unfinished application there: ``only_look``
+    refuses that. The plan is stored as an application, which is None when there is nothing to
+    change. Raises TunerError: NotFoundError when nothing is recommended, ConflictError when the
     testbed is in use or must not be changed.
     """
     answer = recommended(with_expiry(actor.store, campaign))
@@ -96,7 +49,7 @@ def make_plan(
     now = datetime.now(UTC)
     name = new_application_id(now)
     with (
-        actor.holding(campaign.id, destination),
+        actor.holding(campaign.id, destination, only_look=only_look),
         open_testbed(destination, name, actor.say) as testbed,
     ):
         before = testbed.in_effect()
@@ -202,13 +155,6 @@ def carry_out(actor: Actor, application: Application) -> Application:
             return result
 
 
-def reason_of(problem: BaseException) -> str:
-    """The reason to report for something that failed or was stopped."""
-    if isinstance(problem, KeyboardInterrupt):
-        return f"stopped by {str(problem) or 'Ctrl-C'}"
-    return str(problem) or type(problem).__name__
-
-
 def _change(
     actor: Actor, application: Application, testbed: OpenTestbed, holding: LeaseKeeper
 ) -> None:
@@ -282,7 +228,7 @@ def _fail(
     why = reason_of(problem)
     application = actor.applications.get(application.id)
     if is_back:
-        _failed(actor, application, destination, why)
+        failed(actor, application, destination, why)
         return
     try:
         complete_or_undo(actor, application, why=why, destination=destination)
@@ -292,65 +238,6 @@ def _fail(
             "back when fstune has been silent for some time; make sure that all have with: fstune "
             f"rollback {application.id}"
         )
-
-
-def _failed(
-    actor: Actor, application: Application, destination: Destination, why: str
-) -> Application:
-    message = f"{application.id} did not come into force on {destination.label}: {why}"
-    return actor.move(application, ApplicationState.FAILED, "apply-failed", message, why)
-
-
-def complete_or_undo(
-    actor: Actor,
-    application: Application,
-    *,
-    why: str = "it was interrupted",
-    destination: Destination | None = None,
-) -> Application:
-    """Complete or undo an interrupted application. A committing application stays if it is in
-    effect on every host; in every other case the previous configuration is restored. The caller
-    holds the testbed. Raises TunerError when a host fails: then that is done later.
-    """
-    if application.state not in UNFINISHED:
-        return application
-    if destination is None:
-        destination = actor.destination(application)
-    before, after = application.before, application.after
-    states = ApplicationState
-    with (
-        open_testbed(destination, application.id, actor.say, putting_back=True) as testbed,
-        undisturbed(actor.say),
-    ):
-        if application.state is states.COMMITTING and testbed.stays(before, after):
-            testbed.keep(changed_parts(before, after))
-            message = (
-                f"{application.id} is in force on {destination.label}: {why} after this had been "
-                "decided"
-            )
-            return actor.move(application, states.APPLIED, "applied", message, "")
-        remark = testbed.put_back(before)
-    if application.state is states.ROLLING_BACK:
-        message = f"{application.id} is rolled back on {destination.label}"
-        return actor.move(application, states.ROLLED_BACK, "rolled-back", message, remark)
-    return _failed(actor, application, destination, f"{why}; {remark}" if remark else why)
-
-
-def finish(actor: Actor, application: Application) -> Application:
-    """As ``complete_or_undo``, holding the testbed; return the application as stored."""
-    destination = actor.destination(application)
-    with actor.holding(application.campaign, destination):
-        return _as_stored(actor, application)
-
-
-def _as_stored(actor: Actor, application: Application) -> Application:
-    """The application as stored once its testbed is held. Raises ConflictError when it is still
-    unfinished, so that it is not reported as finished.
-    """
-    now = actor.applications.get(application.id)
-    if now.state in UNFINISHED:
-        raise ConflictError(f"application {now.id} is still {now.state}: it is not finished")
-    return now
 
 
 def roll_back(actor: Actor, application: Application) -> Application:
@@ -363,7 +250,7 @@ def roll_back(actor: Actor, application: Application) -> Application:
     destination = actor.destination(application)
     cut_off = application.state in UNFINISHED
     with actor.holding(application.campaign, destination):
-        application = _as_stored(actor, application)
+        application = as_stored(actor, application)
         if cut_off and application.state is not ApplicationState.APPLIED:
             return application  # already undone in ``holding``
         _check_newest(actor, application)
@@ -391,8 +278,3 @@ def _check_newest(actor: Actor, application: Application) -> None:
         raise ConflictError(
             f"{newest.id} was applied on this testbed after {application.id}; roll that back first"
         )
-
-
-def renamed(actor: Actor, application: Application) -> Actor:
-    """The same, but in the name of the person who requested the application, if any."""
-    return actor if application.asked_by is None else replace(actor, by=application.asked_by)

@@ -11,6 +11,7 @@ from tuner.errors import SpecError
 from tuner.formats.form import Part
 from tuner.formats.registry import FORMATS, USUAL, render
 from tuner.records.differences import Difference, changes, differences
+from tuner.states import ApplicationState
 from tuner.text import confidence_text, counted, faster, interval, moment, value_text
 
 _NONE = "(no options)"
@@ -95,3 +96,11 @@ def verified_lines(result: Verified) -> Iterator[str]:
         f"{counted(result.blocks, 'fresh block')}"
     )
     yield result.reason
+
+
+def rolled_back_line(application: Application) -> str:
+    """How the rollback of an application has ended; one that was cut off may only be undone."""
+    if application.state is ApplicationState.FAILED:
+        return f"{application.id} was undone: {application.reason}"
+    done = f"what was in effect before {application.id} is in effect again"
+    return f"{application.state}: {application.reason or done}"

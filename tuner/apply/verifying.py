@@ -14,10 +14,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from tuner.applications import Application
-from tuner.apply.applying import Actor, reason_of
+from tuner.apply.actor import Actor, reason_of
 from tuner.apply.open_testbed import Say
 from tuner.apply.testbed import Destination
 from tuner.apply.verdict import LEAST_BLOCKS, Verified, verified
+from tuner.documents import MOST_NAME
 from tuner.errors import (
     CampaignHalted,
     ConfigurationError,
@@ -175,7 +176,7 @@ def telling_failure(actor: Actor, campaign: str, request: int | None) -> Iterato
 def _spec(destination: Destination, after: Configuration, blocks: int) -> CampaignSpec:
     spec = destination.spec
     update = {
-        "name": f"verify {spec.name}"[:100],
+        "name": f"verify {spec.name}"[:MOST_NAME],
         "testbed": destination.section,
         "testbeds": (),
         "first": (after.as_dict(),),

@@ -192,6 +192,8 @@ def recommend(
     """
     filters = Filters(testbed, workload, space, version, fingerprint)
     if everything:
+        if campaign != "last" or part is not None or verbose:
+            raise SpecError("--all lists all campaigns: it takes no campaign, --part or --verbose")
         _list_all(filters, form, state_dir, database, server)
         return
     if filters != Filters():

@@ -282,6 +282,10 @@ def main() -> None:
         if problem.errno == errno.ENAMETOOLONG:
             print(plain(f"fstune: {problem.filename}: the path is too long"), file=sys.stderr)
             sys.exit(SpecError.exit_code)
+        if isinstance(problem, PermissionError) and problem.filename is not None:
+            message = f"fstune: {problem.filename}: {problem.strerror}"
+            print(plain(message), file=sys.stderr)
+            sys.exit(SpecError.exit_code)
         if problem.errno not in (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF):
             raise
         # Prevent another flush at exit, about which the interpreter would complain again.

@@ -6,7 +6,7 @@ import os
 import pwd
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,8 +15,15 @@ from typing import Annotated
 import typer
 
 from tuner.applications import Application
-from tuner.apply.applying import Actor, carry_out, finish, make_plan, renamed, roll_back
-from tuner.apply.pages import application_lines, nothing_of, plan_lines, verified_lines
+from tuner.apply.actor import Actor, finish, renamed
+from tuner.apply.applying import carry_out, make_plan, roll_back
+from tuner.apply.pages import (
+    application_lines,
+    nothing_of,
+    plan_lines,
+    rolled_back_line,
+    verified_lines,
+)
 from tuner.apply.testbed import Destination, recommended
 from tuner.apply.verifying import check_certified, telling_failure
 from tuner.apply.verifying import verify as measure_again
@@ -106,7 +113,9 @@ def apply(
         else:
             record = store.campaign(campaign)
             destination = Destination.of(record, actor.state_directory, testbed)
-            plan, planned = make_plan(actor, record, destination, stepwise=step)
+            plan, planned = make_plan(
+                actor, record, destination, stepwise=step, only_look=plan_only
+            )
             for line in plan_lines(plan):
                 say(line)
             if planned is None:
@@ -157,10 +166,7 @@ def rollback(
         _agree(yes, "Roll it back?")
         with _interruptible():
             result = roll_back(renamed(actor, application), application)
-    if result.state is ApplicationState.ROLLED_BACK and result.reason:
-        say(f"{result.state}: {result.reason}")
-        return
-    say(f"{result.state}: what was in effect before {result.id} is in effect again")
+    say(rolled_back_line(result))
 
 
 def verify(
@@ -299,5 +305,7 @@ def _who() -> str:
 
 
 def _tell(message: str) -> None:
-    if message:
-        say(f"{datetime.now(UTC):%H:%M:%S} {message}", err=True)
+    # Nobody may read this any more, and what is being done must be finished all the same.
+    with suppress(OSError):
+        if message:
+            say(f"{datetime.now(UTC):%H:%M:%S} {message}", err=True)

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import typer
+
 from tuner.applications import Application
-from tuner.apply.pages import application_lines, nothing_of, plan_lines, verified_lines
+from tuner.apply.pages import (
+    application_lines,
+    nothing_of,
+    plan_lines,
+    rolled_back_line,
+    verified_lines,
+)
 from tuner.apply.verdict import Verified
 from tuner.cli.say import say
-from tuner.errors import ConflictError, NotFoundError, SpecError
+from tuner.errors import INTERRUPTED, ConflictError, NotFoundError, SpecError
 from tuner.identifiers import is_application_id
 from tuner.remote.address import address_of
 from tuner.remote.applications import RemoteApplications
@@ -17,6 +25,8 @@ from tuner.remote.client import Client
 from tuner.states import ApplicationState
 
 Agree = Callable[[], None]
+#: Applications that were cut off before it was decided that they stay.
+_UNDECIDED = (ApplicationState.APPLYING, ApplicationState.COMMITTING)
 
 
 @contextmanager
@@ -35,7 +45,8 @@ def apply(server: str, campaign: str, agree: Agree | None, *, stepwise: bool) ->
         if application is None or agree is None:
             return
         agree()
-        result = applications.apply(application)
+        with _going_on(client):
+            result = applications.apply(application)
         _check(result, ApplicationState.APPLIED)
         say(
             f"applied: {result.id}; to undo it: "
@@ -56,10 +67,13 @@ def rollback(server: str, reference: str, agree: Agree) -> None:
         for line in application_lines(in_force[:1]):
             say(line)
         agree()
-        result = applications.roll_back(in_force[0].campaign)
-        _check(result, ApplicationState.ROLLED_BACK)
-        remark = result.reason or f"what was in effect before {result.id} is in effect again"
-        say(f"{result.state}: {remark}")
+        with _going_on(client):
+            result = applications.roll_back(in_force[0].campaign)
+        # One that was cut off before it was decided on is undone, which does not count as rolled
+        # back.
+        undone = (ApplicationState.FAILED,) if in_force[0].state in _UNDECIDED else ()
+        _check(result, ApplicationState.ROLLED_BACK, *undone)
+        say(rolled_back_line(result))
 
 
 def applications(server: str) -> None:
@@ -75,11 +89,12 @@ def verify(server: str, reference: str, blocks: int) -> Verified:
     ``reference``: a campaign, or ``last`` for that of the newest application in effect, if any.
     """
     _refuse_application(reference)
-    with _applications(server) as (_, applications):
+    with _applications(server) as (client, applications):
         in_force = applications.in_force(reference) if reference == "last" else []
         applied = [one.campaign for one in in_force if one.state is ApplicationState.APPLIED]
         campaign = applied[0] if applied else reference
-        verification, result = applications.verify(campaign, blocks)
+        with _going_on(client):
+            verification, result = applications.verify(campaign, blocks)
     for line in verified_lines(result):
         say(line)
     say(f"The measurements: fstune show {verification} --server {server}")
@@ -91,8 +106,21 @@ def _refuse_application(reference: str) -> None:
         raise SpecError(f"{reference}: on a server, name the campaign")
 
 
-def _check(result: Application, state: ApplicationState) -> None:
-    """Raise ConflictError if an application is not in the requested state."""
-    if result.state is not state:
+@contextmanager
+def _going_on(client: Client) -> Iterator[None]:
+    """Say, when Ctrl-C ends the waiting, that what was requested goes on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        say(
+            f"fstune: it goes on at {client.url}; see: fstune applications --server {client.url}",
+            err=True,
+        )
+        raise typer.Exit(INTERRUPTED) from stop
+
+
+def _check(result: Application, *states: ApplicationState) -> None:
+    """Raise ConflictError if an application is in none of the requested states."""
+    if result.state not in states:
         why = f": {result.reason}" if result.reason else "; its campaign's events say why"
         raise ConflictError(f"{result.id} is {result.state}{why}")

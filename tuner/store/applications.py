@@ -82,9 +82,11 @@ class Applications:
         reason: str,
         by: str,
         event: NewEvent,
+        *,
+        keep_request: bool = False,
     ) -> Application:
-        """Change the state of an application at the time of ``event``. ConflictError: not a valid
-        transition.
+        """Change the state of an application at the time of ``event``, and clear the request for it
+        unless ``keep_request``. ConflictError: not a valid transition.
         """
         table = tables.application
         this = table.c.id == application
@@ -103,7 +105,7 @@ class Applications:
                 reason=reason,
                 changed=event.at,
                 changed_by=by,
-                asked_by=None,
+                asked_by=rows[0].asked_by if keep_request else None,
             )
             queries.add_event(connection, rows[0].campaign, event)
             return self._read(connection, this)[0]

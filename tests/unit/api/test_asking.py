@@ -16,7 +16,8 @@ from api.starting import Starter
 from tests.unit.api.conftest import Guarded
 from tests.unit.api.test_applying import newest, post, recommending_campaign
 from tests.waiting import wait_for
-from tuner.apply.applying import Actor, make_plan
+from tuner.apply.actor import Actor
+from tuner.apply.applying import make_plan
 from tuner.apply.testbed import Destination
 from tuner.run.holding import this_process
 from tuner.states import ApplicationState, EventKind

@@ -11,7 +11,8 @@ import pytest
 from tests.recommending import recommending
 from tests.unit.campaign.campaigns import THREADS, spec
 from tuner.applications import Application
-from tuner.apply.applying import Actor, carry_out, make_plan
+from tuner.apply.actor import Actor
+from tuner.apply.applying import carry_out, make_plan
 from tuner.apply.testbed import Destination
 from tuner.model import Campaign, Value
 from tuner.services.simulated import SimulatedTestbed

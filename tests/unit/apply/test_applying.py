@@ -14,7 +14,8 @@ from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
 from tests.unit.campaign.campaigns import failing
 from tuner.applications import Application
-from tuner.apply.applying import carry_out, finish, look_again, make_plan, roll_back
+from tuner.apply.actor import finish
+from tuner.apply.applying import carry_out, look_again, make_plan, roll_back
 from tuner.apply.open_testbed import OpenTestbed
 from tuner.errors import (
     ConfigurationError,

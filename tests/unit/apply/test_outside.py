@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
 from tests.unit.apply.test_applying import die, interrupt
-from tuner.apply.applying import carry_out, finish, make_plan, roll_back
+from tuner.apply.actor import finish
+from tuner.apply.applying import carry_out, make_plan, roll_back
 from tuner.apply.open_testbed import OpenTestbed
 from tuner.errors import ConflictError, StalePlanError, TestbedError
 from tuner.model import Campaign, Value
@@ -16,6 +19,7 @@ from tuner.services.simulated.document import SimulatedSection
 from tuner.services.simulated.keeper import Keeper
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import ApplicationState
+from tuner.store import NewEvent
 
 STATES = ApplicationState
 
@@ -143,3 +147,42 @@ def test_a_rollback_can_be_stopped_while_it_connects(
     with breaking(monkeypatch, OpenTestbed, "put_back", interrupt):
         assert roll_back(desk.actor, applied).state is STATES.ROLLED_BACK
     assert desk.in_force(campaign) == ORIGINAL
+
+
+@pytest.mark.slow
+def test_a_plan_that_only_looks_leaves_an_interrupted_application_alone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = desk.campaign()
+    planned = desk.plan(campaign)
+    with (
+        breaking(monkeypatch, OpenTestbed, "keep", die),
+        breaking(monkeypatch, OpenTestbed, "put_back", die),
+        pytest.raises(Broken),
+    ):
+        carry_out(desk.actor, planned)
+    with pytest.raises(ConflictError, match=f"{planned.id} was cut off .* rollback {planned.id}"):
+        make_plan(desk.actor, campaign, desk.destination(campaign), only_look=True)
+    assert desk.actor.applications.get(planned.id).state is STATES.COMMITTING
+    assert desk.in_force(campaign) == CANDIDATE
+
+
+@pytest.mark.slow
+def test_a_requested_rollback_stays_requested_while_the_application_is_completed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for the rollback would take the application's new state for the outcome."""
+    campaign = desk.campaign()
+    planned = desk.plan(campaign)
+    with (
+        breaking(monkeypatch, OpenTestbed, "keep", die),
+        breaking(monkeypatch, OpenTestbed, "put_back", die),
+        pytest.raises(Broken),
+    ):
+        carry_out(desk.actor, planned)
+    event = NewEvent(datetime.now(UTC), "rollback-requested", "bob asked")
+    desk.actor.applications.ask(planned.id, STATES.COMMITTING, "bob", event)
+    completed = finish(desk.actor, desk.actor.applications.get(planned.id))
+    assert (completed.state, completed.asked_by) == (STATES.APPLIED, "bob")
+    back = roll_back(desk.actor, completed)
+    assert (back.state, back.asked_by) == (STATES.ROLLED_BACK, None)

@@ -11,7 +11,8 @@ import workloads
 from tests.recommending import recommending
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.campaign.campaigns import spec
-from tuner.apply.applying import carry_out, finish, roll_back
+from tuner.apply.actor import finish
+from tuner.apply.applying import carry_out, roll_back
 from tuner.apply.testbed import Destination
 from tuner.errors import ConflictError, SpecError
 from tuner.states import ApplicationState

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from api.view import _best
 from tests.recommending import recommending
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
@@ -15,6 +16,7 @@ from tests.unit.campaign.campaigns import failing, faster, spec
 from tests.unit.report.samples import printed
 from tuner.apply.verdict import Verified
 from tuner.apply.verifying import check_certified, telling_failure, verify
+from tuner.documents import MOST_NAME
 from tuner.errors import CampaignHalted, ConfigurationError, ConflictError, TestbedError
 from tuner.model import Campaign, Event, Request, Wish
 from tuner.page.recommendations import Filters, known_recommendations
@@ -145,6 +147,8 @@ def test_a_verification_is_no_certified_recommendation(desk: Desk) -> None:
     report = report_document(SnapshotCache(desk.store), verification.id)
     assert report.answer == sentence
     assert report.sure == [document.claim]
+    page_text = _best(SnapshotCache(desk.store).of(verification.id), {})
+    assert page_text == (sentence, document.claim)
     assert "Student's t over 4 fresh blocks" in document.claim
     # A server's document is enough to recognise it.
     for each in (answer, recommendation_of(document)):
@@ -153,6 +157,14 @@ def test_a_verification_is_no_certified_recommendation(desk: Desk) -> None:
         assert document.claim in page
         assert "Recommended:" not in page
         assert "False-alarm risk" not in page
+
+
+@pytest.mark.slow
+def test_the_verification_of_a_campaign_with_the_longest_name_can_be_read(desk: Desk) -> None:
+    longest = spec(faster(-0.10), name="n" * MOST_NAME, found=ORIGINAL)
+    campaign = recommending(desk.store, longest, ORIGINAL, CANDIDATE)
+    verification, _ = measure(desk, campaign)
+    assert CampaignSpec.from_json(verification.spec).name == f"verify {'n' * (MOST_NAME - 7)}"
 
 
 def test_a_certificate_that_no_longer_holds(desk: Desk) -> None:

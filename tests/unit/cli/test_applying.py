@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from tests.unit.apply.conftest import CANDIDATE, ORIGINAL
 from tests.unit.campaign.campaigns import THREADS, failing, faster, spec
 from tests.unit.cli.conftest import Fstune
 from tuner.applications import Application
+from tuner.cli.apply import apply
+from tuner.errors import ConfigurationError
 from tuner.model import Answer
 from tuner.states import ApplicationState
 from tuner.store import NewEvent, Store
@@ -147,3 +150,19 @@ def test_a_certificate_that_does_not_hold_has_a_status(state: Path, fstune: Fstu
     verified = fstune("verify", store_campaign(state, faster(+0.2)), "--blocks", "4")
     assert verified.returncode == 3
     assert "The certificate no longer holds." in verified.stdout
+
+
+def test_an_application_ends_although_nobody_can_read_about_it(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A closed terminal, or the end of a pipe."""
+
+    def closed(message: str, *, err: bool = False) -> None:
+        if err:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    campaign = store_campaign(state, failing("start"))
+    monkeypatch.setattr("tuner.cli.apply.say", closed)
+    with pytest.raises(ConfigurationError):
+        apply(campaign, yes=True, state_dir=state)
+    assert newest(state).state is ApplicationState.FAILED

@@ -65,6 +65,7 @@ def test_a_campaign_is_shown_as_json(state: Path) -> None:
         "running": [],
         "waiting": [],
         "workers": [],
+        "closed": [],
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import re
 import socket
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.unit.cli.conftest import COMMAND, Fstune
-from tuner.cli.app import app
+from tuner.cli.app import app, main
 from tuner.errors import ConflictError, TunerError
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
@@ -202,3 +204,28 @@ def test_an_exported_campaign_goes_through_a_pipe_and_replaces_no_file(
     assert refused.returncode == ConflictError.exit_code
     assert refused.stderr == f"fstune: {existing} exists; name a new file\n"
     assert existing.read_text() == "mine"
+
+
+def test_a_place_without_permission_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's Path.exists raises there, for whoever is not root."""
+
+    def refused(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", refused)
+    monkeypatch.setattr(sys, "argv", ["fstune", "list", "--state-dir", "/secret/state"])
+    with pytest.raises(SystemExit) as exit_info:
+        main()
+    assert exit_info.value.code == 2
+    assert re.fullmatch(r"fstune: /secret/state.*: Permission denied\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("extra", [["c2026"], ["--part", "fileserver"], ["--verbose"]])
+def test_a_list_of_all_recommendations_takes_nothing_of_one(
+    state: Path, fstune: Fstune, extra: list[str]
+) -> None:
+    done = fstune("recommend", *extra, "--all")
+    assert done.returncode == 2
+    assert "--all lists all campaigns: it takes no campaign, --part or --verbose" in done.stderr

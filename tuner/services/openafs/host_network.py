@@ -68,7 +68,10 @@ class HostNetwork:
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: sysctl commands."""
         target = self._settings(values)
-        return "set" if any(on_all(self.hosts, lambda limits: limits.set(target))) else None
+        if not any(on_all(self.hosts, lambda limits: limits.set(target))):
+            return None
+        on_all(self.hosts, lambda limits: limits.record())
+        return "set"
 
     def rehearse(self, values: Mapping[str, Value]) -> None:
         """Run all modifying commands of ``apply``: for dry connectors."""

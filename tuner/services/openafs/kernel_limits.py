@@ -91,6 +91,12 @@ class KernelLimits(WithJournal):
             self._ours[name] = {value}
         return True
 
+    def record(self) -> None:
+        """Write the journal, also where nothing had to be changed: all hosts of a testbed have
+        one, or none has.
+        """
+        self._record()
+
     def rehearse(self) -> None:
         """Run all modifying commands of ``set``, with the original values: for a dry connector."""
         self._record()

@@ -273,3 +273,18 @@ def test_hosts_must_agree_on_what_was_applied(tmp_path: Path) -> None:
     ):
         part(first, second)
     assert part(first, second, alike=False).initial == {"rmem_max": 8 * MIB}
+
+
+@pytest.mark.slow
+def test_a_host_that_has_the_applied_limit_already_is_rolled_back_with_the_others(
+    tmp_path: Path,
+) -> None:
+    low = host_in(tmp_path, "c1")
+    high = host_in(tmp_path, "fs9", rmem_max=8 * MIB, wmem_max=8 * MIB)
+    network = parts(low, high)
+    assert network.apply({"rmem_max": 8 * MIB, "wmem_max": 8 * MIB}) == "set"
+    network.keep("a1")
+    assert network.journals("a1") == {JournalState.KEPT}
+    network.reopen("a1")
+    network.restore()
+    assert (low.limits, high.limits) == (ORIGINAL, (8 * MIB, 8 * MIB))
