@@ -7,9 +7,9 @@ import socket
 from itertools import cycle
 
 #: Below the range from which the kernel assigns ports, as it does for every connection.
-_FIRST, _EACH = 20000, 3000
+_FIRST, _EACH = 20000, 2000
 #: Tests run in several processes at once (gw0, gw1, ...), and several test runs may, too.
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 6
 _START = os.getpid() % _EACH
 _ports = cycle(_FIRST + _EACH * _WORKER + (_START + n) % _EACH for n in range(_EACH))
 

@@ -154,9 +154,7 @@ class Images:
 
     def _clear(self) -> None:
         for leftover in self._leftovers():
-            for process in processes_below(leftover):
-                process.kill()
-            shutil.rmtree(leftover)
+            _remove(leftover)
 
     def _build(self, stages: Stages) -> Image:
         name = recipe.digest()  # now, because the recipe may be edited during the build
@@ -180,7 +178,8 @@ class Images:
         finally:
             if builder is not None:
                 builder.stop()
-            shutil.rmtree(scratch)
+            # Also one whose start was interrupted: it would wait for ever, and nobody would find it.
+            _remove(scratch)
         image = self.current()
         assert image is not None
         return image
@@ -225,6 +224,13 @@ class Images:
         manifest = {"kernel": kernel, "openafs": openafs, "seconds": stages.seconds}
         (ready / _MANIFEST).write_text(json.dumps(manifest, indent=1))
         return ready
+
+
+def _remove(scratch: Path) -> None:
+    """Remove the files of a build, and the processes that are still there."""
+    for process in processes_below(scratch):
+        process.kill()
+    shutil.rmtree(scratch)
 
 
 def _start_builder(scratch: Path, tools: Path) -> Node:

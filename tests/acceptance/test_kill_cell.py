@@ -101,7 +101,7 @@ def write_campaign(place: Place, root: Path) -> None:
 
 def await_machines(cell: Cell, original: Machines) -> None:
     """Wait for the original state: processes may take a moment to end or to come back."""
-    deadline = time.monotonic() + 30.0
+    deadline = time.monotonic() + 200.0
     while (now := Machines.of(cell)) != original:
         assert time.monotonic() < deadline, now
         time.sleep(0.1)

@@ -13,7 +13,7 @@ import yaml
 
 from deploy.cell import Cell, Cells
 from tests.acceptance.conftest import Place
-from tests.acceptance.test_kill_cell import Machines
+from tests.acceptance.test_kill_cell import Machines, await_machines
 from tests.killing import Forks, Point
 from tests.unit.campaign.outcomes import measured
 from tuner.model import Block, Event, Trial
@@ -189,7 +189,8 @@ def test_killed_in_the_middle_and_resumed_both_cells_are_as_found(
     with Store.open(place.state) as store:
         assert problems(store) == []
 
-    assert [Machines.of(cell) for cell in cells] == originals
+    for cell, original in zip(cells, originals, strict=True):
+        await_machines(cell, original)
     for cell in cells:
         assert journals(cell) == []
         # One of each server's last two starts was with other options than the original ones.

@@ -167,7 +167,7 @@ def test_stopping_a_server_that_hangs_does_not_outlive_fstune_for_long(
     unchanged: None, cell: Cell, fileserver: Fileserver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stop ends with the campaign that began it, and a resumed one need not wait for it."""
-    monkeypatch.setattr("tuner.services.openafs.fileserver._PROMPT_S", 2.0)
+    monkeypatch.setattr("tuner.services.openafs.fileserver._PROMPT_S", 8.0)
     fileserver.apply({"threads": 30})
     hanging = process_in(cell.server, "dafileserver")
     assert hanging is not None
@@ -214,3 +214,14 @@ def test_a_bosserver_that_crashes_costs_nothing(
     fileserver.restore()
     assert len(crashed) == 1
     assert "-p 31" not in commands_now(cell)[0]
+
+
+def test_the_limit_of_buffers_is_known_where_the_kernel_does_not_show_it(cell: Cell) -> None:
+    """Kernels before 6.11 do not show it in network namespaces."""
+    usual = attach_fileserver(cell).facts["net_core_rmem_max"]
+    assert usual == int(cell.server.check(["cat", "/proc/sys/net/core/rmem_max"]))
+    cell.server.check(["mount", "-t", "tmpfs", "none", "/proc/sys/net/core"])
+    try:
+        assert attach_fileserver(cell).facts["net_core_rmem_max"] == usual
+    finally:
+        cell.server.check(["umount", "/proc/sys/net/core"])

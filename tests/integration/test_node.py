@@ -70,14 +70,14 @@ def test_a_command_ends_with_the_process_that_requested_it(node: SerialNode) -> 
 
 
 def test_a_change_waits_for_what_a_killed_process_left_behind(node: SerialNode) -> None:
-    leave_behind(node.node, 2)
+    leave_behind(node.node, 6)
     assert node.change(["test", "-e", MARK]).status == 1
 
 
 def test_a_change_that_does_not_end_is_named(node: SerialNode) -> None:
-    leave_behind(node.node, 8)
+    leave_behind(node.node, 15)
     with pytest.raises(TestbedError, match="client1: another change is still under way there"):
-        node.change(["true"], timeout_s=2.0)
+        node.change(["true"], timeout_s=10.0)
     assert node.change(["test", "-e", MARK]).status == 1
 
 
@@ -128,7 +128,7 @@ def test_one_supervisor_runs_one_command_after_another(node: SerialNode) -> None
 def test_a_command_that_takes_too_long_is_killed(node: SerialNode) -> None:
     with pytest.raises(CommandTimeout, match="client1: sh -c: not finished after 1 s"):
         node.ask(LONG, timeout_s=1.0)
-    assert not goes_on(node.node, "sleep 987")
+    wait_for(lambda: not goes_on(node.node, "sleep 987"), "its end")
     assert node.ask(["true"]).status == 0
 
 
@@ -141,7 +141,7 @@ def test_an_interrupted_command_is_killed(node: SerialNode) -> None:
     with stop_signals(), pytest.raises(KeyboardInterrupt):
         node.ask(LONG)
     interruption.forget()
-    assert not goes_on(node.node, "sleep 987")
+    wait_for(lambda: not goes_on(node.node, "sleep 987"), "its end")
     assert node.ask(["true"]).status == 0
 
 

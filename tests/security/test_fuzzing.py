@@ -38,11 +38,11 @@ from tuner.measure.diagnostics.process import (
     process_status,
 )
 from tuner.measure.driver import read_report
-from tuner.services.facts import host_facts
+from tuner.services.facts import host_facts, rmem_max_bytes
 from tuner.services.openafs import cache_manager, facts, fileserver, fuse, parse, unit
 from tuner.services.openafs.counters import client_probe, server_probe
 from tuner.services.openafs.file import read_testbed
-from tuner.services.openafs.limits import kernel_setting, open_files
+from tuner.services.openafs.limits import open_files
 from tuner.services.openafs.rx import rx_counters, rx_gauges
 from tuner.services.openafs.xstat import cache_manager_counters, fileserver_counters
 from tuner.spec.campaign import read_spec
@@ -191,7 +191,7 @@ QUERIES: tuple[Callable[[Any], object], ...] = (
     lambda host: facts.server_facts(host, SERVER),
     lambda host: cache_manager.host_limits(host, "/var/cache/openafs"),
     lambda host: fileserver.host_limits(host, "fileserver"),
-    lambda host: kernel_setting(host, "net.core.rmem_max"),
+    rmem_max_bytes,
     open_files,
     lambda host: fuse._look(host, fuse.FusePlace("/afs", "/c", "/p", "/d")),
 )

@@ -20,6 +20,7 @@ class Ansible(Whole):
     name = "ansible"
     about = "tasks for Ansible; the variable `afs_server` is the server's address"
     where = "a playbook"
+    mind = bos.MIND
     programs = frozenset({FILESERVER, KERNEL_CLIENT})
     comment = "#"
 
@@ -33,7 +34,7 @@ class Ansible(Whole):
         for task in yaml.safe_load(text):
             if _LINE in task:
                 return assigned(task[_LINE]["line"])
-            if task[_COMMAND]["argv"][:2] == ["bos", "create"]:
+            if task.get(_COMMAND, {}).get("argv", [])[:2] == ["bos", "create"]:
                 return bos.words_of(task[_COMMAND]["argv"])
         raise ValueError("no task gives options")
 
@@ -51,7 +52,18 @@ def _client(part: Part) -> list[dict[str, Any]]:
     return [
         {"name": "cache manager: options", _LINE: file},
         {
-            "name": "cache manager: restart, with nothing in use below /afs",
-            _SERVICE: {"name": "openafs-client", "state": "restarted"},
+            "name": "cache manager: stop, with nothing in use below /afs",
+            _SERVICE: {"name": "openafs-client", "state": "stopped"},
+        },
+        {
+            "name": "cache manager: check that it has stopped: starting it otherwise may crash",
+            _COMMAND: {"argv": ["findmnt", "--noheadings", "--types", "afs"]},
+            "register": "afs_mounts",
+            "changed_when": False,
+            "failed_when": "afs_mounts.rc == 0",
+        },
+        {
+            "name": "cache manager: start",
+            _SERVICE: {"name": "openafs-client", "state": "started"},
         },
     ]

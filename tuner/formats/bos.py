@@ -13,6 +13,8 @@ from tuner.formats.form import FILESERVER, Part, Whole, plain, shell
 _PLACE = "/usr/lib/openafs"
 _COMPANIONS = ("davolserver", "salvageserver", "dasalvager")
 INSTANCE = "dafs"
+#: What to check before using anything that names the instance.
+MIND = f"{Whole.mind}; the instance is called {INSTANCE} in it: use the name that bos status shows"
 
 
 def server_commands(part: Part) -> list[str]:
@@ -45,6 +47,7 @@ class Bos(Whole):
     name = "bos"
     about = "`bos` commands that create the instance again with the options; SERVER is its address"
     where = "a shell on the server"
+    mind = MIND
     programs = frozenset({FILESERVER})
     comment = "#"
 
@@ -64,6 +67,7 @@ class BosConfig(Whole):
     name = "bosconfig"
     about = "the entry of the instance in BosConfig; bosserver must be down while it is edited"
     where = "/etc/openafs/BosConfig"
+    mind = MIND
     programs = frozenset({FILESERVER})
     comment = ""
 

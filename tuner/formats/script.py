@@ -16,8 +16,14 @@ set -eu
 file=${1:-/etc/openafs/afs.conf}
 kept=$(grep -v '^OPTIONS=' -- "$file" || test $? = 1)
 """
+#: A client with files in use only seems to stop, and starting it then may crash the kernel.
 _WRITE = """printf '%s\\n' "$kept" "$line" > "$file"
-systemctl restart openafs-client
+systemctl stop openafs-client
+if findmnt --noheadings --types afs || lsmod | grep -E '^(openafs|libafs) '; then
+    echo "openafs-client has not stopped: end what uses its files and stop it again, or reboot" >&2
+    exit 1
+fi
+systemctl start openafs-client
 """
 
 
@@ -27,6 +33,7 @@ class Script(Whole):
     name = "script"
     about = "a script for a POSIX shell that sets the options and restarts what is needed"
     where = "the server, with its address; a client with Debian's packages"
+    mind = bos.MIND
     programs = frozenset({FILESERVER, KERNEL_CLIENT})
     comment = "#"
     together = False

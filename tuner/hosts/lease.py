@@ -20,6 +20,14 @@ WATCH = "watch.sh"
 #: In the restore directory: how long the holder may be silent, in seconds.
 AFTER = "after_s"
 _BUSY = 75
+#: What the watch makes of a lease before it restores the host.
+_EXPIRED = "lease.expired"
+#: FRESH LEASE EXPIRED: makes FRESH the LEASE if there is none; not if a watch has just ended one,
+#: since its restore, which waits for the lock, would end this one too.
+_MOVE = r"""
+mv --no-target-directory --no-clobber "$1" "$2"
+[ -e "$1" ] || [ ! -e "$3" ] || mv --no-target-directory "$2" "$1"
+"""
 #: How long to wait for a host that is restoring itself.
 _EXPIRED_S = 60.0
 _AGAIN_S = 1.0
@@ -98,8 +106,10 @@ class Lease:
         self.connector.put(f"{fresh}/heartbeat", f"{self._up_s():.0f}\n".encode(), mode=0o600)
         # Wait for a restore that is under way, so that we start from the restored state.
         argv = ["flock", "--timeout", f"{_EXPIRED_S:.0f}", "--conflict-exit-code", f"{_BUSY}"]
-        argv += [self.directory, "mv", "--no-target-directory", "--no-clobber", fresh]
-        moved = self.connector.change([*argv, self.path], timeout_s=60.0 + _EXPIRED_S)
+        argv += [self.directory, "sh", "-c", _MOVE, "lease", fresh, self.path]
+        moved = self.connector.change(
+            [*argv, f"{self.directory}/{_EXPIRED}"], timeout_s=60.0 + _EXPIRED_S
+        )
         if moved.status == _BUSY:
             raise ConflictError(f"{self.host} is being put back now; try again in a few minutes")
         if moved.status == 0 and self.connector.ask(["test", "-e", fresh]).status != 0:
@@ -150,7 +160,7 @@ class Lease:
         """Wait for a host that is restoring itself; if its watch has died halfway through, finish
         the restore from here. Raises ConflictError when that takes too long.
         """
-        expired = f"{self.directory}/lease.expired"
+        expired = f"{self.directory}/{_EXPIRED}"
         deadline = time.monotonic() + _EXPIRED_S
         while self.connector.ask(["test", "-d", expired]).status == 0:
             if not self._watched():

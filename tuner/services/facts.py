@@ -14,6 +14,14 @@ from tuner.measure.diagnostics.process import process_status
 _LEAST_PYTHON = (3, 9)
 
 
+#: The kernel doubles what was asked for, up to the limit, for its own use.
+_LARGEST_BUFFER = (
+    "from socket import *; udp = socket(AF_INET, SOCK_DGRAM); "
+    "udp.setsockopt(SOL_SOCKET, SO_RCVBUF, 2**30); "
+    "print(udp.getsockopt(SOL_SOCKET, SO_RCVBUF) // 2)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class HostFacts:
     """Facts about one host.
@@ -51,13 +59,26 @@ def host_facts(host: Connector, paths: Sequence[str]) -> HostFacts:
             cpus=int(check(host, ["nproc"])),
             memory_bytes=memory["MemTotal"] * 1024,
             available_bytes=memory["MemAvailable"] * 1024,
-            rmem_max_bytes=int(check(host, ["cat", "/proc/sys/net/core/rmem_max"])),
+            rmem_max_bytes=rmem_max_bytes(host),
             python=_python(host),
             clock_ahead_s=there - wall - asked_s / 2.0,
             asked_s=asked_s,
             addresses=frozenset(re.findall(r"inet6? ([0-9a-f.:]+)/", addresses)),
             free_bytes=tuple((path, free_bytes(host, path)) for path in paths),
         )
+
+
+def rmem_max_bytes(host: Connector) -> int:
+    """The largest receive buffer that a program may ask for: ``net.core.rmem_max``.
+
+    Kernels before 6.11 do not show the setting in network namespaces, as nodes of private cells
+    have, although it applies there: then the buffer of a socket is measured.
+    """
+    with understood(host.host):
+        setting = host.ask(["cat", "/proc/sys/net/core/rmem_max"])
+        if setting.status == 0:
+            return int(setting.stdout)
+        return int(check(host, ["python3", "-I", "-S", "-c", _LARGEST_BUFFER]))
 
 
 def free_bytes(host: Connector, path: str) -> int:

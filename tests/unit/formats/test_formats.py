@@ -125,7 +125,7 @@ def test_a_script_is_for_one_program() -> None:
 def test_tasks_of_two_programs_are_one_list() -> None:
     rendering = render("ansible", [SERVER, CLIENT])
     tasks = yaml.safe_load(rendering.text)
-    assert len(tasks) == 5
+    assert len(tasks) == 7
     assert all("shell" not in key for task in tasks for key in task)
 
 
@@ -143,9 +143,14 @@ def test_a_script_for_a_client_sets_its_options_and_keeps_the_rest(tmp_path: Pat
     programs = tmp_path / "bin"
     programs.mkdir()
     log = tmp_path / "log"
-    systemctl = programs / "systemctl"
-    systemctl.write_text(f'#!/bin/sh\necho "$@" > {shlex.quote(str(log))}\n')
-    systemctl.chmod(0o755)
+    mount = tmp_path / "mount"  # exists while the client stays mounted after a stop
+    for name, body in {
+        "systemctl": f'echo "$@" >> {shlex.quote(str(log))}',
+        "findmnt": f"test -e {shlex.quote(str(mount))}",
+        "lsmod": "",
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
+        (programs / name).chmod(0o755)
     file = tmp_path / "afs.conf"
     file.write_text("# kept\nAFS_CLIENT=true\nOPTIONS=AUTOMATIC\n")
     script = tmp_path / "set.sh"
@@ -155,7 +160,15 @@ def test_a_script_for_a_client_sets_its_options_and_keeps_the_rest(tmp_path: Pat
         subprocess.run(["sh", script, file], env=environment, check=True, timeout=60)
         line = 'OPTIONS="-blocks 6 -daemons 6 -memcache"'
         assert file.read_text().splitlines() == ["# kept", "AFS_CLIENT=true", line]
-    assert log.read_text() == "restart openafs-client\n"
+    assert log.read_text() == "stop openafs-client\nstart openafs-client\n" * 2
+    mount.touch()
+    log.unlink()
+    busy = subprocess.run(
+        ["sh", script, file], env=environment, check=False, timeout=60, capture_output=True
+    )
+    assert busy.returncode == 1
+    assert b"openafs-client has not stopped: end what uses its files" in busy.stderr
+    assert log.read_text() == "stop openafs-client\n"
 
 
 def test_a_script_for_a_server_runs_bos_with_its_argument(tmp_path: Path) -> None:

@@ -199,6 +199,27 @@ def test_a_lease_that_its_watch_ends_at_the_same_moment_is_no_obstacle(
     hold.beat()
 
 
+def test_a_lease_that_its_watch_has_just_ended_is_not_taken_before_the_restore(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The restore would end the new lease too."""
+    place.take()
+    place.kill_watch()
+    place.journal()
+    lease, change = place.directory / "lease", LocalConnector.change
+
+    def ending(connector: LocalConnector, argv: Sequence[str], **options: Any) -> CommandResult:
+        if argv[0] == "flock" and not place.proof:
+            lease.rename(place.directory / "lease.expired")
+        return change(connector, argv, **options)
+
+    monkeypatch.setattr(LocalConnector, "change", ending)
+    hold = place.take(THEIRS)
+    assert place.proof == ["part"]
+    assert not (place.directory / "lease.expired").exists()
+    hold.beat()
+
+
 def test_a_lease_without_an_owner_is_named(place: Place) -> None:
     place.take()
     owner = place.directory / "lease" / "owner"

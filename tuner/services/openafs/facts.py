@@ -22,8 +22,8 @@ from tuner.services.openafs.tokens import TokenPlace, why_no_ticket
 
 #: Prints the PIDs of processes that use files below a mount point.
 _HOLDERS = r"""
-find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd -maxdepth 1 \
-    \( -lname "$1" -o -lname "$1/*" \) 2> /dev/null | cut -d/ -f3 | sort -nu
+find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd /proc/[0-9]*/map_files \
+    -maxdepth 1 \( -lname "$1" -o -lname "$1/*" \) 2> /dev/null | cut -d/ -f3 | sort -nu
 """
 #: Properties of a unit: whether it exists and runs, and which units stop together with it.
 _STATE, _STOP_TOO = "LoadState,ActiveState", "RequiredBy,RequisiteOf,BoundBy,ConsistsOf"

@@ -22,12 +22,13 @@ from tuner.hosts.connector import (
 )
 from tuner.hosts.parallel import on_all
 from tuner.model import Value
+from tuner.services.facts import rmem_max_bytes
 from tuner.services.journal import Journal, WithJournal
 from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.bosserver import FileserverPlace, check_type, status_of
 from tuner.services.openafs.buffers import Buffers
-from tuner.services.openafs.limits import kernel_setting, memory_bytes, open_files
+from tuner.services.openafs.limits import memory_bytes, open_files
 from tuner.services.openafs.server_log import LogEnd, log_end, log_since
 from tuner.services.part import verify_effective
 
@@ -386,7 +387,7 @@ def _journal(host: Connector, place: FileserverPlace) -> Journal:
 def host_limits(host: Connector, fixed_command: str) -> dict[str, int]:
     """The limits of a server's host, by the names that the space uses."""
     return {
-        "net_core_rmem_max": kernel_setting(host, "net.core.rmem_max"),
+        "net_core_rmem_max": rmem_max_bytes(host),
         "memory_bytes": memory_bytes(host),
         "nofile": open_files(host),
         "fixed_command_length": len(fixed_command),

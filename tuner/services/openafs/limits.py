@@ -6,12 +6,6 @@ from tuner.hosts.connector import Connector, check, understood
 from tuner.measure.diagnostics.process import process_status
 
 
-def kernel_setting(host: Connector, name: str) -> int:
-    """Read the value of a sysctl such as ``net.core.rmem_max``."""
-    with understood(host.host):
-        return int(check(host, ["cat", "/proc/sys/" + name.replace(".", "/")]))
-
-
 def memory_bytes(host: Connector) -> int:
     """Read the total memory of a host in bytes."""
     with understood(host.host):
@@ -19,6 +13,9 @@ def memory_bytes(host: Connector) -> int:
 
 
 def open_files(host: Connector) -> int:
-    """Read the hard limit on open files per process."""
+    """Read the hard limit on open files of a fileserver, which inherits it from bosserver."""
     with understood(host.host):
-        return int(check(host, ["prlimit", "--nofile", "--noheadings", "--output=HARD"]))
+        argv = ["prlimit", "--nofile", "--noheadings", "--output=HARD"]
+        if pids := host.ask(["pidof", "bosserver"]).stdout.split():
+            argv += ["--pid", str(int(pids[0]))]
+        return int(check(host, argv))

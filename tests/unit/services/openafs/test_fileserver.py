@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import search_spaces
 from tests.unit.services.openafs.network_host import PROGRAM, NetworkHost, host_in
+from tests.waiting import wait_for
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import CommandResult, CommandTimeout
 from tuner.services.openafs.bosserver import is_restricted
@@ -105,3 +107,17 @@ def test_one_that_hangs_before_the_first_change_is_ended(
     assert (server_host.here / "stopped").exists()
     assert server.restore() == f"fileserver on fs9 restarted as found: {PROGRAM} -p 12"
     assert (server_host.calls(), server_host.journals()) == (["start"], [])
+
+
+@pytest.mark.slow
+def test_the_limit_of_open_files_is_that_of_bosserver(server_host: NetworkHost) -> None:
+    """Not that of the session that asks. It is inherited by the fileserver, which may be down."""
+    limited = ["prlimit", "--nofile=1024:2048", "sleep", "60"]
+    with subprocess.Popen(limited) as bosserver:
+        try:
+            pidof = server_host.here / "bin" / "pidof"
+            pidof.write_text(f"#!/bin/sh\necho {bosserver.pid}\n")
+            pidof.chmod(0o755)
+            wait_for(lambda: attach(server_host).facts["nofile"] == 2048, "the limit")
+        finally:
+            bosserver.kill()
