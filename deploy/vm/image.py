@@ -178,7 +178,7 @@ class Images:
         finally:
             if builder is not None:
                 builder.stop()
-            # Also one whose start was interrupted: it would wait for ever, and nobody would find it.
+            # Also one whose start was interrupted, which would wait for ever.
             _remove(scratch)
         image = self.current()
         assert image is not None
