@@ -66,13 +66,12 @@ class Hold:
         Raises ConflictError when another campaign holds the host and has sent a recent heartbeat,
         TestbedError when the earlier holder's changes cannot be undone.
         """
-        lease = Lease(connector, directory, owner, after_s)
-        hold = cls(lease)
+        hold = cls(Lease(connector, directory, owner, after_s))
         check_own(connector, directory)
         check_change(connector, ["mkdir", "--parents", "--mode=0700", directory])
         check_own(connector, directory)  # it may have been created in the meantime
         try:
-            lease.take()
+            hold.lease.take()
             for name in (_HEARTBEAT, WATCH, PUT_BACK):
                 connector.put(f"{directory}/{name}", _script(name), mode=0o700)
             connector.put(f"{directory}/{AFTER}", f"{after_s:.0f}\n".encode(), mode=0o600)
@@ -113,7 +112,7 @@ class Hold:
         """See Connector.change and ``ask``. The host is not restored while the command runs."""
         with self._present():
             how = guard.LockUse.RESTORING if self._only_restores else guard.LockUse.HOLD
-            guarded_argv = guard.guarded(argv, self.lease.directory, self.lease.mark, how)
+            guarded_argv = self.lease.guarded(argv, how)
             result = self.connector.change(guarded_argv, input=input, timeout_s=timeout_s)
             return self._let_in(result)
 
@@ -124,9 +123,7 @@ class Hold:
         setting: a restore does not wait for them.
         """
         with self._present():
-            guarded_argv = guard.guarded(
-                argv, self.lease.directory, self.lease.mark, guard.LockUse.BEGIN
-            )
+            guarded_argv = self.lease.guarded(argv, guard.LockUse.BEGIN)
             result = self.connector.run_long(guarded_argv, run_id=run_id, timeout_s=timeout_s)
             return self._let_in(result)
 
@@ -142,9 +139,7 @@ class Hold:
     def converse(self, argv: Sequence[str]) -> Conversation:
         """See SpeakingConnector.converse and ``run_long``."""
         with self._present():
-            guarded_argv = guard.guarded(
-                argv, self.lease.directory, self.lease.mark, guard.LockUse.BEGIN
-            )
+            guarded_argv = self.lease.guarded(argv, guard.LockUse.BEGIN)
             return _HoldConversation(self, self.connector.converse(guarded_argv))
 
     def beat(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tuner.errors import ConflictError
@@ -84,11 +85,14 @@ class Lease:
         if not self._make():
             self._take_over()
 
+    def guarded(self, argv: Sequence[str], how: guard.LockUse) -> list[str]:
+        """Wrap a command so that it runs only while the lease is ours; see ``guard.guarded``."""
+        return guard.guarded(argv, self.directory, self.mark, how)
+
     def drop(self) -> None:
         """Remove it if it is ours, whatever was done of ``take``."""
         remove = ["rm", "--recursive", "--force", self.path]
-        argv = guard.guarded(remove, self.directory, self.mark, guard.LockUse.HOLD)
-        self.connector.change(argv)
+        self.connector.change(self.guarded(remove, guard.LockUse.HOLD))
 
     def watch_log(self) -> str:
         """A clause with the last lines of the watch's log."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import optuna
 
+from tuner.model import Configuration
 from tuner.propose.encoding import Tunable
 from tuner.propose.proposer import Observation, Proposal
-from tuner.propose.trials import AskTrial, ask, replay
+from tuner.propose.trials import AskTrial, Replay, ask, replay
 
 #: Number of asks per proposal after which a space counts as exhausted.
 _MOST_ASKS = 50
@@ -21,6 +23,9 @@ _MOST_ASKS = 50
 
 class OptunaProposer:
     """Asks a sampler for valid configurations of all parts together."""
+
+    #: Which of the observations are told.
+    told_range: ClassVar[slice] = slice(None)
 
     def __init__(
         self,
@@ -45,8 +50,7 @@ class OptunaProposer:
         for _ in range(_MOST_ASKS * count):
             if len(proposals) == count:
                 break
-            trial = study.ask()
-            configuration = ask(AskTrial(trial), self._tunables)
+            configuration = self._ask(study)
             if configuration not in measured_here:
                 measured_here.add(configuration)
                 proposals.append(Proposal(configuration, self._name))
@@ -57,23 +61,23 @@ class OptunaProposer:
         # A different seed for each question, but the same one for the same question.
         seed = random.Random(f"{self._seed}:propose:{len(observations)}").randrange(2**32)
         study = optuna.create_study(direction="minimize", sampler=self._sampler(seed))
-        for observation in observations:
-            if (
-                observation.difference is not None
-                and (trial := self._as_trial(observation)) is not None
-            ):
-                study.add_trial(trial)
+        for observation in observations[self.told_range]:
+            if observation.difference is None:
+                continue
+            answers = replay(observation.configuration, self._tunables)
+            is_same = ask(answers, self._tunables) == observation.configuration
+            # A prior that could not be proposed here would be recorded as something else.
+            if is_same or not observation.prior:
+                self._tell(study, answers, observation.difference)
         return study
 
-    def _as_trial(self, observation: Observation) -> optuna.trial.FrozenTrial | None:
-        """Return a finished trial with this observation; None for a prior that could not be
-        proposed here.
-        """
-        parameters = replay(observation.configuration, self._tunables)
-        if ask(parameters, self._tunables) != observation.configuration and observation.prior:
-            return None
-        return optuna.trial.create_trial(
-            params=dict(parameters.parameters),
-            distributions=parameters.distributions,
-            value=observation.difference,
+    def _ask(self, study: optuna.Study) -> Configuration:
+        """Return the configuration of a new trial."""
+        return ask(AskTrial(study.ask()), self._tunables)
+
+    def _tell(self, study: optuna.Study, answers: Replay, difference: float) -> None:
+        """Add a finished trial with these answers."""
+        trial = optuna.trial.create_trial(
+            params=dict(answers.parameters), distributions=answers.distributions, value=difference
         )
+        study.add_trial(trial)

@@ -8,25 +8,23 @@ through it again, as a trial that is asked for, has these answers, and is told i
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from tuner.model import Configuration, Value
+from tuner.propose.asking import OptunaProposer
 from tuner.propose.encoding import Tunable
-from tuner.propose.proposer import Observation, Proposal
-from tuner.propose.trials import Replay, ask, distributions, replay
-
-#: Number of asks per proposal after which a space counts as exhausted.
-_MOST_ASKS = 50
-#: Only the newest observations are told, since each takes longer the more there are.
-_MOST_OBSERVATIONS = 400
+from tuner.propose.trials import Replay, ask, distributions
 
 
-class FlatProposer:
-    """Asks a sampler for valid configurations of all parts together."""
+class FlatProposer(OptunaProposer):
+    """See OptunaProposer."""
+
+    #: Only the newest ones, since each takes longer the more there are.
+    told_range: ClassVar[slice] = slice(-400, None)
 
     def __init__(
         self,
@@ -35,51 +33,15 @@ class FlatProposer:
         sampler: Callable[[int], optuna.samplers.BaseSampler],
         seed: int,
     ) -> None:
-        """``sampler``: creates the sampler called ``name`` from a seed."""
-        self._tunables = tunables
-        self._name = name
-        self._sampler = sampler
-        self._seed = seed
+        """See OptunaProposer."""
+        super().__init__(tunables, name, sampler, seed)
         self._questions = distributions(tunables)
         self._numbers = {key: _as_number(question) for key, question in self._questions.items()}
 
-    def propose(self, count: int, observations: Sequence[Observation]) -> list[Proposal]:
-        """See Proposer.propose."""
-        study = self._study(observations)
-        measured_here = {
-            observation.configuration for observation in observations if not observation.prior
-        }
-        proposals: list[Proposal] = []
-        for _ in range(_MOST_ASKS * count):
-            if len(proposals) == count:
-                break
-            configuration = self._configuration(study.ask(dict(self._numbers)).params)
-            if configuration not in measured_here:
-                measured_here.add(configuration)
-                proposals.append(Proposal(configuration, self._name))
-        return proposals
-
-    def _study(self, observations: Sequence[Observation]) -> optuna.Study:
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        # A different seed for each question, but the same one for the same question.
-        seed = random.Random(f"{self._seed}:propose:{len(observations)}").randrange(2**32)
-        study = optuna.create_study(direction="minimize", sampler=self._sampler(seed))
-        for observation in observations[-_MOST_OBSERVATIONS:]:
-            answers = self._answers(observation)
-            if observation.difference is not None and answers is not None:
-                study.enqueue_trial(answers)
-                trial = study.ask()
-                # The sampler counts the trial in its state only if it is asked for something, which
-                # is not needed for answers that are given.
-                _ = trial.relative_params
-                for key, number in self._numbers.items():
-                    trial.suggest_int(key, number.low, number.high, log=number.log)
-                study.tell(trial, observation.difference)
-        return study
-
-    def _configuration(self, numbers: Mapping[str, int]) -> Configuration:
+    def _ask(self, study: optuna.Study) -> Configuration:
+        """See OptunaProposer._ask."""
         answers: dict[str, Value] = {}
-        for key, number in numbers.items():
+        for key, number in study.ask(dict(self._numbers)).params.items():
             question = self._questions[key]
             if isinstance(question, CategoricalDistribution):
                 choice = question.choices[number]
@@ -89,14 +51,16 @@ class FlatProposer:
                 answers[key] = number
         return ask(Replay(answers), self._tunables)
 
-    def _answers(self, observation: Observation) -> dict[str, int] | None:
-        """Return the numbers that lead to a configuration; None for a prior that could not be
-        proposed here.
-        """
-        replayed = replay(observation.configuration, self._tunables)
-        if ask(replayed, self._tunables) != observation.configuration and observation.prior:
-            return None
-        return {key: self._number(key, replayed.parameters) for key in self._questions}
+    def _tell(self, study: optuna.Study, answers: Replay, difference: float) -> None:
+        """See OptunaProposer._tell."""
+        study.enqueue_trial({key: self._number(key, answers.parameters) for key in self._numbers})
+        trial = study.ask()
+        # The sampler counts the trial in its state only if it is asked for something, which is not
+        # needed for answers that are given.
+        _ = trial.relative_params
+        for key, number in self._numbers.items():
+            trial.suggest_int(key, number.low, number.high, log=number.log)
+        study.tell(trial, difference)
 
     def _number(self, key: str, answers: Mapping[str, Value]) -> int:
         question = self._questions[key]

@@ -169,6 +169,28 @@ DEATHS: list[tuple[type, str, int, ApplicationState]] = [
 ]
 
 
+def cut_off(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    campaign: Campaign,
+    kind: type,
+    method: str,
+    *,
+    after: int = 0,
+) -> Application:
+    """Die while an application is carried out, before a call of this method; see ``breaking``. A
+    dead process restores nothing; here ``put_back`` fails too, to the same effect.
+    """
+    planned = desk.plan(campaign)
+    with (
+        breaking(monkeypatch, kind, method, die, after=after),
+        breaking(monkeypatch, OpenTestbed, "put_back", die),
+        pytest.raises(Broken),
+    ):
+        carry_out(desk.actor, planned)
+    return planned
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "method", "after", "state"), DEATHS)
 def test_a_death_while_applying_is_settled_by_the_next_process(
@@ -179,15 +201,8 @@ def test_a_death_while_applying_is_settled_by_the_next_process(
     after: int,
     state: ApplicationState,
 ) -> None:
-    """A dead process restores nothing; here ``put_back`` fails too, to the same effect."""
     campaign = desk.campaign(candidate=CANDIDATE | {"cache_manager.daemons": 5})
-    planned = desk.plan(campaign)
-    with (
-        breaking(monkeypatch, kind, method, die, after=after),
-        breaking(monkeypatch, OpenTestbed, "put_back", die),
-        pytest.raises(Broken),
-    ):
-        carry_out(desk.actor, planned)
+    planned = cut_off(desk, monkeypatch, campaign, kind, method, after=after)
     assert desk.actor.applications.get(planned.id).state in (STATES.APPLYING, STATES.COMMITTING)
     settled = finish(desk.actor, desk.actor.applications.get(planned.id))
     assert settled.state is state
@@ -198,14 +213,7 @@ def test_a_death_while_applying_is_settled_by_the_next_process(
 def decided_in_part(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> tuple[Campaign, Application]:
     """Interrupt an application after the first part has been made permanent."""
     campaign = desk.campaign(candidate=CANDIDATE | {"cache_manager.daemons": 5})
-    planned = desk.plan(campaign)
-    with (
-        breaking(monkeypatch, Part, "keep", die, after=1),
-        breaking(monkeypatch, OpenTestbed, "put_back", die),
-        pytest.raises(Broken),
-    ):
-        carry_out(desk.actor, planned)
-    return campaign, planned
+    return campaign, cut_off(desk, monkeypatch, campaign, Part, "keep", after=1)
 
 
 @pytest.mark.slow

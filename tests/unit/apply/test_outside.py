@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
-from tests.unit.apply.test_applying import die, interrupt
+from tests.unit.apply.test_applying import cut_off, die, interrupt
 from tuner.apply.actor import finish
 from tuner.apply.applying import carry_out, make_plan, roll_back
 from tuner.apply.open_testbed import OpenTestbed
@@ -62,13 +62,7 @@ def test_an_interrupted_application_is_settled_although_something_else_is_in_eff
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = desk.campaign()
-    planned = desk.plan(campaign)
-    with (
-        breaking(monkeypatch, OpenTestbed, "change", die),
-        breaking(monkeypatch, OpenTestbed, "put_back", die),
-        pytest.raises(Broken),
-    ):
-        carry_out(desk.actor, planned)
+    planned = cut_off(desk, monkeypatch, campaign, OpenTestbed, "change")
     now = change_elsewhere(desk, campaign, 99)
     settled = finish(desk.actor, desk.actor.applications.get(planned.id))
     assert settled.state is STATES.FAILED
@@ -154,13 +148,7 @@ def test_a_plan_that_only_looks_leaves_an_interrupted_application_alone(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = desk.campaign()
-    planned = desk.plan(campaign)
-    with (
-        breaking(monkeypatch, OpenTestbed, "keep", die),
-        breaking(monkeypatch, OpenTestbed, "put_back", die),
-        pytest.raises(Broken),
-    ):
-        carry_out(desk.actor, planned)
+    planned = cut_off(desk, monkeypatch, campaign, OpenTestbed, "keep")
     with pytest.raises(ConflictError, match=f"{planned.id} was cut off .* rollback {planned.id}"):
         make_plan(desk.actor, campaign, desk.destination(campaign), only_look=True)
     assert desk.actor.applications.get(planned.id).state is STATES.COMMITTING
@@ -173,13 +161,7 @@ def test_a_requested_rollback_stays_requested_while_the_application_is_completed
 ) -> None:
     """Whoever waits for the rollback would take the application's new state for the outcome."""
     campaign = desk.campaign()
-    planned = desk.plan(campaign)
-    with (
-        breaking(monkeypatch, OpenTestbed, "keep", die),
-        breaking(monkeypatch, OpenTestbed, "put_back", die),
-        pytest.raises(Broken),
-    ):
-        carry_out(desk.actor, planned)
+    planned = cut_off(desk, monkeypatch, campaign, OpenTestbed, "keep")
     event = NewEvent(datetime.now(UTC), "rollback-requested", "bob asked")
     desk.actor.applications.ask(planned.id, STATES.COMMITTING, "bob", event)
     completed = finish(desk.actor, desk.actor.applications.get(planned.id))
