@@ -26,7 +26,7 @@ COMMAND_LINES = {"_command": "BOOTSTRAP", "_conversation": "CONVERSATION"}
 RUN_SCRIPTS_OF_A_FIELD = ("tuner/measure/diagnostics/probe.py",)
 #: Modules with such scripts, and their names; each is built from constants only.
 CONSTANT_ALL_THE_SAME = {
-    "tuner/measure/diagnostics/probe.py": ("GLANCE", "COMMON"),
+    "tuner/measure/diagnostics/probe.py": ("GLANCE", "REST", "COMMON"),
     "tuner/services/openafs/counters.py": ("_SERVER", "_CLIENT"),
 }
 

@@ -1,9 +1,10 @@
 """Asks the cache manager of this host for its counters. Runs on a client host.
 
-Copies its input to its output, and adds the answers to ``rxdebug`` and ``xstat_cm_test``, each
-under a heading. The last line of the input is the ID of the cache manager's process, or empty if it
-runs in the kernel. ``xstat_cm_test`` only supports the usual port: if the cache manager has another
-one, datagrams that the tool sends to the usual one are forwarded, and the answers are sent back.
+Copies its input to its output, and adds the answers to ``rxdebug`` and ``xstat_cm_test``, which run
+at once, each under a heading. The last line of the input is the ID of the cache manager's process,
+or empty if it runs in the kernel. ``xstat_cm_test`` only supports the usual port: if the cache
+manager has another one, datagrams that the tool sends to the usual one are forwarded, and the
+answers are sent back.
 
 Standalone: requires Python 3.9 or newer and its standard library. It runs around every measurement,
 so it only uses modules that are fast to import (importing ``socket`` takes longer than everything
@@ -23,6 +24,7 @@ _TIMEOUT_S = 5.0
 _SIGKILL = 9
 _LARGEST = 65536
 _XSTAT = ("xstat_cm_test", _HOST, "-collID", "2", "-onceonly")
+_STDOUT, _STDERR = 1, 2
 
 
 def main() -> None:
@@ -31,10 +33,10 @@ def main() -> None:
     while data := os.read(0, _LARGEST):
         text += data
     port = udp_port(text.splitlines()[-1].decode()) or _USUAL_PORT
-    os.write(1, text + b"=== rxdebug\n")
-    run(("rxdebug", _HOST, str(port), "-rxstats", "-noconns"))
-    os.write(1, b"=== xstat\n")
-    run(_XSTAT, None if port == _USUAL_PORT else Relay(port))
+    rxdebug = ("rxdebug", _HOST, str(port), "-rxstats", "-noconns")
+    relay = None if port == _USUAL_PORT else Relay(port)
+    answers = outputs([rxdebug, _XSTAT], relay)
+    os.write(_STDOUT, text + b"=== rxdebug\n" + answers[0] + b"=== xstat\n" + answers[1])
 
 
 def udp_port(process: str) -> int | None:
@@ -83,27 +85,44 @@ class Relay:
             pass  # nobody is listening there: the tool will report that
 
 
-def run(command: tuple[str, ...], relay: Relay | None = None) -> None:
-    """Run a command to its end, or kill it after the timeout; ``relay`` works meanwhile."""
-    # Only the command has the other end of this pipe: it closes when the command ends.
-    end, inherited = os.pipe()
-    os.set_inheritable(inherited, True)
-    child = os.posix_spawnp(command[0], command, os.environ)
-    os.close(inherited)
+def outputs(commands: list[tuple[str, ...]], relay: Relay | None = None) -> list[bytes]:
+    """Run these commands at once and return what each prints. Those that take longer than the
+    timeout are killed; one that is not installed prints nothing. ``relay`` works meanwhile.
+    """
+    children: list[int] = []
+    answers: dict[int, bytes] = {}
+    for command in commands:
+        # Only the command has the other end of this pipe: it closes when the command ends.
+        end, inherited = os.pipe()
+        answers[end] = b""
+        moves = [(os.POSIX_SPAWN_DUP2, inherited, _STDOUT)]
+        try:
+            children.append(os.posix_spawnp(command[0], command, os.environ, file_actions=moves))
+        except OSError as problem:
+            os.write(_STDERR, f"{command[0]}: {problem}\n".encode())
+        os.close(inherited)
     deadline = time.monotonic() + _TIMEOUT_S
-    while True:
-        watched = [end, *(relay.descriptors() if relay else [])]
+    open_ends = set(answers)
+    while open_ends:
+        watched = [*open_ends, *(relay.descriptors() if relay else [])]
         ready = select.select(watched, [], [], max(deadline - time.monotonic(), 0))[0]
-        if end in ready:
-            break
         if not ready or time.monotonic() > deadline:
-            os.kill(child, _SIGKILL)
+            for child in children:
+                os.kill(child, _SIGKILL)
             break
-        if relay is not None:
-            for descriptor in ready:
+        for descriptor in ready:
+            if descriptor in open_ends:
+                data = os.read(descriptor, _LARGEST)
+                answers[descriptor] += data
+                if not data:
+                    open_ends.remove(descriptor)
+            elif relay is not None:
                 relay.forward(descriptor)
-    os.waitpid(child, 0)
-    os.close(end)
+    for child in children:
+        os.waitpid(child, 0)
+    for end in answers:
+        os.close(end)
+    return [*answers.values()]
 
 
 if __name__ == "__main__":

@@ -8,17 +8,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from tuner.hosts.connector import Connector
-from tuner.measure.diagnostics.probe import COMMON, Probe, Source
+from tuner.measure.diagnostics.probe import COMMON, GLANCE, REST, Probe, Source
 from tuner.services.openafs import ask_cache_manager
 from tuner.services.openafs.rx import rx_counters, rx_gauges
 from tuner.services.openafs.xstat import cache_manager_counters, fileserver_counters
 
-#: $2: the fileserver's address.
+#: $2: the fileserver's address. What takes longest runs while the rest is being read.
 _SERVER = (
-    COMMON
+    GLANCE
+    + """
+timeout 5 xstat_fs_test "$2" -collID 2 3 -onceonly | {
+"""
+    + REST
     + """
 echo "=== rxdebug"; timeout 5 rxdebug "$2" 7000 -rxstats -noconns
-echo "=== xstat"; timeout 5 xstat_fs_test "$2" -collID 2 3 -onceonly
+echo "=== xstat"; exec cat
+}
 """
 )
 #: $2: the program that asks the cache manager.

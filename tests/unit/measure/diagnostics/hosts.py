@@ -20,7 +20,7 @@ FetchData: 1 xfers (1 OK), time sum=0.5
 \t[bytes: sum={fetched_kib}, min=0, max=1]
 StoreData: 1 xfers (1 OK), time sum=0.5
 \t[bytes: sum={stored_kib}, min=0, max=1]
-=== status
+=== proc
 VmHWM: {peak_kib} kB
 Threads: 3
 """

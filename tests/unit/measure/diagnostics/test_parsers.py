@@ -42,7 +42,7 @@ def test_every_source_has_its_section(recorded: Recorded) -> None:
     for who in ("server", "client"):
         assert list(recorded(who)) == [
             *("stat", "cpu", "uptime", "boot"),
-            *("status", "switches", "snmp", "rxdebug", "xstat"),
+            *("proc", "rxdebug", "xstat"),
         ]
 
 
@@ -92,8 +92,8 @@ def test_a_process(recorded: Recorded) -> None:
     texts = recorded("server")
     assert process_life(texts["stat"]) == "170 since 1138782"
     assert cpu_s(texts["stat"]) == pytest.approx(1.74)
-    assert context_switches(texts["switches"]) == 145616
-    assert process_gauges(texts["status"]) == {"peak_memory_bytes": 10600 * 1024, "threads": 21}
+    assert context_switches(texts["proc"]) == 145616
+    assert process_gauges(texts["proc"]) == {"peak_memory_bytes": 10600 * 1024, "threads": 21}
 
 
 def test_a_kernel_thread_has_no_memory_of_its_own() -> None:
@@ -119,14 +119,14 @@ def test_a_machine(recorded: Recorded) -> None:
     )
     assert uptime_counters(texts["uptime"]) == {"elapsed_s": 12345.67}
     assert machine_name(texts["boot"]) == "2f1c7a56-0d5e-4e0b-9c53-7d9e3b8a4f11"
-    assert udp_counters(texts["snmp"]) == {
+    assert udp_counters(texts["proc"]) == {
         "datagrams_received": 155569,
         "datagrams_sent": 134957,
         "receive_errors": 0,
         "rcvbuf_errors": 0,
         "sndbuf_errors": 0,
     }
-    dropped = texts["snmp"].replace("155569 3 0 134957 0", "155569 3 12 134957 11")
+    dropped = texts["proc"].replace("155569 3 0 134957 0", "155569 3 12 134957 11")
     assert udp_counters(dropped)["rcvbuf_errors"] == 11
 
 
@@ -173,7 +173,7 @@ def test_a_probe_prefixes_all_names_with_its_host(text: Callable[[str], str]) ->
 def test_a_glance_is_the_processor_times_of_a_reading(text: Callable[[str], str]) -> None:
     probe = client_probe(Host(), "ws1", "afsd.fuse", "/srv")
     whole = probe.understand(text("client"))
-    glance = probe.understand_glance(text("client").partition("=== status")[0])
+    glance = probe.understand_glance(text("client").partition("=== proc")[0])
     assert glance.samples["ws1.host"] == whole.samples["ws1.host"]
     assert glance.samples["ws1"].life == whole.samples["ws1"].life
     assert glance.samples["ws1"].counters == {"cpu_s": whole.samples["ws1"].counters["cpu_s"]}
@@ -190,7 +190,8 @@ def test_a_source_without_output_does_not_affect_the_others(text: Callable[[str]
 
 def test_a_client_in_the_kernel_has_no_process(text: Callable[[str], str]) -> None:
     output = "=== cpu" + text("client").partition("=== cpu")[2]
-    output = output.partition("=== status")[0] + "=== snmp" + output.partition("=== snmp")[2]
+    before, _, after = output.partition("=== proc\n")
+    output = before + "=== proc\n" + after[after.index("Udp:") :]
     reading = client_probe(Host(), "ws1", "afsd", "/srv").understand(output)
     assert reading.samples["ws1"].life == ""
     assert reading.samples["ws1"].counters["cm.dcache_misses"] == 998

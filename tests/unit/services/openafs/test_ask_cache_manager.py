@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tuner.services.openafs import ask_cache_manager
-from tuner.services.openafs.ask_cache_manager import run, udp_port
+from tuner.services.openafs.ask_cache_manager import outputs, udp_port
 
 
 def test_the_port_is_that_of_the_process() -> None:
@@ -28,17 +29,25 @@ def test_a_tool_that_hangs_is_killed_after_the_timeout(monkeypatch: pytest.Monke
     spawn = os.posix_spawnp
     children: list[int] = []
 
-    def recorded(*arguments: Any) -> int:
-        children.append(spawn(*arguments))
+    def recorded(*arguments: Any, **more: Any) -> int:
+        children.append(spawn(*arguments, **more))
         return children[-1]
 
     monkeypatch.setattr(os, "posix_spawnp", recorded)
     monkeypatch.setattr(ask_cache_manager, "_TIMEOUT_S", 0.0)
-    run(("sleep", "600"))
-    with pytest.raises(ProcessLookupError):
-        os.kill(children[0], 0)
+    assert outputs([("sleep", "600"), ("sleep", "600")]) == [b"", b""]
+    for child in children:
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
 
 
-def test_a_tool_that_ends_is_not_waited_for_any_longer(capfd: pytest.CaptureFixture[str]) -> None:
-    run(("echo", "counters"))
-    assert capfd.readouterr().out == "counters\n"
+def test_tools_run_at_once(tmp_path: Path) -> None:
+    """One reads what the other writes to a pipe: each waits for the other to open it."""
+    pipe, data = tmp_path / "pipe", tmp_path / "data"
+    os.mkfifo(pipe)
+    data.write_text("counters\n")
+    assert outputs([("cat", str(pipe)), ("cp", str(data), str(pipe))]) == [b"counters\n", b""]
+
+
+def test_a_tool_that_is_not_installed_prints_nothing() -> None:
+    assert outputs([("no-such-tool",), ("echo", "counters")]) == [b"", b"counters\n"]
