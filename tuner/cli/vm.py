@@ -30,9 +30,9 @@ Name = Annotated[str, typer.Option("--name", "-n", help="The name of the guest a
 def build(state_dir: StateDir = None) -> None:
     """Build the guest's image, unless it is there: Debian 12 with its kernel and OpenAFS' module.
 
-    Takes ten to twenty-five minutes, most of it to compile the module, and at most 3 GB below the
-    state directory, 1 GB when it is done. Packages come from this machine's apt sources; nothing
-    is installed on this machine.
+    Takes four to seven minutes, up to twenty-five on a busy machine, most of it to compile the
+    module, and at most 3 GB below the state directory, 1 GB when it is done. Packages come from
+    this machine's apt sources; nothing is installed on this machine.
     """
     with _showing("image") as (doing, note):
         image = Guests(state_directory(state_dir)).images.ensure(doing, note)

@@ -13,8 +13,11 @@ from tuner.formats.form import FILESERVER, Part, Whole, plain, shell
 _PLACE = "/usr/lib/openafs"
 _COMPANIONS = ("davolserver", "salvageserver", "dasalvager")
 INSTANCE = "dafs"
-#: What to check before using anything that names the instance.
-MIND = f"{Whole.mind}; the instance is called {INSTANCE} in it: use the name that bos status shows"
+#: What to check before using anything that creates the instance.
+MIND = (
+    f"{Whole.mind}; the instance is called {INSTANCE} in it, its other programs have no options "
+    "and it has no notifier: compare with what bos status -long shows"
+)
 
 
 def server_commands(part: Part) -> list[str]:

@@ -113,9 +113,9 @@ def _applying(d: ReportDocument) -> list[str]:
             "",
             *_code([step.options or "(no options)"]),
             "",
-            "To undo it, do the same with the options as found:",
+            "To undo it, do the same with these options as found:",
             "",
-            *_code([step.undo or "(no options)"]),
+            *_code([step.undo or "(none of them)"]),
             "",
         ]
     return lines[:-1]

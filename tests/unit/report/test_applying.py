@@ -41,11 +41,11 @@ def test_each_changed_setting_is_explained() -> None:
 def test_where_it_goes_and_how_it_is_undone() -> None:
     text = printed(recommendation_page(campaign(), ANSWER, spaces=SPACES), 160)
     for words in (
-        "the 'parm' line of the dafileserver in BosConfig",
-        "then bos restart SERVER dafs",
-        "fileserver, undo: the same with the options as found: -p 12",
+        "the command line of dafileserver in its instance of bosserver",
+        "fstune recommend --format bos",
+        "fileserver, undo: the same with these options as found: -p 12",
         "OPTIONS in /etc/openafs/afs.conf",
-        "cache_manager, undo: the same with the options as found: no options",
+        "cache_manager, undo: the same with these options as found: none of them",
     ):
         assert words in text
 

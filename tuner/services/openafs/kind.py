@@ -362,9 +362,10 @@ def _check_programs(
 
 _PROGRAMS = {
     "dafileserver": Program(
-        "the 'parm' line of the dafileserver in BosConfig of the server (seen with 'bos status "
+        "the command line of dafileserver in its instance of bosserver (shown by 'bos status "
         "SERVER -long')",
-        "bos restart SERVER dafs",
+        "create the instance again with it, by the commands that 'fstune recommend --format bos' "
+        "prints",
     ),
     "afsd": Program(
         "the options of afsd on every client: OPTIONS in /etc/openafs/afs.conf, or AFSD_ARGS in "
