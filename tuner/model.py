@@ -252,6 +252,11 @@ class Prior:
     difference: float
     origin: str
 
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is the baseline there, which comes along with its campaign's findings."""
+        return self.origin.endswith(f":{BASELINE}")
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:

@@ -226,7 +226,8 @@ def _guided(store: Store, prepared: Prepared) -> Campaign:
 
 
 def _guided_by(guidance: Sequence[Prior], campaigns: Sequence[str]) -> str:
-    trials = counted(len({prior.configuration for prior in guidance}), "trial")
+    configurations = {prior.configuration for prior in guidance if not prior.is_baseline}
+    trials = counted(len(configurations), "trial")
     return f"the search is guided by {trials} of {', '.join(campaigns)}"
 
 

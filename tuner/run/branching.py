@@ -24,17 +24,20 @@ def priors(
 
     These are the trials that ended after being measured in search blocks, with components of the
     same names, and that set only ``parameters`` (qualified names). Their differences are weighted
-    by the rules of the new campaign.
+    by the rules of the new campaign. With them comes the baseline, to which the differences are: it
+    must be known where ``campaign`` is not, after an export or a deletion.
     """
     components = {name for b in blocks for m in b.measurements for name in m.components}
     if components != set(rules.components):
         return []
     means = mean_differences(blocks, rules.components, rules.weights)
-    return [
+    able = [t for t in trials if all(name in parameters for name, _ in t.configuration)]
+    results = [
         Prior(trial.configuration, means[trial.number], f"{campaign}:{trial.number}")
-        for trial in trials
-        if trial.number != BASELINE
-        and trial.number in means
-        and trial.state in VERDICT_STATES
-        and all(name in parameters for name, _ in trial.configuration)
+        for trial in able
+        if trial.number != BASELINE and trial.number in means and trial.state in VERDICT_STATES
     ]
+    references = [
+        Prior(t.configuration, 0.0, f"{campaign}:{BASELINE}") for t in able if t.number == BASELINE
+    ]
+    return results + references if results else []

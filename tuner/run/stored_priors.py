@@ -18,7 +18,9 @@ def stored_priors(store: Store, campaign: str, baseline: Configuration) -> list[
     """Return the results of earlier campaigns, as differences to this campaign's ``baseline``."""
     priors = store.priors(campaign)
     baselines: dict[str, Configuration] = {}
-    for earlier in {_campaign(prior) for prior in priors}:
+    # Only campaigns of earlier versions lack the baseline that belongs to their priors.
+    complete = {_campaign(prior) for prior in priors if prior.is_baseline}
+    for earlier in {_campaign(prior) for prior in priors} - complete:
         try:
             trials = store.trials(earlier)
         except NotFoundError:
@@ -34,8 +36,8 @@ def compared_with(
     """Convert priors to differences to ``baseline``.
 
     Leaves out those of campaigns that never measured it, and the baseline itself. If several have
-    measured a configuration, the first counts. ``baselines``: of the earlier campaigns, by
-    identifier.
+    measured a configuration, the first counts. ``baselines``: of earlier campaigns whose priors do
+    not include their own, by identifier.
     """
     shifts = {
         earlier: 0.0
@@ -43,7 +45,7 @@ def compared_with(
         if earlier_baseline == baseline
     }
     for prior in priors:
-        if prior.configuration == baseline and _campaign(prior) in baselines:
+        if prior.configuration == baseline:
             shifts.setdefault(_campaign(prior), prior.difference)
     usable: dict[Configuration, Prior] = {}
     for prior in priors:

@@ -32,6 +32,15 @@ def test_a_campaign_that_never_measured_the_baseline_is_left_out() -> None:
     assert compared_with(ORIGINAL, mixed, {"earlier": ORIGINAL, "older": another}) == PRIORS
 
 
+def test_the_campaign_itself_need_not_be_known() -> None:
+    """It may have been deleted, or the new one imported elsewhere."""
+    complete = [*PRIORS, Prior(ORIGINAL, 0.0, "earlier:0")]
+    assert compared_with(ORIGINAL, complete, {}) == PRIORS
+    once, again = compared_with(APPLIED, complete, {})
+    assert (once.configuration, again.configuration) == (OTHER, ORIGINAL)
+    assert (once.difference, again.difference) == pytest.approx((0.15, 0.2))
+
+
 def test_the_baseline_itself_is_no_prior() -> None:
     same = [*PRIORS, Prior(ORIGINAL, -0.3, "earlier:3")]
     assert compared_with(ORIGINAL, same, {"earlier": ORIGINAL}) == PRIORS

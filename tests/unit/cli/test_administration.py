@@ -285,7 +285,7 @@ def test_a_new_campaign_begins_with_what_an_earlier_one_found(
         priors = store.priors(new.id)
         configurations = {f"{old.id}:{t.number}": t.configuration for t in store.trials(old.id)}
         assert old.id == finished
-        assert [prior.origin for prior in priors] == [f"{old.id}:{n}" for n in (1, 2, 3)]
+        assert [prior.origin for prior in priors] == [f"{old.id}:{n}" for n in (1, 2, 3, 0)]
         assert result.stderr == f"fstune: the search is guided by 3 trials of {old.id}\n"
         assert all(configurations[prior.origin] == prior.configuration for prior in priors)
         assert min(prior.difference for prior in priors) < -0.1
