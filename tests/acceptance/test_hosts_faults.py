@@ -80,13 +80,16 @@ def test_a_full_disk_on_a_client_voids_the_run(lab: Lab) -> None:
     assert void.data["exit_status"] == 3
 
 
-def test_a_fileserver_that_is_killed_during_the_workload_costs_one_run(lab: Lab) -> None:
+@pytest.mark.parametrize("program", ["dafileserver", "afsd.fuse"])
+def test_a_program_that_is_killed_during_the_workload_costs_one_run(lab: Lab, program: str) -> None:
+    """bosserver restarts the fileserver; the campaign has to mount the client again."""
     lab.workload(linger_s=3)
     with campaign(lab) as process:
         wait_for(lambda: engine_runs(lab.clients[0]), "the workload")
-        server = process_in(lab.server, "dafileserver")
-        assert server is not None
-        server.kill()
+        host = lab.server if program == "dafileserver" else lab.clients[0]
+        process_there = process_in(host, program)
+        assert process_there is not None
+        process_there.kill()
         says(lab, process, ": the run failed and is repeated: ")
         says(lab, process, "block 1 complete")
     records = lab.load()

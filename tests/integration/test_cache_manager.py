@@ -35,6 +35,18 @@ def test_a_cache_manager_that_does_not_answer_fails_the_read_back_and_is_replace
     cache_manager.read_back({"blocks": 100000})
 
 
+def test_a_client_that_died_is_restarted_after_a_failed_run(
+    cell: Cell, cache_manager: CacheManager
+) -> None:
+    cache_manager.apply({"blocks": 150000})
+    process = process_in(cell.clients[0], "afsd.fuse")
+    assert process is not None
+    process.kill()
+    cache_manager.distrust()
+    assert cache_manager.apply({"blocks": 150000}) == "remount"
+    cache_manager.read_back({"blocks": 150000})
+
+
 def test_options_are_mounted_and_read_back(cache_manager: CacheManager) -> None:
     values: Values = {"memcache": True, "blocks": 60000, "chunksize": 15, "stat": 2000}
     assert effective(cache_manager, values) == values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -161,6 +162,33 @@ def test_a_server_that_crashed_and_restarted_is_detected(
     process.kill()
     wait_for(lambda: process_in(cell.server, "dafileserver") not in (None, process), "bosserver")
     assert fileserver.incarnation() != before
+
+
+def test_a_new_instance_is_another_incarnation_and_one_with_other_options_is_refused(
+    cell: Cell, fileserver: Fileserver
+) -> None:
+    """bosserver counts the starts of its programs from when it created the instance."""
+    fileserver.apply({"threads": 30})
+    before = fileserver.incarnation()
+    commands = fileserver.running
+    # bos shows when it was started in whole seconds.
+    time.sleep(1.0)
+    _create(cell, commands)
+    assert fileserver.incarnation() != before
+    _create(cell, (f"{commands[0]} -sync always", *commands[1:]))
+    with pytest.raises(TestbedError, match="somebody else has changed the instance dafs"):
+        fileserver.incarnation()
+    _create(cell, commands)
+
+
+def _create(cell: Cell, commands: tuple[str, ...]) -> None:
+    for words in (
+        ["stop", "dafs", "-wait"],
+        ["delete", "dafs"],
+        ["create", "dafs", "dafs", *commands],
+    ):
+        verb, *rest = words
+        cell.server.check(["bos", verb, "10.77.0.1", *rest, "-localauth"])
 
 
 def test_stopping_a_server_that_hangs_does_not_outlive_fstune_for_long(

@@ -147,13 +147,16 @@ class Lease:
             raise ConflictError(f"{self.host} was taken by another campaign at the same moment")
 
     def _silence_s(self) -> float | None:
-        """Seconds since the last heartbeat; None if that was before a reboot or is unreadable."""
+        """Seconds since the last heartbeat; None if that was before a reboot or is unreadable. A
+        container may be rebooted without its kernel: it then has been up for less than before.
+        """
         boot = check(self.connector, ["cat", _BOOT])
         if self.connector.ask(["cat", f"{self.path}/boot"]).stdout != boot:
             return None
         heartbeat = self.connector.ask(["cat", f"{self.path}/heartbeat"]).stdout.strip()
         # An unreadable heartbeat is damaged and proves nothing.
-        return self._up_s() - float(heartbeat) if heartbeat.lstrip("-").isdigit() else None
+        age_s = self._up_s() - float(heartbeat) if heartbeat.lstrip("-").isdigit() else -1.0
+        return None if age_s < 0.0 else age_s
 
     def _holders_after_s(self) -> float:
         """How long the holder may be silent; 0 if that is not recorded."""

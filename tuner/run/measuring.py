@@ -128,6 +128,7 @@ class BlockRunner:
             self._end(step, BlockState.VOID, f"cut off: {problem}", began, problem)
             self._cut_off += 1
             self._may_still_run = True
+            self._ready.distrust()
             if self._cut_off > _MOST_CUT_OFF:
                 raise
         except BaseException as problem:
@@ -253,6 +254,7 @@ class BlockRunner:
             self._configuration_failed(trial, problem)
             return None
         except WorkloadError:
+            self._ready.distrust()
             self._check_stop()  # a stop may be why it failed
             raise
 

@@ -42,6 +42,8 @@ class ReadyTestbed:
 
     ``make_cold`` empties the clients' caches between the stages of a workload. ``watch`` reads the
     diagnostics. ``hosts``: the state of hosts that affects measurements, besides the programs.
+    ``distrust``: called when a run has failed. A client may have died, so it is restarted when the
+    next configuration is applied, even if that does not change its settings.
     """
 
     target: Target
@@ -50,6 +52,7 @@ class ReadyTestbed:
     watch: Watch
     references: tuple[Reference, ...] = ()
     hosts: tuple[HostState, ...] = ()
+    distrust: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

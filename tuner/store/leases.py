@@ -148,7 +148,9 @@ class LeaseStore(OpenStore):
                 Lease,
                 row,
                 holder=record(Holder, row),
-                beat_age_s=max(0.0, (now - row.beat).total_seconds()),
+                # A clock that was set back leaves a beat in the future until the next one: if that
+                # does not come, the process is silent too.
+                beat_age_s=abs((now - row.beat).total_seconds()),
             )
             for row in connection.execute(query).all()
         ]

@@ -24,7 +24,7 @@ from tuner.hosts.connector import CommandFailed, CommandResult
 from tuner.hosts.hold import Hold
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
-from tuner.services.openafs.hosts import restore
+from tuner.services.openafs.restoring import restore
 
 pytestmark = pytest.mark.slow
 
@@ -109,6 +109,14 @@ def test_a_holder_may_be_silent_as_long_as_it_has_declared(place: Place) -> None
     with pytest.raises(ConflictError, match="in use by campaign campaign-1 on here, last seen 30"):
         place.take(THEIRS, after_s=60.0)
     hold.beat()
+
+
+def test_a_lease_from_before_a_container_was_restarted_is_taken_over(place: Place) -> None:
+    """Its kernel has not been: the time since boot says so alone."""
+    place.take()
+    up_s = float(Path("/proc/uptime").read_text().split()[0])
+    (place.directory / "lease" / "heartbeat").write_text(f"{up_s + 86400.0:.0f}\n")
+    place.take(THEIRS).beat()
 
 
 def test_a_process_that_hung_is_told_apart_from_its_successor(place: Place) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.unit.store.conftest import Place
 from tuner.errors import ConflictError
 from tuner.model import Aspect, Block, Holder, Lease, Prior, Request, Wish
 from tuner.states import BlockState, CampaignState, TrialState
-from tuner.store import Store, problems
+from tuner.store import Store, problems, tables
 from tuner.time_use import TimeUse
 
 HERE = Holder("here", "boot:1", 4711, 99)
@@ -105,6 +106,19 @@ def test_what_a_dead_process_held_is_taken_over(store: Store, same: bool, silent
     store.give_back(old)
     assert [each.token for each in store.leases()] == [new.token]
     assert problems(store) == []
+
+
+def test_a_heartbeat_in_the_future_does_not_keep_a_dead_process_alive(
+    store: Store, place: Place
+) -> None:
+    """Its clock was ahead, and the machine has been rebooted since."""
+    dead, next_one = running(store), running(store)
+    take(store, dead, limit_s=60.0)
+    with place.raw() as connection:
+        ahead = store.leases()[0].taken + timedelta(hours=5)
+        connection.execute(tables.lease.update().values(beat=ahead))
+        connection.commit()
+    take(store, next_one, holder=THERE)
 
 
 def test_one_block_runs_on_a_testbed(store: Store) -> None:

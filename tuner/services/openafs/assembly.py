@@ -169,7 +169,7 @@ def assemble(
     if network is not None:
         states = tuple(state.without(network.tuned) for state in states)
     target = Target(parts, follows=follows)
-    return ReadyTestbed(target, engine, make_cold, watch, references, states)
+    return ReadyTestbed(target, engine, make_cold, watch, references, states, cache.distrust)
 
 
 def _make_cold(cache: CacheManager, runtime: ClientRuntime) -> None:

@@ -39,6 +39,16 @@ def status_of(host: Connector, place: FileserverPlace) -> parse.InstanceStatus |
         raise TestbedError(f"{host.host}: {problem}") from problem
 
 
+def meddling(
+    host: Connector, place: FileserverPlace, status: parse.InstanceStatus, more: str = ""
+) -> TestbedError:
+    """The error for an instance that is neither as found nor as fstune has created it."""
+    return TestbedError(
+        f"{host.host}: somebody else has changed the instance {place.instance} meanwhile: "
+        f"{status.commands[0]}{more}"
+    )
+
+
 def is_restricted(host: Connector, address: str) -> bool:
     """Whether bosserver is in restricted mode; false for one that does not know that mode."""
     answer = host.ask(["bos", "getrestricted", address, "-localauth"])

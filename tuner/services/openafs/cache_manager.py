@@ -93,6 +93,10 @@ class CacheManager:
         initial_options = tuple(self.space.render(self.initial))
         self._mount(initial_options if self.options_in_effect is None else self.options_in_effect)
 
+    def distrust(self) -> None:
+        """See ReadyTestbed.distrust."""
+        self.options_in_effect = None
+
     def restore(self) -> str:
         """See Part.restore."""
         self.options_in_effect = None

@@ -26,7 +26,7 @@ from tuner.services.facts import rmem_max_bytes
 from tuner.services.journal import Journal, WithJournal
 from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
-from tuner.services.openafs.bosserver import FileserverPlace, check_type, status_of
+from tuner.services.openafs.bosserver import FileserverPlace, check_type, meddling, status_of
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.limits import memory_bytes, open_files
 from tuner.services.openafs.server_log import LogEnd, log_end, log_since
@@ -182,9 +182,15 @@ class Fileserver(WithJournal):
         self.notifier = journal.read("notifier", self.notifier) or ()
 
     def incarnation(self) -> str:
-        """See Part.incarnation: bosserver restarts crashed programs and counts their starts."""
+        """See Part.incarnation: bosserver knows when it has last started a program, also one that
+        crashed. Raises TestbedError if the options are not those that were set.
+        """
         status = status_of(self.host, self.place)
-        return "gone" if status is None else f"{status.starts} starts, {status.summary}"
+        if status is None:
+            return "gone"
+        if self.running and status.commands != self.running:
+            raise meddling(self.host, self.place, status)
+        return f"started at {status.last_start}, {status.summary}"
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: from the server's counters, threads and socket."""
@@ -258,10 +264,7 @@ class Fileserver(WithJournal):
         status = status_of(self.host, self.place)
         if status is not None:
             if status.commands not in (self.last_commands, self.original):
-                raise TestbedError(
-                    f"{self.host.host}: somebody else has changed the instance "
-                    f"{self.place.instance} meanwhile: {status.commands[0]}; nothing was stopped"
-                )
+                raise meddling(self.host, self.place, status, "; nothing was stopped")
             self._stop()
             self._bos("delete")
         # No instance exists now, so the next one must match this note if it is ours.
