@@ -16,10 +16,12 @@ import pytest
 from deploy.cell import Cell
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS
+from deploy.cell.node import SHARED
 from tests.integration.conftest import (
     attach_cache_manager,
     attach_fileserver,
     environment,
+    process_in,
 )
 from tests.integration.targets import commands_now, silent
 from tuner.errors import TestbedError
@@ -30,6 +32,18 @@ from tuner.services.openafs.cell import RESTORE
 from tuner.services.target import Target
 
 pytestmark = pytest.mark.cell
+
+#: A bos whose first "create" finds no bosserver: it has crashed, and is started again 3 s later.
+CRASHING_BOS = """#!/bin/sh
+if [ "$1" = create ]; then
+    rm "$0"
+    starter=$(cut -d ' ' -f 4 "/proc/$(pidof bosserver)/stat")
+    kill -STOP "$starter"
+    pkill -SEGV -x bosserver
+    { sleep 3; kill -CONT "$starter"; } > /dev/null 2>&1 &
+fi
+PATH=${PATH#*:} exec bos "$@"
+"""
 
 
 def test_a_run_that_was_cut_off_is_undone_by_the_next(unchanged: None, cell: Cell) -> None:
@@ -162,6 +176,52 @@ def test_a_client_is_restored_although_nothing_can_be_written(
         assert client.check(command) == "left as found\n"
     finally:
         client.check(["umount", RESTORE])
+
+
+def test_a_bosserver_that_crashes_before_the_instance_is_created_again(
+    unchanged: None, cell: Cell
+) -> None:
+    """The script creates it as soon as bosserver is back, since nobody else would for some time."""
+    server = attach_fileserver(cell)
+    server.apply({"threads": 20})
+    programs = cell.server.shared / "programs"
+    programs.mkdir()
+    (programs / "bos").write_text(CRASHING_BOS)
+    (programs / "bos").chmod(0o755)
+    script = f"PATH={SHARED}/programs:$PATH; exec sh {RESTORE}/fileserver/restore.sh"
+    try:
+        assert cell.server.check(["sh", "-c", script], timeout_s=120.0) == "restarted as found\n"
+        assert not (programs / "bos").exists()
+    finally:
+        shutil.rmtree(programs)
+    assert commands_now(cell) == server.original
+    assert "left as found" in server.restore()
+
+
+def test_options_that_a_full_disk_keeps_in_memory_are_not_put_back(cell: Cell) -> None:
+    """The next start of bosserver would use those in BosConfig."""
+    server = attach_fileserver(cell)
+    server.apply({"threads": 20})
+    config, fill = "/etc/openafs/BosConfig", "/etc/openafs/fill"
+    copy = "cp -a /etc/openafs/. /tmp/etc && mount -t tmpfs -o size=128k none /etc/openafs"
+    cell.server.check(["sh", "-c", f"mkdir /tmp/etc && {copy} && cp -a /tmp/etc/. /etc/openafs"])
+    try:
+        cell.server.run(["dd", "if=/dev/zero", f"of={fill}", "bs=1k"])
+        with pytest.raises(TestbedError, match=r"BosConfig does not have these options .*\(-1\)"):
+            server.restore()
+        assert commands_now(cell) == server.original
+        assert "-p 20" in cell.server.check(["cat", config])
+        before = process_in(cell.server, "dafileserver")
+        cell.server.check(["rm", fill])
+        assert "left as found" in server.restore()
+        assert process_in(cell.server, "dafileserver") == before
+        assert f"parm {server.original[0]}\n" in cell.server.check(["cat", config])
+        cell.server.check(["cp", config, "/tmp/etc"])
+    finally:
+        cell.server.check(["umount", "/etc/openafs"])
+        cell.server.check(["cp", "/tmp/etc/BosConfig", "/etc/openafs"])
+        cell.server.check(["rm", "-r", "/tmp/etc"])
+    assert attach_fileserver(cell).restore().startswith("fileserver on server left as found")
 
 
 @pytest.mark.parametrize("part", ["fileserver", "cache_manager"])

@@ -27,10 +27,13 @@ for one; do
     case $one in
     /proc/sys/*) set -- "$@" "$HERE/${one##*/}" ;;
     /proc/meminfo) set -- "$@" "$HERE/meminfo" ;;
+    /etc/openafs/BosConfig) set -- "$@" "$HERE/BosConfig" ;;
+    /usr/afs/local/BosConfig) set -- "$@" "$HERE/local-BosConfig" ;;
     *) set -- "$@" "$one" ;;
     esac
 done
 exec /bin/cat "$@\"""",
+    "sync": 'echo "$*" >> "$HERE/synced"',
     "sysctl": """
 echo "sysctl $*" >> "$HERE/calls"
 name=${2%%=*}
@@ -53,15 +56,46 @@ start() {
     echo "x File server starting ($first)" >> "$HERE/FileLog"
     echo "x File Server started x" >> "$HERE/FileLog"
 }
+# Like bosserver, which ignores that it cannot.
+write() {
+    [ ! -e "$HERE/full" ] || return 0
+    goal=1
+    [ ! -e "$HERE/stopped" ] && [ ! -e "$HERE/temporarily" ] || goal=0
+    notifier=$(cat "$HERE/notifier" 2> /dev/null)
+    for file in "$HERE/BosConfig" "$HERE/local-BosConfig"; do
+        [ -e "$file" ] && [ ! -e "$file.unused" ] || continue
+        : > "$file"
+        [ -e "$HERE/commands" ] || continue
+        { echo "bnode dafs dafs $goal${notifier:+ $notifier}"
+        sed 's/^/parm /' "$HERE/commands"; echo end; } > "$file"
+    done
+}
+unreachable() {
+    echo "bos: communications failure (-1)" >&2
+    exit 255
+}
+if [ -e "$HERE/away" ]; then
+    sed -i 1d "$HERE/away" # a line for each call that fails
+    [ -s "$HERE/away" ] || rm "$HERE/away"
+    unreachable
+fi
 case $1 in
 delete | create)
     [ ! -e "$HERE/restricted" ] || { echo "bos: you are not authorized" >&2; exit 6; }
 esac
 case $1 in
+getrestart)
+    echo "Server 192.0.2.9 restarts never"
+    echo "Server 192.0.2.9 restarts for new binaries at sun 4:00 am" ;;
+setrestart)
+    echo "setrestart $3" >> "$HERE/calls"
+    [ ! -e "$HERE/full" ] || unreachable
+    write ;;
 getrestricted) [ -e "$HERE/restricted" ] && echo "Restricted mode is on" ;;
 status)
     [ -e "$HERE/commands" ] || { echo "bos: no such entity" >&2; exit 1; }
     state="currently running normally"
+    [ ! -e "$HERE/temporarily" ] || state="temporarily enabled, $state"
     [ ! -e "$HERE/stopped" ] || state="disabled, currently shutdown"
     echo "Instance dafs, (type is $(cat "$HERE/type")) $state."
     echo "    Process last started at Fri Nov 20 23:23:38 2026 (1 proc starts)"
@@ -71,10 +105,18 @@ status)
         number=$((number + 1))
         echo "    Command $number is '$line'"
     done < "$HERE/commands" ;;
-stop) touch "$HERE/stopped" ;;
-start) start ;;
-delete) rm -f "$HERE/commands" "$HERE/notifier" ;;
+stop)
+    [ -e "$HERE/commands" ] || { echo "bos: no such entity" >&2; exit 1; }
+    touch "$HERE/stopped"
+    write ;;
+start) start; write ;;
+delete)
+    rm -f "$HERE/commands" "$HERE/notifier"
+    write
+    [ ! -e "$HERE/crash" ] || mv "$HERE/crash" "$HERE/away"
+    [ ! -e "$HERE/lost-delete" ] || unreachable ;;
 create)
+    [ ! -e "$HERE/commands" ] || { echo "bos: already exists" >&2; exit 1; }
     echo dafs > "$HERE/type"
     before=
     for one; do
@@ -84,7 +126,9 @@ create)
         esac
         before=$one
     done
-    start ;;
+    start
+    write
+    [ ! -e "$HERE/lost-create" ] || unreachable ;;
 esac""",
     "rxdebug": 'echo "AFS version: OpenAFS 1.8.9"; echo "11 threads are idle"',
     "xstat_fs_test": 'printf "\\t 1 numPerfCalls\\n"',

@@ -207,12 +207,78 @@ def test_a_full_disk_does_not_prevent_putting_back(machine: Machine) -> None:
     client.start(["-chunksize", "20"])
     (machine.here / "afs.conf").write_text(EDITED)
     full = machine.here / "bin" / "cp"
-    full.write_text('#!/bin/sh\nfor to; do :; done\necho half > "$to"\necho full >&2; exit 1\n')
+    half = '*.changed-* | */applied.new) echo half > "$to"; echo full >&2; exit 1 ;;'
+    full.write_text(
+        f'#!/bin/sh\nfor to; do :; done\ncase $to in\n{half}\nesac\nexec /bin/cp "$@"\n'
+    )
     full.chmod(0o755)
     assert "afs.conf, which could not be kept: full" in client.restore()
     assert (machine.here / "afs.conf").read_text() == ORIGINAL
     assert list((machine.here / "restore").glob("afs.conf.*")) == []
     assert machine.journals() == []
+
+
+def fill_etc(machine: Machine) -> Path:
+    """Let no complete configuration be written; returns the file that says so."""
+    full = '[ ! -e "$HERE/full" ] || { echo half; echo "cat: write error: full" >&2; exit 1; }\n'
+    machine.replace(
+        "cat", "*) exec", f'*wanted | *configuration) {full} exec /bin/cat "$@" ;;\n*) exec'
+    )
+    machine.set("full")
+    return machine.here / "full"
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_noticed_before_the_client_is_stopped(machine: Machine) -> None:
+    client = machine.client()
+    full = fill_etc(machine)
+    with pytest.raises(TestbedError, match=r"afs\.conf cannot be written: .* full; nothing was st"):
+        client.start(["-chunksize", "20"])
+    assert machine.calls() == []
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
+    assert list(machine.here.glob("afs.conf.*")) == []
+    full.unlink()
+    client.start(["-chunksize", "20"])
+    assert machine.options() == ("-chunksize", "20")
+
+
+@pytest.mark.slow
+def test_a_client_goes_on_until_its_configuration_can_be_put_back(machine: Machine) -> None:
+    client = machine.client()
+    client.start(["-chunksize", "20"])
+    full = fill_etc(machine)
+    with pytest.raises(TestbedError, match=r"afs\.conf cannot be written: .* full; nothing was st"):
+        client.restore()
+    assert machine.calls() == ["stop", "start", "setcrypt on"]
+    assert machine.options() == ("-chunksize", "20")
+    assert list(machine.here.glob("afs.conf.*")) == []
+    assert machine.journals() == ["cache_manager"]
+    full.unlink()
+    assert client.restore().endswith("started again as found: -chunksize 18 -afsdb")
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
+
+
+@pytest.mark.slow
+def test_a_symbolic_link_stays_one(machine: Machine) -> None:
+    link, file = machine.here / "afs.conf", machine.here / "elsewhere"
+    link.rename(file)
+    link.symlink_to("elsewhere")
+    client = machine.client()
+    client.start(["-chunksize", "20"])
+    assert "-chunksize 20" in file.read_text()
+    client.restore()
+    assert (os.readlink(link), file.read_text()) == ("elsewhere", ORIGINAL)
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_what_a_run_that_was_cut_off_has_prepared_is_removed(machine: Machine) -> None:
+    client = machine.client()
+    machine.set("second")
+    with pytest.raises(TestbedError, match="nothing was stopped"):
+        client.start(["-chunksize", "20"])
+    machine.set("afs.conf.fstune-new")
+    assert client.restore().endswith("left as found: -chunksize 18 -afsdb")
+    assert list(machine.here.glob("afs.conf.*")) == []
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ instance=$(cat instance)
 port=7000
 ready_s=60
 start_s=30
+create_s=30
 
 uptime_s() {
     read -r up _ < /proc/uptime
@@ -28,6 +29,10 @@ notifier() {
     status | sed -n "s/^    Notifier  is '\(.*\)'\$/\1/p"
 }
 
+gone() {
+    case $(status) in *'no such entity'*) ;; *) return 1 ;; esac
+}
+
 recorded() {
     tr '\0' '\n' < "$1"
 }
@@ -41,6 +46,66 @@ as_found() {
     case $(status) in *'currently running normally'*) ;; *) return 1 ;; esac
     as_recorded || return 1
     timeout 4 rxdebug "$address" "$port" -version > /dev/null 2>&1
+}
+
+create() {
+    program=$(recorded notifier)
+    set -- ${program:+-notifier "$program"}
+    xargs -0 bos create -server "$address" -instance "$instance" -type dafs -localauth "$@" -cmd < commands
+}
+
+# The entry of the instance in a BosConfig.
+entry() {
+    inside=
+    while IFS= read -r line; do
+        case $line in "bnode dafs $instance "*) inside=1 ;; esac
+        [ -z "$inside" ] || printf '%s\n' "$line"
+        [ "$line" != end ] || inside=
+    done
+}
+
+# The entry that bosserver writes. One that is enabled temporarily is not started at the next start of bosserver.
+recorded_entry() {
+    case $(status) in *'temporarily enabled'*) goal=0 ;; *) goal=1 ;; esac
+    program=$(recorded notifier)
+    printf '%s\n' "bnode dafs $instance $goal${program:+ $program}"
+    recorded commands | sed 's/^/parm /'
+    echo end
+}
+
+# Whether the instance as recorded is on disk. It counts as such if there is no BosConfig in the usual places.
+on_disk() {
+    outdated=
+    for file in /etc/openafs/BosConfig /usr/afs/local/BosConfig; do
+        content=$(cat "$file" 2> /dev/null) || continue
+        if [ "$(printf '%s\n' "$content" | entry)" = "$(recorded_entry)" ]; then
+            sync "$file" "${file%/*}" 2> /dev/null || sync
+            return 0
+        fi
+        outdated=${outdated:-$file}
+    done
+    [ -z "$outdated" ]
+}
+
+# bosserver ignores that it cannot write BosConfig, and goes on with what it has in memory. Setting the time of its
+# checks for new binaries to what it is makes bosserver write the file, without a restart, and reports errors.
+write_again() {
+    when=$(bos getrestart "$address" -localauth | sed -n 's/.* restarts for new binaries \(at \)\{0,1\}//p')
+    [ -z "$when" ] || bos setrestart "$address" "$when" -newbinary -localauth
+}
+
+# finish ACTION
+finish() {
+    if ! on_disk; then
+        output=$(write_again 2>&1)
+        if ! on_disk; then
+            echo "$1$changed, but $outdated does not have these options (is the disk full or read-only?)," \
+                "so a restart of bosserver would undo it: $output" >&2
+            exit 1
+        fi
+    fi
+    echo "$1$changed"
+    exit 0
 }
 
 if [ "$(sha256sum address commands fileserver-stop.sh instance notifier 2>&1)" != "$(cat sums)" ]; then
@@ -78,41 +143,38 @@ buffers_as_found() {
 }
 
 if as_found && buffers_as_found; then
-    echo "left as found$changed"
-    exit 0
+    finish "left as found"
 fi
 # After an interruption between delete and create, there is no instance to stop.
-case $(status) in
-    *'no such entity'*) ;;
-    *)
-        now=$(commands)
-        if [ "$now" != "$(recorded commands)" ] && [ -e wanted ] && [ "$now" != "$(recorded wanted)" ]; then
-            changed="$changed; somebody else had created it: $(printf '%s\n' "$now" | tr '\n' ';')"
-        fi
-        # If bosserver crashes meanwhile and is restarted, it runs the instance again, so retry.
-        for left in 2 1 0; do
-            sh ./fileserver-stop.sh "$address" "$instance" || exit 1
-            # In restricted mode bosserver refuses to delete and create an instance, but not to start it.
-            if [ "$left" = 2 ] && as_recorded && bos start "$address" "$instance" -localauth > /dev/null 2>&1; then
-                if await_as_found "$start_s"; then
-                    echo "restarted as found$changed"
-                    exit 0
-                fi
-                sh ./fileserver-stop.sh "$address" "$instance" || exit 1
+if ! gone; then
+    now=$(commands)
+    if [ "$now" != "$(recorded commands)" ] && [ -e wanted ] && [ "$now" != "$(recorded wanted)" ]; then
+        changed="$changed; somebody else had created it: $(printf '%s\n' "$now" | tr '\n' ';')"
+    fi
+    # If bosserver crashes meanwhile and is restarted, it runs the instance again, so retry. Its answers may be lost.
+    for left in 2 1 0; do
+        sh ./fileserver-stop.sh "$address" "$instance" || { gone && break; exit 1; }
+        # In restricted mode bosserver refuses to delete and create an instance, but not to start it.
+        if [ "$left" = 2 ] && as_recorded && bos start "$address" "$instance" -localauth > /dev/null 2>&1; then
+            if await_as_found "$start_s"; then
+                finish "restarted as found"
             fi
-            output=$(bos delete "$address" "$instance" -localauth 2>&1) && break
-            [ "$left" != 0 ] || { printf '%s\n' "$output" >&2; exit 1; }
-            sleep 1
-        done
-        ;;
-esac
-program=$(recorded notifier)
-set -- ${program:+-notifier "$program"}
-xargs -0 bos create -server "$address" -instance "$instance" -type dafs -localauth "$@" -cmd < commands || exit 1
+            sh ./fileserver-stop.sh "$address" "$instance" || exit 1
+        fi
+        output=$(bos delete "$address" "$instance" -localauth 2>&1) && break
+        gone && break
+        [ "$left" != 0 ] || { printf '%s\n' "$output" >&2; exit 1; }
+        sleep 1
+    done
+fi
+limit=$(($(uptime_s) + create_s))
+until output=$(create 2>&1) || as_recorded; do
+    [ "$(uptime_s)" -lt "$limit" ] || { printf '%s\n' "$output" >&2; exit 1; }
+    sleep 1
+done
 if ! await_as_found "$ready_s"; then
     echo "the fileserver does not come back within $ready_s s: $(status | head -n 1)" >&2
     exit 1
 fi
-echo "restarted as found$changed"
-exit 0
+finish "restarted as found"
 }

@@ -1,9 +1,9 @@
 #!/bin/sh
 # kernel-remount.sh UNIT MOUNT CACHE PROBE FILE WANTED CRYPT
 #
-# Stops the kernel's cache manager at MOUNT with its systemd unit, wipes CACHE, copies the content of WANTED to FILE,
-# starts the unit again, sets encryption to CRYPT ("on", "off", or "" to leave it unchanged), and waits until PROBE is
-# visible. Every argument is data.
+# Stops the kernel's cache manager at MOUNT with its systemd unit, wipes CACHE, gives FILE the content of WANTED, starts
+# the unit again, sets encryption to CRYPT ("on", "off", or "" to leave it unchanged), and waits until PROBE is visible.
+# Every argument is data.
 #
 # The exit status of systemctl is useless here: while files are in use, "stop" succeeds although everything stays
 # mounted, and each further "start" adds daemons to a client that keeps running with its old options, until the kernel
@@ -17,10 +17,14 @@ set -u
 unit=$1 mount=$2 cache=$3 probe=$4 file=$5 wanted=$6 crypt=$7
 leave_s=2
 ready_s=60
+# The file itself, where FILE is a symbolic link.
+real=$(readlink -f -- "$file")
+new=$real.fstune-new
 
 fail() {
     status=$1
     shift
+    rm -f -- "$new"
     printf '%s\n' "$*" >&2
     exit "$status"
 }
@@ -67,6 +71,15 @@ done
 if others=$(findmnt --noheadings --list --types afs --output TARGET | grep -Fxv -- "$mount"); then
     fail 3 "$mount is also mounted at $(echo $others); unmount that; nothing was stopped"
 fi
+# Complete before anything is stopped, since the disk may be full; on the same disk, with the same owner and mode.
+prepare() {
+    rm -f -- "$new"
+    [ ! -e "$real" ] || cp -p -- "$real" "$new" || return
+    cat "$wanted" > "$new" && sync "$new"
+}
+if ! cmp -s "$wanted" "$file" && ! output=$(prepare 2>&1); then
+    fail 3 "$file cannot be written: $output; nothing was stopped"
+fi
 [ -e "$beside/stopped" ] || true > "$beside/stopped" || fail 3 "nothing can be written next to $wanted"
 timeout 90 systemctl stop "$unit" 2> /dev/null
 if mounted; then
@@ -84,8 +97,7 @@ if [ -n "$(module)" ]; then
 fi
 # afsd would exit if it were to use fewer cache files than exist.
 find "$cache/" -mindepth 1 -not -name lost+found -delete || fail 3 "$cache cannot be wiped"
-# Written in place, so that owner and mode do not change.
-cmp -s "$wanted" "$file" || cat "$wanted" > "$file" || fail 3 "$file cannot be written"
+cmp -s "$wanted" "$file" || output=$(mv -f -- "$new" "$real" 2>&1) || fail 3 "$file cannot be written: $output"
 # A full or failed disk must not prevent the client from being restored.
 cp "$wanted" "$beside/applied.new" 2> /dev/null && mv "$beside/applied.new" "$beside/applied"
 

@@ -10,11 +10,15 @@ if [ "$(sha256sum $files 2>&1)" != "$(cat sums)" ]; then
     echo "the restore journal $(pwd) is damaged; nothing was done" >&2
     exit 1
 fi
+path=$(cat path)
+# The file itself, where the path is that of a symbolic link.
+real=$(readlink -f -- "$path")
+new=$real.fstune-new
+rm -f -- "$new" # of a run that was cut off
 if [ ! -e stopped ]; then
     echo "left as found"
     exit 0
 fi
-path=$(cat path)
 kept=
 if ! cmp -s "$path" configuration && ! cmp -s "$path" wanted && ! cmp -s "$path" applied; then
     # Somebody else has changed it: the original is still restored, and their version is saved if that can be done.
@@ -28,8 +32,17 @@ if ! cmp -s "$path" configuration && ! cmp -s "$path" wanted && ! cmp -s "$path"
         kept="; somebody else had changed $path, which could not be kept: $problem"
     fi
 fi
-# First, so that it applies after a reboot if the client does not stop; in place, so that owner and mode do not change.
-cmp -s "$path" configuration || cat configuration > "$path" || exit 1
+# Complete before it replaces the file, since the disk may be full; on the same disk, with the same owner and mode.
+replace() {
+    [ ! -e "$real" ] || cp -p -- "$real" "$new" || return
+    cat configuration > "$new" && sync "$new" && mv -f -- "$new" "$real"
+}
+# First, so that it applies after a reboot if the client does not stop.
+if ! cmp -s "$path" configuration && ! problem=$(replace 2>&1); then
+    rm -f -- "$new"
+    echo "$path cannot be written: $problem; nothing was stopped$kept" >&2
+    exit 1
+fi
 sh ./kernel-remount.sh "$(cat unit)" "$(cat mount)" "$(cat cache)" "$(cat probe)" "$path" \
     ./configuration "$(cat crypt)" || exit 1
 rm -f stopped
