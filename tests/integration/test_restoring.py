@@ -198,7 +198,7 @@ def test_a_bosserver_that_crashes_before_the_instance_is_created_again(
     assert "left as found" in server.restore()
 
 
-def test_options_that_a_full_disk_keeps_in_memory_are_not_put_back(cell: Cell) -> None:
+def test_options_that_a_full_disk_keeps_in_memory_do_not_count(cell: Cell) -> None:
     """The next start of bosserver would use those in BosConfig."""
     server = attach_fileserver(cell)
     server.apply({"threads": 20})
@@ -207,6 +207,8 @@ def test_options_that_a_full_disk_keeps_in_memory_are_not_put_back(cell: Cell) -
     cell.server.check(["sh", "-c", f"mkdir /tmp/etc && {copy} && cp -a /tmp/etc/. /etc/openafs"])
     try:
         cell.server.run(["dd", "if=/dev/zero", f"of={fill}", "bs=1k"])
+        with pytest.raises(TestbedError, match=f"has not written the options into {config}"):
+            server.apply({"threads": 30})
         with pytest.raises(TestbedError, match=r"BosConfig does not have these options .*\(-1\)"):
             server.restore()
         assert commands_now(cell) == server.original

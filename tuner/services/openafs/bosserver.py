@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from tuner.errors import TestbedError
 from tuner.hosts.connector import CommandFailed, Connector
 from tuner.services.openafs import parse
 from tuner.services.openafs.server_log import USUAL_LOGS
+
+#: The configuration file of bosserver as Debian has it, and with OpenAFS's own paths.
+_CONFIGS = ("/etc/openafs/BosConfig", "/usr/afs/local/BosConfig")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,36 @@ def status_of(host: Connector, place: FileserverPlace) -> parse.InstanceStatus |
         return parse.bos_status(result.stdout)
     except ValueError as problem:
         raise TestbedError(f"{host.host}: {problem}") from problem
+
+
+def check_written(host: Connector, place: FileserverPlace, commands: tuple[str, ...]) -> None:
+    """Check that these command lines of the instance are on disk, if BosConfig is in a usual place.
+
+    bosserver ignores that it cannot write the file, and would start with the old ones after a
+    reboot. Setting the time of its checks for new binaries to what it is makes bosserver write the
+    file again, without a restart. Raises TestbedError.
+    """
+    if not (outdated := _outdated(host, place, commands)):
+        return
+    times = host.ask(["bos", "getrestart", place.address, "-localauth"]).stdout
+    reason = ""
+    if time := re.search(r"restarts for new binaries (?:at )?(.+)$", times, re.MULTILINE):
+        argv = ["bos", "setrestart", place.address, time[1], "-newbinary", "-localauth"]
+        reason = host.change(argv).tail
+    if _outdated(host, place, commands):
+        raise TestbedError(
+            f"{host.host}: bosserver has not written the options into {outdated} (is the disk full "
+            f"or read-only?), so its next start would undo them{f': {reason}' if reason else ''}"
+        )
+
+
+def _outdated(host: Connector, place: FileserverPlace, commands: tuple[str, ...]) -> str:
+    """The BosConfig that lacks these command lines of the instance; "" if one has them."""
+    texts = {path: host.ask(["cat", path]) for path in _CONFIGS}
+    files = {path: answer.stdout for path, answer in texts.items() if answer.status == 0}
+    if any(parse.bos_config(text, place.instance) == commands for text in files.values()):
+        return ""
+    return next(iter(files), "")
 
 
 def meddling(

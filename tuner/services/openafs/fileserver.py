@@ -26,7 +26,13 @@ from tuner.services.facts import rmem_max_bytes
 from tuner.services.journal import Journal, WithJournal
 from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
-from tuner.services.openafs.bosserver import FileserverPlace, check_type, meddling, status_of
+from tuner.services.openafs.bosserver import (
+    FileserverPlace,
+    check_type,
+    check_written,
+    meddling,
+    status_of,
+)
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.limits import memory_bytes, open_files
 from tuner.services.openafs.server_log import LogEnd, log_end, log_since
@@ -100,7 +106,7 @@ class Fileserver(WithJournal):
         facts = host_limits(host, " ".join([program, *parsed.rest]))
         values, rest = parsed.values, parsed.rest
         last = () if record is None else journal.read_note(_LAST_COMMANDS)
-        notifier = _notifier(status)
+        notifier = (status.notifier,) if status is not None and status.notifier else ()
         if record is not None:
             notifier = journal.read("notifier", notifier) or ()
         running = now if status is not None and status.running else ()
@@ -115,6 +121,7 @@ class Fileserver(WithJournal):
             return None
         before = self._change(commands)
         self._await_start(commands[0], before)
+        check_written(self.host, self.place, commands)
         self.running = commands
         return "restart"
 
@@ -373,10 +380,6 @@ class Fileserver(WithJournal):
         return (
             f"it printed: {result.tail}" if result.stderr or result.stdout else "it printed nothing"
         )
-
-
-def _notifier(status: parse.InstanceStatus | None) -> tuple[str, ...]:
-    return () if status is None or not status.notifier else (status.notifier,)
 
 
 def _last(log: parse.StartLog) -> str:

@@ -74,6 +74,17 @@ def bos_status(text: str) -> InstanceStatus:
     )
 
 
+def bos_config(text: str, instance: str) -> tuple[str, ...]:
+    """The command lines of a dafs instance in a BosConfig; empty if it has no such instance."""
+    inside, commands = False, []
+    for line in text.splitlines():
+        if line.startswith("bnode "):
+            inside = line.startswith(f"bnode dafs {instance} ")
+        elif inside and line.startswith("parm "):
+            commands.append(line.removeprefix("parm "))
+    return tuple(commands)
+
+
 @dataclass(frozen=True, slots=True)
 class StartLog:
     """The latest start in FileLog. ``command``: its command line, None if there is no start."""

@@ -117,6 +117,18 @@ def test_options_that_are_only_in_memory_are_not_put_back(
     assert (server_host.here / "synced").read_text().endswith(f"{path} {path[:-10]}\n")
 
 
+def test_options_that_a_full_disk_keeps_in_memory_are_not_used(server_host: NetworkHost) -> None:
+    """The next start of bosserver would undo what somebody has applied."""
+    (server_host.here / "BosConfig").touch()
+    server = tune(server_host)
+    (server_host.here / "full").touch()
+    with pytest.raises(TestbedError, match=r"fs9: bosserver has not written the options into /etc"):
+        server.apply({"threads": 30})
+    assert server_host.calls() == ["start", "setrestart sun 4:00 am"]
+    (server_host.here / "full").unlink()
+    assert server.apply({"threads": 30}) == "restart"
+
+
 @pytest.mark.parametrize("stale", ["BosConfig", "local-BosConfig"])
 def test_a_file_that_another_installation_has_left_does_not_matter(
     server_host: NetworkHost, stale: str
