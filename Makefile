@@ -92,7 +92,8 @@ $(TOOLS):
 	    if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
 	        echo "setup: $$python cannot make virtual environments; install $$package and run make again" >&2; exit 1; fi; \
 	    echo "setup: installing $$package"; \
-	    { apt-get install -y -qq "$$package" || { apt-get update -qq && apt-get install -y -qq "$$package"; }; } >/dev/null; \
+	    install="apt-get -o DPkg::Lock::Timeout=300 install -y -qq $$package"; \
+	    { $$install || { apt-get update -qq && $$install; }; } >/dev/null; \
 	fi; \
 	rm -rf build/tools; "$$python" -m venv build/tools
 	@build/tools/bin/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)

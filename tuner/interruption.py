@@ -12,15 +12,24 @@ A patient interrupt lets the current work finish in code marked as worth it (``f
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _depth = 0
 _pending: str | None = None
 _reason: str | None = None
 _finishing = 0
 _patient = False
+
+
+def stops() -> list[signal.Signals]:
+    """The signals that stop fstune: not SIGHUP where it is ignored, as nohup has it."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [number for number in _STOP if not (ignored and number is signal.SIGHUP)]
 
 
 def interrupt(reason: str) -> None:

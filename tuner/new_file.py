@@ -15,8 +15,9 @@ from tuner.errors import ConflictError, StoreError
 
 
 @contextmanager
-def new_file(file: Path) -> Iterator[BinaryIO]:
-    """Open a file that becomes ``file`` at the end, unless the body fails.
+def new_file(file: Path, *, private: bool = True) -> Iterator[BinaryIO]:
+    """Open a file that becomes ``file`` at the end, unless the body fails. ``private``: only its
+    owner may read it, whatever the umask.
 
     Raises ConflictError when the file exists, StoreError when it cannot be written.
     """
@@ -29,6 +30,10 @@ def new_file(file: Path) -> Iterator[BinaryIO]:
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name[:100]}.", dir=file.parent)
         part = Path(name)
         with os.fdopen(descriptor, "w+b") as output:
+            if not private:
+                umask = os.umask(0o077)
+                os.umask(umask)
+                os.fchmod(descriptor, 0o666 & ~umask)
             yield output
         _put(part, file)
     except FileExistsError:

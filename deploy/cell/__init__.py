@@ -1,7 +1,8 @@
 """A private OpenAFS cell on this machine, in its own namespaces."""
 
-from deploy.cell.cell import Cell, Cells, CellSpec, require_machine
+from deploy.cell.cell import Cell, Cells, CellSpec
 from deploy.cell.errors import CellError
+from deploy.cell.machine import require_machine
 from deploy.cell.node import Node, NodeAdditions, RawResult
 
 __all__ = [

@@ -23,6 +23,7 @@ from typing import IO
 from deploy.cell import client as client_node
 from deploy.cell import kerberos, network, server, ssh
 from deploy.cell.errors import CellError
+from deploy.cell.machine import require_machine, require_root
 from deploy.cell.node import Node, NodeAdditions, NodePlan, StartingNode, processes_below
 from deploy.cell.packages import ensure_packages, ensure_private_packages
 from deploy.cell.process import ProcessId
@@ -65,11 +66,15 @@ class CellSpec:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A recorded cell: its spec and its nodes, the server first. ``ready``: fully built."""
+    """A recorded cell: its spec and its nodes, the server first.
+
+    ``ready``: fully built. ``temporary``: made for a campaign, which takes it down at its end.
+    """
 
     spec: CellSpec
     nodes: tuple[Node, ...]
     ready: bool
+    temporary: bool = False
 
     @property
     def server(self) -> Node:
@@ -107,6 +112,10 @@ class Cells:
             return []
         return sorted(entry.name for entry in self._cells.iterdir() if _NAME.fullmatch(entry.name))
 
+    def exists(self, name: str) -> bool:
+        """Whether there is anything of this cell."""
+        return self._directory(name).exists()
+
     def load(self, name: str) -> Cell | None:
         """Load a recorded cell, running or not; None if there is none.
 
@@ -125,7 +134,8 @@ class Cells:
                 )
                 for node in document["nodes"]
             )
-            return Cell(spec, nodes, bool(document["ready"]))
+            temporary = bool(document.get("temporary"))
+            return Cell(spec, nodes, bool(document["ready"]), temporary)
         except FileNotFoundError:
             return None
         except PermissionError:
@@ -140,8 +150,10 @@ class Cells:
         spec: CellSpec,
         say: Callable[[str], None] = lambda text: None,
         additions: NodeAdditions = _NO_ADDITIONS,
+        *,
+        temporary: bool = False,
     ) -> Cell:
-        """Bring the cell up, or return it unchanged if it is already up.
+        """Bring the cell up, or return it unchanged if it is already up. ``temporary``: see Cell.
 
         An incomplete cell, or one left by a crash or reboot, is removed first. On any failure,
         including Ctrl-C, nothing of the new cell is left behind. Raises CellError.
@@ -156,17 +168,20 @@ class Cells:
                         f"{existing.spec.link or 'unlimited'}; take it down first"
                     )
                 say(f"cell {spec.name} is up already")
+                if existing.temporary and not temporary:
+                    existing = replace(existing, temporary=False)
+                    self._record(existing)
                 return existing
             self._clear(spec.name)
             try:
-                return self._build(spec, say, additions)
+                return self._build(spec, say, additions, temporary=temporary)
             except BaseException:
                 self._clear(spec.name)
                 raise
 
     def down(self, name: str) -> bool:
         """Take the cell down completely; False if it did not exist. Raises CellError if in use."""
-        _require_root()
+        require_root()
         directory = self._directory(name)
         with self._lock(name), self.use(name):
             existed = directory.exists()
@@ -251,7 +266,14 @@ class Cells:
             return self.load(name)
         return None
 
-    def _build(self, spec: CellSpec, say: Callable[[str], None], additions: NodeAdditions) -> Cell:
+    def _build(
+        self,
+        spec: CellSpec,
+        say: Callable[[str], None],
+        additions: NodeAdditions,
+        *,
+        temporary: bool,
+    ) -> Cell:
         store = self.state / "packages"
         packages: tuple[Path, ...] = (ensure_packages(store, say),)
         if spec.ssh:
@@ -262,7 +284,7 @@ class Cells:
             additions = replace(additions, packages=(*additions.packages, kdc))
         directory = self._directory(spec.name)
         directory.mkdir(parents=True, mode=0o700)
-        cell = Cell(spec, (), ready=False)
+        cell = Cell(spec, (), ready=False, temporary=temporary)
         self._record(cell)
         say(f"cell {spec.name}: starting {1 + spec.clients} nodes")
         for number in range(1 + spec.clients):
@@ -274,7 +296,7 @@ class Cells:
             if spec.ssh:
                 plan = replace(plan, binds={**plan.binds, **ssh.write_accounts(plan.directory)})
             starting = StartingNode(plan)
-            cell = Cell(spec, (*cell.nodes, starting.node), ready=False)
+            cell = replace(cell, nodes=(*cell.nodes, starting.node))
             self._record(cell)
             starting.proceed()
         network.prepare_server(cell.server)
@@ -288,7 +310,7 @@ class Cells:
             say(f"cell {spec.name}: mounting {spec.clients} client(s)")
         for client in cell.clients:
             client_node.mount(client, spec.cache_blocks)
-        cell = Cell(spec, cell.nodes, ready=True)
+        cell = replace(cell, ready=True)
         self._record(cell)
         return cell
 
@@ -296,6 +318,7 @@ class Cells:
         document = {
             "spec": asdict(cell.spec),
             "ready": cell.ready,
+            "temporary": cell.temporary,
             "nodes": [
                 {"name": node.name, "init": asdict(node.init), "starter": asdict(node.starter)}
                 for node in cell.nodes
@@ -314,38 +337,10 @@ def write_record(path: Path, document: Mapping[str, object]) -> None:
     fresh.replace(path)
 
 
-def require_machine() -> None:
-    """Check that a cell can run on this machine.
-
-    Raises CellError with what is missing and how to fix it.
-    """
-    _require_root()
-    try:
-        os.close(os.open("/dev/fuse", os.O_RDWR))
-    except OSError as problem:
-        raise CellError(
-            f"/dev/fuse is missing or cannot be used ({problem.strerror}): load it with "
-            "'modprobe fuse', or give the container the device"
-        ) from problem
-    tools = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "tc": "iproute2"}
-    for tool, package in tools.items():
-        if shutil.which(tool) is None:
-            raise CellError(f"{tool} is missing: apt-get install {package}")
-    if "overlay" not in Path("/proc/filesystems").read_text().split():
-        raise CellError("the kernel has no overlay file system: load it with 'modprobe overlay'")
-
-
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise CellError(
             f"cell name {name!r}: use 1 to 32 of a-z and 0-9, with hyphens between them"
-        )
-
-
-def _require_root() -> None:
-    if os.geteuid() != 0:
-        raise CellError(
-            "a private cell needs root (it makes namespaces and mounts): run it with sudo"
         )
 
 

@@ -237,7 +237,8 @@ class StartingNode:
         }
         self._log = plan.directory / "init.log"
         own = [kind for kind in _NAMESPACES if plan.own_network or kind != "--net"]
-        command = ["unshare", *own, "--fork", "--kill-child=SIGKILL", "--"]
+        # By default unshare would cut off unmounts on the host, which then kept its disks busy.
+        command = ["unshare", *own, "--propagation=slave", "--fork", "--kill-child=SIGKILL", "--"]
         command += [sys.executable, "-I", "-S", str(_INIT), json.dumps(document)]
         with self._log.open("wb") as log:
             self._starter = subprocess.Popen(

@@ -35,6 +35,7 @@ _MOUNT_POINTS = ("etc/openafs",)
 #: inside a node.
 _REPLACED_FILES = ("etc/hosts", "etc/resolv.conf", "etc/nsswitch.conf")
 
+_INSTALLED = Path("/var/lib/dpkg/status")
 _DOWNLOAD_TIMEOUT_S = 300
 _SCRATCH = "fetch-"
 
@@ -72,6 +73,7 @@ def ensure_packages(
             unpacked = Path(scratch) / "tree"
             _unpack(archives, unpacked)
             unpacked.chmod(0o755)
+            os.sync()  # the name says that it is complete, even after a crash of the machine
             unpacked.rename(tree)
     return tree
 
@@ -92,10 +94,11 @@ def _download(scratch: Path, packages: tuple[str, ...]) -> list[Path]:
     lists = scratch / "lists"
     for directory in (cache / "archives" / "partial", lists / "partial"):
         directory.mkdir(parents=True)
-    private_cache = ["-o", f"Dir::Cache={cache}"]
+    status = scratch / "dpkg" / "status"
+    _write_status(status, packages)
+    private_cache = ["-o", f"Dir::Cache={cache}", "-o", f"Dir::State::status={status}"]
     private_lists = [*private_cache, "-o", f"Dir::State::Lists={lists}"]
-    fetch = ["install", "--download-only", "--reinstall", "--no-install-recommends", "--yes"]
-    fetch += packages
+    fetch = ["install", "--download-only", "--no-install-recommends", "--yes", *packages]
     # Try the host's package lists first. If they are missing or stale, download private ones.
     if _apt([*private_cache, *fetch]) is not None:
         for arguments in (["update"], fetch):
@@ -105,6 +108,23 @@ def _download(scratch: Path, packages: tuple[str, ...]) -> list[Path]:
     if not archives:
         raise CellError("apt-get downloaded no package; check the machine's apt sources")
     return archives
+
+
+def _write_status(file: Path, packages: tuple[str, ...]) -> None:
+    """Write what is installed, for apt, but without these packages and others of OpenAFS.
+
+    Otherwise those on hold, or from elsewhere, would be in the way. apt also locks this file's
+    directory instead of dpkg's, which another program may have locked.
+    """
+    file.parent.mkdir()
+    text = _INSTALLED.read_text(errors="surrogateescape") if _INSTALLED.exists() else ""
+    others = [
+        stanza
+        for stanza in text.split("\n\n")
+        if (name := stanza.partition("\n")[0].removeprefix("Package: ")) not in packages
+        and not name.startswith("openafs-")
+    ]
+    file.write_text("\n\n".join(others), errors="surrogateescape")
 
 
 def _apt(arguments: list[str]) -> str | None:

@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.cell.cell import require_machine
 from deploy.cell.errors import CellError
+from deploy.cell.machine import require_machine
 from deploy.cell.node import ENVIRONMENT, SHARED, Node, NodePlan, StartingNode, processes_below
 from deploy.cell.packages import ensure_private_packages
 from deploy.vm import recipe, sources

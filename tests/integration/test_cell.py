@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,8 @@ from tests.integration.conftest import (
 )
 from tests.waiting import wait_for
 from tuner.cli import main
+from tuner.services.openafs.assembly import usual_requirements
+from tuner.services.openafs.cell import CellTestbed
 
 pytestmark = pytest.mark.cell
 
@@ -201,6 +204,42 @@ def test_two_cells_live_side_by_side(cell: Cell, side: Cell, fstune: Fstune) -> 
     cell.clients[0].check(["rm", f"{VOLUME}/which"])
     lines = fstune("cell", "status").stdout.splitlines()
     assert {f"{SHARED}: up, link unlimited", "side: up, link 50mbit"} <= set(lines)
+
+
+def test_a_cell_that_a_killed_campaign_has_left_is_the_next_one_s(side: Cell, cells: Cells) -> None:
+    def claim() -> bool:
+        requirements = usual_requirements("afsd.fuse")
+        return CellTestbed(cells.state, side.spec, requirements).claim("next")
+
+    assert not claim()
+    cells._record(replace(side, temporary=True))
+    assert claim()
+    # Whoever wants it up keeps it.
+    assert not cells.up(side.spec).temporary
+    assert not claim()
+
+
+def test_unmounts_on_the_host_reach_the_nodes(cells: Cells) -> None:
+    """Otherwise they would keep its disks busy. Debian's mounts are shared, not everybody's."""
+    shared = ["sh", "-c", 'mount --make-rshared / && "$@" && cat', "sh"]
+    within = ["unshare", "--mount", "--propagation=private", *shared]
+    host = subprocess.Popen(
+        [*within, *command("cell", "up", "--name", "slave")],
+        env=environment(cells.state),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert host.stdout is not None
+    try:
+        assert host.stdout.readline().startswith("cell slave is up")
+        cell = cells.load("slave")
+        assert cell is not None
+        for node in cell.nodes:
+            assert " master:" in Path(f"/proc/{node.init.pid}/mountinfo").read_text()
+    finally:
+        host.communicate(timeout=100)
+        cells.down("slave")
 
 
 RECEIVE = """

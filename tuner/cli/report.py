@@ -57,7 +57,7 @@ def report(
         say(text, nl=False)
         return
     file = html / file_name(name, form) if html.is_dir() else html
-    with new_file(file) as output:
+    with new_file(file, private=False) as output:
         output.write(text.encode())
     say(f"campaign {name}: report written to {file}")
 

@@ -10,9 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from tuner.interruption import forget, interrupt, interrupt_patiently, is_finishing, remember
+from tuner.interruption import (
+    forget,
+    interrupt,
+    interrupt_patiently,
+    is_finishing,
+    remember,
+    stops,
+)
 
-_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Signals within this time (s) count as one request: a closed terminal sends several.
 _SAME_REQUEST_S = 1.0
 
@@ -95,7 +101,7 @@ def _handling(handler: Callable[[int, FrameType | None], object]) -> Iterator[No
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread receives signals and may set their handlers
         return
-    before = {number: signal.signal(number, handler) for number in _STOP}
+    before = {number: signal.signal(number, handler) for number in stops()}
     try:
         yield
     finally:

@@ -242,6 +242,16 @@ def test_handlers_are_put_back() -> None:
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
 
+def test_a_terminal_that_closes_does_not_matter_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+            check()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_signal_that_was_held_off_takes_effect_afterwards() -> None:
     with stop_signals():
         with undisturbed(lambda message: None):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.cell import CellError, Cells, CellSpec, cell
+from deploy.cell import CellError, Cells, CellSpec
 from deploy.cell.node import Node, run_to_end
 from deploy.cell.process import ProcessId
 
@@ -83,17 +83,6 @@ def test_a_damaged_record_is_one_line_that_says_what_to_do(tmp_path: Path, recor
     with pytest.raises(CellError, match=r"cell\.json is damaged .*; take the cell down$") as caught:
         Cells(tmp_path).load("a")
     assert "\n" not in str(caught.value)
-
-
-def test_a_missing_device_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-
-    def refuse(path: str, flags: int) -> int:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(CellError, match=r"/dev/fuse .*Operation not permitted.*modprobe fuse"):
-        cell.require_machine()
 
 
 def test_users_other_than_root_are_told_to_use_sudo(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,9 +31,17 @@ def test_a_directory_gets_a_file_named_after_the_campaign(tmp_path: Path, campai
     assert done.exit_code == 0, done.output
     file = tmp_path / f"fstune-report-{campaign}.html"
     assert str(file) in done.output
+    # Whoever ran fstune by sudo wants to open it as themselves.
+    assert file.stat().st_mode & 0o777 == 0o666 & ~umask()
     page = file.read_text()
     assert page.startswith("<!doctype html>")
     assert "of reports" in page
+
+
+def umask() -> int:
+    value = os.umask(0o077)
+    os.umask(value)
+    return value
 
 
 def test_an_existing_file_is_not_overwritten(tmp_path: Path, campaign: str) -> None:

@@ -110,7 +110,7 @@ def translate_errors() -> Iterator[None]:
 
 
 class CellTestbed:
-    """A private cell. It is taken down on close if ``open`` brought it up; otherwise it stays up.
+    """A private cell. It is taken down on close if a campaign brought it up; otherwise it stays up.
 
     ``owned``: an earlier run of the same campaign brought the cell up, so it is also taken down.
     """
@@ -136,7 +136,9 @@ class CellTestbed:
         """See Testbed.claim."""
         with translate_errors():
             existing = self._cells.load(self._spec.name)
+        # A campaign that was killed has left a temporary one.
         self._owned = self._owned or existing is None or not existing.is_alive()
+        self._owned = self._owned or (existing is not None and existing.temporary)
         return self._owned
 
     def unavailable(self) -> Unavailable | None:
@@ -147,13 +149,13 @@ class CellTestbed:
         """See Testbed.open."""
         with translate_errors():
             self._stack.enter_context(self._cells.use(self._spec.name))
-            cell = self._cells.up(self._spec, say)
+            cell = self._cells.up(self._spec, say, temporary=self._owned)
         return self._assemble(cell, workload)
 
     def close(self) -> str | None:
         """See Testbed.close."""
         self._stack.close()
-        if not self._owned:
+        if not self._owned or not self._cells.exists(self._spec.name):
             return None
         with translate_errors():
             was_up = self._cells.down(self._spec.name)

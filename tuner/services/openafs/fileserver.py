@@ -106,7 +106,7 @@ class Fileserver(WithJournal):
         facts = host_limits(host, " ".join([program, *parsed.rest]))
         values, rest = parsed.values, parsed.rest
         last = () if record is None else journal.read_note(_LAST_COMMANDS)
-        notifier = (status.notifier,) if status is not None and status.notifier else ()
+        notifier = () if status is None else status.notifier
         if record is not None:
             notifier = journal.read("notifier", notifier) or ()
         running = now if status is not None and status.running else ()

@@ -25,14 +25,14 @@ class InstanceStatus:
     ``summary``: its state as worded by bos. ``commands``: its command lines, the fileserver's
     first. ``last_error``: how its last failed process ended, "" if none failed. ``last_start``:
     when a process was last started, and how many were since it was created, as worded by bos.
-    ``notifier``: the program that bosserver runs when a process ends, "" for none.
+    ``notifier``: the program that bosserver runs when a process ends, if any.
     """
 
     summary: str
     commands: tuple[str, ...]
     last_error: str
     last_start: str
-    notifier: str = ""
+    notifier: tuple[str, ...] = ()
 
     @property
     def running(self) -> bool:
@@ -64,13 +64,13 @@ def bos_status(text: str) -> InstanceStatus:
         raise ValueError(f"bos status: no instance in {text.strip()[:200]!r}")
     error = re.search(r"^    Last error exit at (.*?)$", text, re.MULTILINE)
     start = re.search(r"^    Process last started at (.*)$", text, re.MULTILINE)
-    notifier = re.search(r"^    Notifier  is '(.*)'$", text, re.MULTILINE)
+    notifier = re.search(r"^    Notifier  is '(.+)'$", text, re.MULTILINE)
     return InstanceStatus(
         " ".join(summary.group(1).rstrip(".").split()),
         commands,
         "" if error is None else error.group(1).partition(", ")[2],
         "" if start is None else start.group(1),
-        "" if notifier is None else notifier.group(1),
+        () if notifier is None else (notifier.group(1),),
     )
 
 

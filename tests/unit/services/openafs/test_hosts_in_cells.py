@@ -12,13 +12,15 @@ import pytest
 import yaml
 
 import search_spaces
-from deploy.cell import CellError, Cells
+from deploy.cell import CellError, Cells, CellSpec
 from deploy.vm import Guests, seed
 from tuner.errors import TestbedError
 from tuner.measure.workload import load_workload
 from tuner.services.kind import Needs
 from tuner.services.lasting import LastingTestbed
 from tuner.services.openafs import kind
+from tuner.services.openafs.assembly import usual_requirements
+from tuner.services.openafs.cell import CellTestbed
 
 WORKLOAD = load_workload("mixed-use", 0.01)
 
@@ -104,3 +106,15 @@ def test_a_cell_in_use_can_still_be_put_back(tmp_path: Path) -> None:
             pass
         with opening(file, state, NOT_UP, putting_back=True):
             pass
+
+
+def test_a_user_other_than_root_has_nothing_to_put_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The error says that a cell needs root, and nothing else."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    testbed = CellTestbed(tmp_path, CellSpec("mine"), usual_requirements("afsd.fuse"))
+    assert testbed.claim("campaign")
+    with pytest.raises(TestbedError, match=r"^a private cell needs root"):
+        testbed.open(WORKLOAD, print)
+    assert testbed.close() is None

@@ -31,10 +31,10 @@ def test_a_running_instance(recorded: Recorded) -> None:
 
 def test_a_notifier(recorded: Recorded) -> None:
     text = recorded("bos-status-running")
-    assert parse.bos_status(text).notifier == ""
+    assert parse.bos_status(text).notifier == ()
     line = "    Notifier  is '/usr/local/sbin/tell'\n"
     status = parse.bos_status(f"{text}{line}")
-    assert (status.notifier, len(status.commands)) == ("/usr/local/sbin/tell", 4)
+    assert (status.notifier, len(status.commands)) == (("/usr/local/sbin/tell",), 4)
 
 
 @pytest.mark.parametrize(
