@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+from datetime import datetime, timedelta
 
 import pytest
+import yaml
 
 from tests.acceptance.campaigns import (
     SOON,
@@ -15,8 +17,8 @@ from tests.acceptance.campaigns import (
     wait_for_end,
 )
 from tests.acceptance.faults import cable_cut, delete_fileserver, hear_nothing, restart
-from tests.acceptance.lab import Lab
-from tests.acceptance.processes import engine_runs
+from tests.acceptance.lab import RESTORE, Lab
+from tests.acceptance.processes import engine_runs, inside
 from tests.waiting import wait_for
 from tuner.states import BlockState, CampaignState
 
@@ -48,6 +50,30 @@ def test_a_campaign_that_was_killed_while_its_server_was_changed_can_be_resumed(
         process.kill()
     delete_fileserver(lab)
     goes_on(lab, lab.load())
+
+
+def test_a_server_that_was_rebooted_is_put_back_outside_the_hours(lab: Lab) -> None:
+    """No watch runs there any more, and whoever works there by day would get a trial's options."""
+    lab.workload(linger_s=3)
+    journal = inside(lab.server, RESTORE) / "restore" / "fileserver"
+    with lab.running("run", str(lab.directory / "campaign.yaml")) as process:
+        says(lab, process, "block 1, ")
+        wait_for(journal.exists, "a change of the server")
+        process.kill()
+    restart(lab, lab.server)
+    file = lab.testbed()
+    start = datetime.now().astimezone() + timedelta(hours=2)
+    hours = {"start": f"{start:%H:%M}", "end": f"{start + timedelta(hours=1):%H:%M}"}
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"hours": hours}))
+    before = lab.load()
+    with campaign(lab, "resume") as process:
+        says(lab, process, "this process continues the campaign at")
+        assert not journal.exists()
+        assert lab.programs()["server"] == lab.original["server"]
+    assert lab.load().of("restored")[0].message.startswith("fileserver on 10.77.0.1 ")
+    lab.put_back(files=False)
+    lab.testbed()
+    goes_on(lab, before)
 
 
 def test_without_its_hosts_a_campaign_ends_and_goes_on_later(lab: Lab) -> None:

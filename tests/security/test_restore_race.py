@@ -22,8 +22,8 @@ from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.hold import Hold
 from tuner.hosts.lease import Owner
 from tuner.hosts.node import NodeConnector
-from tuner.services.openafs import hosts
 from tuner.services.openafs.fuse import FuseClient, FusePlace
+from tuner.services.openafs.restoring import restore
 
 pytestmark = pytest.mark.cell
 
@@ -36,7 +36,7 @@ PLACE = FusePlace(MOUNT_POINT, CACHE_DIRECTORY, VOLUME_PATH, f"{DIRECTORY}/resto
 def node(cell: Cell) -> Iterator[Node]:
     node = cell.clients[0]
     yield node
-    list(hosts.restore([NodeConnector(node)], DIRECTORY))
+    list(restore([NodeConnector(node)], DIRECTORY))
     node.run(["rm", "--recursive", "--force", DIRECTORY])
 
 
@@ -78,7 +78,7 @@ def test_whenever_a_host_is_put_back_it_is_as_found(node: Node) -> None:
         tuner.start()
         wait_for(journal.exists, "the first change")
         time.sleep(moments.uniform(0.0, 1.2))
-        messages = list(hosts.restore([NodeConnector(node)], DIRECTORY))
+        messages = list(restore([NodeConnector(node)], DIRECTORY))
         # Immediately, and still after the campaign has ended.
         assert daemons(node) == [original], (number, messages)
         tuner.join(100.0)
@@ -119,7 +119,8 @@ def test_restoring_waits_for_a_change_that_takes_long(node: Node) -> None:
     wait_for((node.shared / "begun").exists, "the change")
     messages: list[str] = []
     restoring = threading.Thread(
-        target=lambda: messages.extend(hosts.restore([NodeConnector(node)], DIRECTORY)), daemon=True
+        target=lambda: messages.extend(restore([NodeConnector(node)], DIRECTORY)),
+        daemon=True,
     )
     restoring.start()
     wait_for(lambda: not (node.shared / "race" / "lease").exists(), "its lease to be taken")

@@ -24,6 +24,7 @@ from tuner.hosts.connector import (
     CommandFailed,
     CommandResult,
     CommandTimeout,
+    Connector,
     check_change,
     write_whole,
 )
@@ -176,7 +177,7 @@ class Hold:
         """
         if self._lost.is_set():
             return f"{self.host} has put itself back; {self.lease.watch_log()}"
-        if self._has_journals():
+        if has_journals(self, self.lease.directory):
             return (
                 f"{self.host} has not been put back; it will try on its own in "
                 f"{self.lease.after_s:.0f} s, or run: fstune testbed restore FILE"
@@ -187,16 +188,8 @@ class Hold:
     def _abandon(self) -> None:
         """Drop the lease, unless the host must still be restored."""
         with suppress(TestbedError):
-            if not self._has_journals():
+            if not has_journals(self, self.lease.directory):
                 self.lease.drop()
-
-    def _has_journals(self) -> bool:
-        """Whether the host has not been put back; also if that cannot be told."""
-        journals = f"{self.lease.directory}/restore"
-        listing = self.ask(["find", journals, *_JOURNALS])
-        if listing.status == 0:
-            return bool(listing.stdout.strip())
-        return self.ask(["test", "-e", journals]).status == 0
 
     @contextmanager
     def _present(self, *, changes: bool = True) -> Iterator[None]:
@@ -259,6 +252,15 @@ class Hold:
                 f"{self.host} has put itself back: fstune was silent for "
                 f"{self.lease.after_s:.0f} s, or somebody restored it; see 'fstune resume'"
             )
+
+
+def has_journals(host: Connector, directory: str) -> bool:
+    """Whether a host has not been put back; also if that cannot be told."""
+    journals = f"{directory}/restore"
+    listing = host.ask(["find", journals, *_JOURNALS])
+    if listing.status == 0:
+        return bool(listing.stdout.strip())
+    return host.ask(["test", "-e", journals]).status == 0
 
 
 def _awake_s() -> float:

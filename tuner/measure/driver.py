@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import TestbedError, WorkloadError
-from tuner.hosts.connector import CommandResult, CommandTimeout, check_change, failure_data
+from tuner.hosts.connector import (
+    CommandResult,
+    CommandTimeout,
+    Connector,
+    check_change,
+    failure_data,
+)
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.hosts.detached import DIRECTORY as RUNS
 from tuner.identifiers import word
@@ -57,7 +63,7 @@ class ClientEngine:
         cls, client: SpeakingConnector, directory: str, target: str, workload: Workload
     ) -> ClientEngine:
         """Copy engine and workload spec to a client."""
-        client.put(f"{directory}/workloads.pyz", packed(bytecode=True), mode=0o755)
+        client.put(archive(directory), packed(bytecode=True), mode=0o755)
         client.put(f"{directory}/end_runs.py", _END_RUNS.read_bytes())
         client.put(f"{directory}/workload.json", workload.document)
         return cls(client, directory, target, workload, content_sha256(sources()))
@@ -91,9 +97,7 @@ class ClientEngine:
         whose connection was lost or whose campaign was killed. Raises TestbedError when one
         survives.
         """
-        program = f"{self.directory}/end_runs.py"
-        archive = f"{self.directory}/workloads.pyz"
-        check_change(self.client, ["python3", program, archive, word(prefix, "run"), RUNS])
+        end_runs(self.client, self.directory, prefix)
 
     def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
         """Kill runs whose identifier begins with ``prefix``, and remove their files. Return why
@@ -132,7 +136,19 @@ class ClientEngine:
         return [*command, "--run-id", word(run_id, "run"), "--seed", str(seed), "--stage", stage]
 
     def _command(self, verb: str) -> list[str]:
-        return ["python3", f"{self.directory}/workloads.pyz", verb]
+        return ["python3", archive(self.directory), verb]
+
+
+def archive(directory: str) -> str:
+    """The engine that is installed in a directory of a client; every process of a run names it."""
+    return f"{directory}/workloads.pyz"
+
+
+def end_runs(client: Connector, directory: str, prefix: str) -> None:
+    """See ``ClientEngine.end_runs``; ``directory``: where the engine is installed."""
+    program = f"{directory}/end_runs.py"
+    argv = ["python3", program, archive(directory), word(prefix, "run"), RUNS]
+    check_change(client, argv)
 
 
 def read_report(result: CommandResult, stage: str) -> Report:

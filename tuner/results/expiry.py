@@ -23,6 +23,8 @@ _ITEMS = {
     "facts": ("limits of its hosts", ", "),
     "hosts": ("hosts", "; "),
 }
+#: Outcomes that say something about a certificate; an imported event may have any other text.
+_JUDGEMENTS = frozenset(VerifyOutcome) - {VerifyOutcome.CANNOT_BE_JUDGED}
 #: Maximum number of host changes to name.
 _MOST_NAMED = 3
 
@@ -45,7 +47,7 @@ def expired(store: Store, campaign: Campaign) -> str:
     if later is None:
         return ""
     findings = pages.testbed_findings([campaign.id, later.id])
-    changed = _changes(findings.get(campaign.id, {}), findings.get(later.id, {}))
+    changed = changes(findings.get(campaign.id, {}), findings.get(later.id, {}))
     if not changed or _verified(store, campaign, findings.get(later.id, {})):
         return ""
     return (
@@ -63,17 +65,16 @@ def _verified(store: Store, campaign: Campaign, now: Mapping[str, str]) -> bool:
     here = [
         event
         for event in events
-        if event.data.get("elsewhere") is False
-        and event.data["outcome"] != VerifyOutcome.CANNOT_BE_JUDGED
+        if event.data.get("elsewhere") is False and event.data.get("outcome") in _JUDGEMENTS
     ]
-    if not here or here[-1].data["outcome"] != VerifyOutcome.HOLDS:
+    if not here or here[-1].data.get("outcome") != VerifyOutcome.HOLDS:
         return False
-    verification = str(here[-1].data["campaign"])
+    verification = str(here[-1].data.get("campaign"))
     then = Pages(store).testbed_findings([verification]).get(verification, {})
-    return bool(then.get("identity")) and not _changes(then, now)
+    return bool(then.get("identity")) and not changes(then, now)
 
 
-def _changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the differences as phrases. Whatever older releases did not store counts as equal."""
     phrases = []
     for key, (what, separator) in _ITEMS.items():

@@ -16,7 +16,7 @@ from tuner.judge.levels import ALPHA
 from tuner.judge.score import log_scores
 from tuner.judge.thresholds import threshold
 from tuner.model import BASELINE, Answer, Block, BlockKind, Campaign, PageCache, Recommendation
-from tuner.plan.rules import Rules, stored_rules
+from tuner.plan.rules import MeasuredWith, Rules, stored_rules
 from tuner.plan.times import times_of
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
@@ -84,10 +84,15 @@ def comparisons(
     return [*baseline.comparisons(clients), *recommended.comparisons(clients)]
 
 
-def stored_reference_comparisons(campaign: Campaign, blocks: Iterable[Block]) -> list[Comparison]:
-    """The comparisons of a stored campaign; none if its workload file is gone or has changed."""
+def stored_reference_comparisons(
+    campaign: Campaign, blocks: Iterable[Block], measured_with: MeasuredWith | None = None
+) -> list[Comparison]:
+    """The comparisons of a stored campaign; none if its workload file is gone or has changed.
+    ``measured_with``: see ``stored_rules``.
+    """
     try:
-        return comparisons(blocks, stored_rules(campaign), campaign.recommendation)
+        rules = stored_rules(campaign, measured_with)
+        return comparisons(blocks, rules, campaign.recommendation)
     except (SpecError, KeyError):
         return []
 

@@ -5,7 +5,7 @@ Owns the messages about each of them; ``measuring`` measures on them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tuner.errors import CampaignHalted, TestbedError, TunerError, evidence
 from tuner.measure.workload import Workload
@@ -16,6 +16,7 @@ from tuner.records.standing import Observer
 from tuner.run.event_writer import EventWriter
 from tuner.run.lanes import Activities, CampaignTestbed, Lane, LaneObserver, Stopped
 from tuner.run.ledger import Ledgers
+from tuner.services.recovery import Recoverable
 from tuner.services.testbed import ReadyTestbed, Unavailable
 from tuner.states import BlockState
 
@@ -56,10 +57,19 @@ class LaneGroup:
         self._activities = Activities(observer)
         self._campaign = ""
 
+    def expect_changes(self, campaign: str, names: Collection[str]) -> None:
+        """Note which testbeds earlier runs of the campaign have used: a run that was cut off may
+        have left them changed, so they are restored whatever becomes of this run. ``names``: the
+        values of ``event_data``, "" for a single testbed.
+        """
+        self._campaign = campaign
+        for lane in self._lanes:
+            lane.was_used = self.event_data(lane).get("testbed", "") in names
+
     def open(self, campaign: str, workload: Workload) -> None:
         """Open the testbeds. One of several that fails, or that may not be used now, is lost; a
-        single one that fails raises. Raises Closed, without having changed anything, if none may be
-        used now.
+        single one that fails raises. Raises Closed, without having opened any, if none may be used
+        now.
         """
         self._campaign = campaign
         closed = _closed(self._lanes)
@@ -79,6 +89,11 @@ class LaneGroup:
                     if not self._together:
                         raise
                     self.lose(lane, problem)
+
+    @property
+    def have_file(self) -> bool:
+        """Whether any of them has a testbed file."""
+        return any(isinstance(lane.testbed, Recoverable) for lane in self._lanes)
 
     def in_use(self) -> list[Lane]:
         """The testbeds that were opened and are not lost."""

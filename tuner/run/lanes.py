@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -16,8 +16,11 @@ from tuner.records.standing import Observer, Standing
 from tuner.run.ledger import Ledger
 from tuner.run.measuring import BlockRunner
 from tuner.run.stopping import undisturbed
+from tuner.services.recovery import Recoverable
 from tuner.services.testbed import ReadyTestbed, Testbed
 
+#: How to put back the hosts of a testbed file, also when nothing else may be done there.
+BY_HAND = "to only put hosts back: fstune testbed restore FILE"
 _POLL_S = 0.5
 
 
@@ -44,7 +47,8 @@ class Lane:
 
     ``ready``: the testbed once it is open. ``blocks``: runs blocks on it. ``lost``: why it is no
     longer used. ``voids``: its most recent consecutive void blocks. ``is_back``: its original
-    settings are in effect again.
+    settings are in effect again. ``was_used``: an earlier run of the campaign used it, and may have
+    left it changed.
     """
 
     name: str | None
@@ -56,6 +60,7 @@ class Lane:
     lost: TunerError | None = None
     voids: int = 0
     is_back: bool = False
+    was_used: bool = False
 
     @property
     def usable(self) -> bool:
@@ -70,13 +75,17 @@ class Lane:
         self, campaign: str, doing: Callable[[str], None]
     ) -> tuple[list[tuple[str, str]], TunerError | None]:
         """Restore, clean up and close the testbed, without using the store, which may be what
-        failed.
+        failed. One that could not be opened, or must not be used now, is also restored if an
+        earlier run may have left it changed.
 
         Returns event kinds with their sentences, and the error, if any.
         """
         events: list[tuple[str, str]] = []
         failure: TunerError | None = None
-        if self.ready is not None:
+        if self.ready is None:
+            events += self._put_back(campaign, doing)
+        else:
+            self.end_runs(campaign)  # a workload may keep a client in use
             try:
                 events += [("restored", sentence) for sentence in self.ready.target.restore(doing)]
                 events += [("leftovers", sentence) for sentence in self._leftovers(campaign)]
@@ -89,6 +98,17 @@ class Lane:
             failure = failure or problem
         self.is_back = failure is None
         return events, failure
+
+    def _put_back(self, campaign: str, doing: Callable[[str], None]) -> Iterator[tuple[str, str]]:
+        """Restore a testbed that is not open. What fails is not an error of this run."""
+        if not self.was_used or not isinstance(self.testbed, Recoverable):
+            return
+        doing("putting back what an earlier run has changed")
+        try:
+            for sentence in self.testbed.put_back(campaign):
+                yield "restored", sentence
+        except TunerError as problem:
+            yield "restore-failed", f"not everything could be put back: {problem}; {BY_HAND}"
 
     def _leftovers(self, campaign: str) -> list[str]:
         """Remove what runs have left, and return a sentence on each that could not be removed."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tuner.errors import ConflictError
 from tuner.measure.workload import Workload
 from tuner.model import Aspect, BlockTimes
 from tuner.plan.rules import Rules
+from tuner.results.expiry import changes
 from tuner.run.identity import differences
+from tuner.run.lanes import BY_HAND
 from tuner.states import CampaignState, EventKind
 from tuner.store import Store
 
@@ -47,18 +49,49 @@ def check_identity(
         return
     earlier = store.measured_with(campaign)
     if changed := differences(earlier, now):
-        raise ConflictError(
-            f"changed since campaign {campaign} was measured: {'; '.join(changed)}; put it back, "
-            f"or start a new campaign from it with 'fstune branch {campaign} FILE'"
-        )
+        raise _refusal(campaign, changed)
     new = {name: aspect for name, aspect in now.items() if name not in earlier}
     store.set_measured_with(campaign, new)
 
 
-def putting_back(campaign: str, state: CampaignState) -> str:
-    """Return what to do about a testbed that a campaign, ended in ``state``, could not put back."""
+def _refusal(campaign: str, changed: Sequence[str]) -> ConflictError:
+    return ConflictError(
+        f"changed since campaign {campaign} was measured: {'; '.join(changed)}; put it back, "
+        f"or start a new campaign from it with 'fstune branch {campaign} FILE'"
+    )
+
+
+def earlier_findings(store: Store, campaign: str) -> dict[str, dict[str, str]]:
+    """Return what the newest run found on each testbed, by its name in events; "" for an only one.
+
+    Only runs that were allowed to measure there count: all others have stored nothing.
+    """
+    return {
+        str(event.data.get("testbed", "")): {
+            key: str(value) for key, value in event.data.items() if key != "testbed"
+        }
+        for event in store.events(campaign, kinds=["testbed-ready"])
+    }
+
+
+def check_testbed(campaign: str, then: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Check that a testbed is as it was when it was measured, by the rules for certificates.
+
+    Otherwise the certificate would mix what it was before and after. Raises ConflictError, naming
+    the differences.
+    """
+    if changed := changes(then, now):
+        raise _refusal(campaign, changed)
+
+
+def putting_back(campaign: str, state: CampaignState, *, by_hand: bool) -> str:
+    """Return what to do about a testbed that a campaign, ended in ``state``, could not put back.
+
+    ``by_hand``: whether it has a testbed file.
+    """
     if state in (CampaignState.PAUSED, CampaignState.FAILED):
-        return f"to put back the rest, or to continue: fstune resume {campaign}"
+        only = f"; {BY_HAND}" if by_hand else ""
+        return f"to put back the rest, or to continue: fstune resume {campaign}{only}"
     return (
         "the next campaign there puts back the rest; so do 'fstune testbed restore FILE' for "
         "hosts and 'fstune cell down' for a private cell"

@@ -37,7 +37,13 @@ from tuner.run.lanes import CampaignTestbed, Lane, Stopped, assigned, at_once
 from tuner.run.measuring import BlockRunner
 from tuner.run.notes import Notes
 from tuner.run.proposing import compared, guide_of
-from tuner.run.resuming import blocks_so_far, check_identity, putting_back
+from tuner.run.resuming import (
+    blocks_so_far,
+    check_identity,
+    check_testbed,
+    earlier_findings,
+    putting_back,
+)
 from tuner.run.steering import StopRequested
 from tuner.run.stopping import undisturbed
 from tuner.run.stored_priors import stored_priors
@@ -108,6 +114,7 @@ class Runner:
         #: The testbeds of the batch that was planned last: hours may end before it begins.
         self._planned_for: list[Lane] = []
         self._earlier_blocks = 0
+        self._findings: Mapping[str, Mapping[str, str]] = {}
 
     def run(self) -> Outcome:
         """Run to the end of the campaign, or to the first thing that stops it.
@@ -123,6 +130,8 @@ class Runner:
             new = self._store.campaign(self._id).state is CampaignState.CREATED
             text = "campaign started" if new else "campaign resumed"
             self._writer.move(CampaignState.RUNNING, "", EventKind.STARTED, text)
+            self._findings = earlier_findings(self._store, self._id)
+            self._testbeds.expect_changes(self._id, self._findings)
             self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
@@ -183,7 +192,8 @@ class Runner:
                 data["wish"] = str(request.wish)  # the event of the request may be an earlier run's
             self._writer.move(state, reason, kind, text, data)
         if failure is not None:
-            text = f"{failure}; {putting_back(self._id, state)}"
+            advice = putting_back(self._id, state, by_hand=self._testbeds.have_file)
+            text = f"{failure}; {advice}"
             raise TestbedError(text, failure.details) from failure
         return tuple(restored), until
 
@@ -229,8 +239,11 @@ class Runner:
             assert ready is not None
             identity = ready.target.identity
             text = f"{self._testbeds.prefix(lane)}testbed ready: {identity}"
-            data = {**self._testbeds.event_data(lane), **as_found(ready)}
-            self._writer.tell("testbed-ready", text, data)
+            name, findings = self._testbeds.event_data(lane), as_found(ready)
+            if any(b.times_s for b in self._blocks if not name or b.testbed == lane.name):
+                then = self._findings.get(name.get("testbed", ""), {})
+                check_testbed(self._id, then, findings)
+            self._writer.tell("testbed-ready", text, {**name, **findings})
             ready.engine.clean_leftovers(self._id)
             for reference in ready.references:
                 reference.engine.clean_leftovers(self._id)

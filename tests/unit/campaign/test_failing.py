@@ -19,6 +19,7 @@ from tuner import compose
 from tuner.errors import (
     CampaignHalted,
     ConfigurationError,
+    ConflictError,
     SpecError,
     StoreError,
     TestbedError,
@@ -279,6 +280,30 @@ def test_what_runs_have_left_and_cannot_be_removed_is_reported(
     assert sentence in outcome.restored
     assert set(prefixes) == {campaign.id}
     assert campaign.kinds().count("leftovers") == 1
+
+
+def test_runs_that_were_left_behind_end_before_anything_is_put_back(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A workload that still runs keeps a client in use, which then cannot be restarted."""
+    order: list[str] = []
+    real = simulated._SimulatedPart.restore
+
+    def restore(part: simulated._SimulatedPart) -> str:
+        order.append("restore")
+        return real(part)
+
+    def refuse(*_: object) -> None:
+        raise ConflictError("the testbeds are not equivalent")
+
+    monkeypatch.setattr(
+        simulated._SimulatedEngine, "end_runs", lambda engine, prefix: order.append(prefix)
+    )
+    monkeypatch.setattr(simulated._SimulatedPart, "restore", restore)
+    monkeypatch.setattr("tuner.run.runner.check_alike", refuse)
+    campaign = begin(spec(faster(), **SHORT))
+    assert campaign.run().campaign.state is CampaignState.FAILED
+    assert order == [campaign.id, "restore", "restore"]
 
 
 def test_a_run_in_which_the_server_was_restarted_is_repeated(

@@ -20,9 +20,11 @@ from tuner.model import Request, Wish
 from tuner.records.status import Presence, Status
 from tuner.report.status import status_pages
 from tuner.run import presence
+from tuner.run.resuming import putting_back
 from tuner.run.steering import steer
 from tuner.run.waiting import wait
 from tuner.services.simulated import SimulatedTestbed
+from tuner.services.simulated import kind as simulated_kind
 from tuner.services.testbed import Unavailable
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
@@ -70,6 +72,103 @@ def test_a_campaign_begun_outside_the_hours_pauses_before_it_opens_its_testbed(
     assert "testbed-ready" not in campaign.kinds()
     hours.closed = {}
     assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+@pytest.fixture
+def restores(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
+    """Let the simulated testbeds have hosts, which can be restored once. Returns who restores
+    which.
+    """
+    calls: list[tuple[int, str]] = []
+
+    class WithHosts(SimulatedTestbed):
+        def put_back(self, campaign: str) -> list[str]:
+            calls.append((self.world.seed, campaign))
+            if len(calls) > 1:
+                raise TestbedError("root@fs9: no route to host")
+            return ["fileserver on fs9 restored"]
+
+    monkeypatch.setattr(simulated_kind, "SimulatedTestbed", WithHosts)
+    return calls
+
+
+@pytest.mark.slow
+def test_a_resumed_campaign_puts_its_hosts_back_outside_the_hours_too(
+    begin: Begin, hours: Hours, restores: list[tuple[int, str]]
+) -> None:
+    """The last run may have been cut off. A campaign that has never begun has changed nothing."""
+    hours.closed = {0: CLOSED}
+    campaign = begin(spec(faster(), **SHORT))
+    for _ in range(2):
+        assert campaign.run().campaign.state is CampaignState.PAUSED
+    assert restores == []
+    hours.closed, hours.left = {}, {0: 4}
+    campaign.run()
+    assert restores == []  # it was open, and restored in the usual way
+    hours.closed = {0: CLOSED}
+    outcome = campaign.run()
+    assert [of for _, of in restores] == [campaign.id]
+    assert outcome.restored == ("fileserver on fs9 restored",)
+    assert (outcome.campaign.state, outcome.until) == (CampaignState.PAUSED, CLOSED.until)
+    assert campaign.kinds()[-2:] == ["restored", "campaign-paused"]
+
+
+@pytest.mark.slow
+def test_hosts_that_cannot_be_put_back_outside_the_hours_are_reported(
+    begin: Begin, hours: Hours, restores: list[tuple[int, str]]
+) -> None:
+    campaign = begin(spec(faster(), **SHORT))
+    hours.left = {0: 4}
+    campaign.run()
+    campaign.run()
+    outcome = campaign.run()
+    assert len(restores) == 2
+    assert (outcome.campaign.state, outcome.until) == (CampaignState.PAUSED, CLOSED.until)
+    event = campaign.store.events(campaign.id)[-2]
+    assert event.kind == "restore-failed"
+    assert event.message == (
+        "not everything could be put back: root@fs9: no route to host; to only put hosts back: "
+        "fstune testbed restore FILE"
+    )
+
+
+@pytest.mark.slow
+def test_hosts_are_put_back_when_a_resumed_campaign_is_refused(
+    begin: Begin, hours: Hours, restores: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = begin(spec(faster(), **SHORT))
+    hours.left = {0: 4}
+    campaign.run()
+    hours.left = {}
+
+    def refuse(*_: object) -> None:
+        raise ConflictError("fs9: its clock is 700 s behind")
+
+    monkeypatch.setattr(SimulatedTestbed, "open", refuse)
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.FAILED
+    assert [of for _, of in restores] == [campaign.id]
+    assert "restored" in campaign.kinds()[-3:]
+
+
+@pytest.mark.slow
+def test_only_testbeds_that_were_used_are_put_back(
+    begin: Begin, hours: Hours, restores: list[tuple[int, str]]
+) -> None:
+    campaign = begin(several(faster(), names=("a", "b")))
+    hours.closed, hours.left = {1: CLOSED}, {2: 4}
+    campaign.run()
+    assert restores == []
+    hours.closed = {0: CLOSED}
+    campaign.run()
+    assert restores == [(2, campaign.id)]
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_the_advice_names_the_command_for_testbed_files(by_hand: bool) -> None:
+    advice = putting_back("c1", CampaignState.FAILED, by_hand=by_hand)
+    assert "fstune resume c1" in advice
+    assert ("fstune testbed restore FILE" in advice) is by_hand
 
 
 @pytest.mark.slow

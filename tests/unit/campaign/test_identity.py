@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +15,15 @@ import search_spaces
 import workloads
 from tests.unit.campaign.campaigns import THREADS, Campaign, Recorder, faster, spec
 from tests.unit.campaign.conftest import Begin
+from tests.unit.campaign.several import several
 from tuner.errors import ConflictError
 from tuner.measure.workload import load_workload
 from tuner.plan.rules import rules_of
 from tuner.run.identity import aspect, aspects, differences
+from tuner.services.host_state import HostState
+from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated import testbed as simulated
+from tuner.services.testbed import ReadyTestbed
 from tuner.spec.space_section import load_space
 from tuner.states import CampaignState
 
@@ -114,6 +121,76 @@ def test_other_programs_are_named(begin: Begin, monkeypatch: pytest.MonkeyPatch)
     message = refused(campaign)
     assert 'programs (identity: "simulated 2", was "simulated")' in message
     assert "restored" in campaign.kinds()
+
+
+Now = Callable[..., None]
+KERNEL, OTHER = {"kernel": "6.1.0-28"}, {"kernel": "6.1.0-30"}
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch) -> Now:
+    """Return a function that sets what the host of each testbed is, by the seed of its world, or
+    of every testbed.
+    """
+    items: dict[int | None, dict[str, str]] = {}
+    real = SimulatedTestbed.open
+
+    def set_items(what: dict[str, str], seed: int | None = None) -> None:
+        items[seed] = what
+
+    def open(testbed: SimulatedTestbed, *arguments: Any) -> ReadyTestbed:
+        what = items.get(testbed.world.seed, items.get(None, {}))
+        return replace(real(testbed, *arguments), hosts=(HostState("fs1", tuple(what.items())),))
+
+    monkeypatch.setattr(SimulatedTestbed, "open", open)
+    return set_items
+
+
+def test_another_kernel_or_sysctl_is_named_until_it_is_put_back(begin: Begin, hosts: Now) -> None:
+    hosts(KERNEL | {"vm.dirty_ratio": "20"})
+    campaign = begin(spec(faster()))
+    cut_off(campaign)
+    hosts(OTHER | {"vm.dirty_ratio": "40"})
+    for _ in range(2):  # the refused run has found it too, but measured nothing
+        message = refused(campaign)
+        assert "was measured: hosts: fs1 kernel 6.1.0-30, not 6.1.0-28, fs1 vm.dirty" in message
+    assert campaign.kinds().count("testbed-ready") == 1
+    # Only what was read both times is compared, as for a certificate.
+    hosts(KERNEL | {"vm.swappiness": "60"})
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_other_limits_of_hosts_are_named(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = begin(spec(faster()))
+    cut_off(campaign)
+    monkeypatch.setattr(simulated, "FACTS", {**simulated.FACTS, "nofile": 1024})
+    assert "limits of its hosts cache_manager.nofile 1024, fileserver.nofile" in refused(campaign)
+    # No two readings of a size are the same.
+    sizes = {"nofile": 65536, "memory_bytes": 15 << 30}
+    monkeypatch.setattr(simulated, "FACTS", {**simulated.FACTS, **sizes})
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+def test_each_testbed_is_compared_with_itself(begin: Begin, hosts: Now) -> None:
+    hosts(KERNEL, 1)
+    hosts(OTHER, 2)
+    campaign = begin(several(faster(), names=("a", "b")))
+    cut_off(campaign)
+    campaign.run(Recorder(lambda count: _stop(count, 20)))
+    assert campaign.kinds().count("testbed-ready") == 4
+    hosts(KERNEL, 2)
+    assert "hosts: fs1 kernel 6.1.0-28, not 6.1.0-30; put" in refused(campaign)
+
+
+def test_hosts_of_which_nothing_was_measured_may_change(begin: Begin, hosts: Now) -> None:
+    hosts(KERNEL)
+    campaign = begin(spec(faster()))
+    campaign.run(Recorder(lambda count: _stop(count, 4)))
+    assert "testbed-ready" in campaign.kinds()
+    assert not any(block.measurements for block in campaign.blocks)
+    hosts(OTHER)
+    cut_off(campaign)
+    assert campaign.run().campaign.state is CampaignState.FINISHED
 
 
 def test_what_was_never_measured_may_change(begin: Begin, tmp_path: Path) -> None:

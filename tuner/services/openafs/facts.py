@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from tuner.errors import TestbedError, TransportError
 from tuner.hosts.connector import CommandTimeout, Connector, check
+from tuner.measure.driver import archive
 from tuner.services.openafs import parse
 from tuner.services.openafs.bosserver import is_restricted
 from tuner.services.openafs.cache_manager import cache_info
@@ -73,11 +75,11 @@ class ClientFacts:
     ``sees``: whether the testbed's path is visible, or there is a journal, so that the client may
     be down until it is restored. ``services``: the systemd services that an afsd.fuse is the main
     process of. The others are for kernel clients only. ``cache_info``: mount point and cache
-    directory from its cacheinfo file. ``holders``: PIDs of processes that use its files;
-    ``tokens``: whether it has any; ``no_ticket``: why no ticket can be obtained from its keytab, ""
-    if it can or no keytab is configured. ``unit_problem``: what systemd says of its unit if that
-    does not run, "" if it does or there is a journal. ``stop_too``: the active units that systemd
-    stops together with it.
+    directory from its cacheinfo file. ``holders``: PIDs of processes that use its files, except
+    for the campaign's own runs; ``tokens``: whether it has any; ``no_ticket``: why no ticket can be
+    obtained from its keytab, "" if it can or no keytab is configured. ``unit_problem``: what
+    systemd says of its unit if that does not run, "" if it does or there is a journal.
+    ``stop_too``: the active units that systemd stops together with it.
     """
 
     host: str
@@ -91,8 +93,13 @@ class ClientFacts:
     services: tuple[str, ...] = ()
 
 
-def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> ClientFacts:
-    """Query a client about its cache manager. Raises TestbedError."""
+def client_facts(
+    host: Connector, file: TestbedFile, client: ClientSection, campaign: str = ""
+) -> ClientFacts:
+    """Query a client about its cache manager. Raises TestbedError.
+
+    ``campaign``: the one that will use the client. It ends its own runs before it stops anything.
+    """
     way = client.control.way
     journal = f"{file.restore.directory}/restore/cache_manager"
     may_be_down = host.ask(["test", "-d", journal]).status == 0
@@ -101,6 +108,7 @@ def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> C
         place = FusePlace(way.mount, way.cache, file.path, f"{file.restore.directory}/restore")
         return ClientFacts(host.host, sees, services=services(host, place))
     pids = host.ask(["sh", "-c", _HOLDERS, "sh", way.mount]).stdout.split()
+    engine = archive(file.restore.directory)
     tokens = parse.has_tokens(host.ask(["tokens"]).stdout)
     token = token_place(client, f"{file.restore.directory}/restore")
     no_ticket = "" if token is None else why_no_ticket(host, token)
@@ -108,12 +116,19 @@ def client_facts(host: Connector, file: TestbedFile, client: ClientSection) -> C
         host.host,
         sees,
         cache_info(host)[:2],
-        tuple(pids),
+        tuple(pid for pid in pids if not _is_run(host, pid, engine, campaign)),
         tokens,
         no_ticket,
         unit_problem="" if may_be_down else _unit_problem(host, way.unit),
         stop_too=_stop_too(host, way.unit),
     )
+
+
+def _is_run(host: Connector, pid: str, engine: str, campaign: str) -> bool:
+    """Whether a process is a workload that an earlier run of the campaign has left behind."""
+    words = host.ask(["cat", f"/proc/{pid}/cmdline"]).stdout.split("\0")
+    run_ids = [after for word, after in pairwise(words) if word == "--run-id"]
+    return bool(campaign) and engine in words and any(i.startswith(campaign) for i in run_ids)
 
 
 def _unit_problem(host: Connector, unit: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,7 +28,6 @@ from tuner.hosts.log_in import Patience, SshHost
 from tuner.hosts.node import SupervisedNode
 from tuner.hosts.node_supervisor import NodeSupervisors
 from tuner.hosts.parallel import on_all
-from tuner.hosts.put_back import restore_all
 from tuner.hosts.ssh import SshConnector
 from tuner.measure.workload import Workload
 from tuner.measure.workload_run import run_once
@@ -51,6 +50,7 @@ from tuner.services.openafs.host_network import HostNetwork, possible
 from tuner.services.openafs.hours import outside_hours
 from tuner.services.openafs.nodes import from_node, keep_up, node
 from tuner.services.openafs.preflight import preflight
+from tuner.services.openafs.restoring import recover
 from tuner.services.openafs.unit import UnitPlace
 from tuner.services.testbed import ReadyTestbed, Unavailable
 
@@ -158,7 +158,7 @@ class HostsTestbed:
         hosts = Hosts(file, self._base, self._state)
         self._stack.callback(hosts.close)
         say("inspecting the hosts")
-        survey = look(file, hosts, self._requirements)
+        survey = look(file, hosts, self._requirements, self._owner.campaign)
         self.remarks = tuple(f"{f.host}: {f.message}" for f in survey.findings)
         if survey.refusal is not None and not self._putting_back:
             raise ConflictError(f"testbed {file.name} must not be used now: {survey.refusal}")
@@ -216,6 +216,14 @@ class HostsTestbed:
             raise failure
         return "; ".join(messages) or None
 
+    def put_back(self, campaign: str) -> list[str]:
+        """See Recoverable.put_back. Hosts that were taken are left to their watches."""
+        if self._holds:
+            return []
+        restore, owner = self._file.restore, Owner(campaign, socket.gethostname())
+        with closing(Hosts(self._file, self._base, self._state)) as hosts:
+            return recover(hosts.all, restore.directory, owner, restore.after)
+
     def unavailable(self) -> Unavailable | None:
         """See Testbed.unavailable: unavailable outside the hours in the file."""
         return outside_hours(self._file, datetime.now().astimezone())
@@ -225,8 +233,11 @@ class HostsTestbed:
         return [ClientHost(hold, client_place(self._file, section)) for hold, section in sections]
 
 
-def look(file: TestbedFile, hosts: Hosts, requirements: Requirements) -> Survey:
-    """Inspect every host, read-only. Raises TestbedError when one does not answer."""
+def look(file: TestbedFile, hosts: Hosts, requirements: Requirements, campaign: str = "") -> Survey:
+    """Inspect every host, read-only. Raises TestbedError when one does not answer.
+
+    ``campaign``: see ``client_facts``.
+    """
     directory = file.restore.directory
     paths = [[directory], *([directory, client.control.way.cache] for client in file.clients)]
     server, *others = on_all([*zip(hosts.all, paths, strict=True)], lambda one: host_facts(*one))
@@ -234,7 +245,7 @@ def look(file: TestbedFile, hosts: Hosts, requirements: Requirements) -> Survey:
     restarts = requirements.fileserver is not None
     programs = server_facts(hosts.server, file.server, directory, restarts=restarts)
     pairs = [*zip(hosts.clients, file.clients, strict=True)]
-    caches = on_all(pairs, lambda pair: client_facts(pair[0], file, pair[1]))
+    caches = on_all(pairs, lambda pair: client_facts(pair[0], file, pair[1], campaign))
     now = datetime.now().astimezone()
     needs = _needs(file, hosts, requirements, programs)
     findings = preflight(file, (server, programs), clients, needs, now, caches)
@@ -292,33 +303,6 @@ def rehearse(
     for hold in holds:
         hold.give_back()
     return Rehearsal(file.name, findings, commands, ready.target)
-
-
-def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]:
-    """Restore every host from its journals and end all holds on it.
-
-    Yields a sentence for each part as soon as it is done. If a host fails, the others are still
-    restored; then the first failure is raised (TestbedError).
-    """
-    failure: TestbedError | None = None
-    reachable: list[SpeakingConnector] = []
-    for connector in hosts:
-        try:
-            # Before anything is restored: from now on, the current holder of the host is refused;
-            # commands that it has already started are waited for.
-            connector.change(["rm", "--recursive", "--force", f"{directory}/lease"])
-            reachable.append(connector)
-        except TestbedError as problem:
-            failure = failure or problem
-    for connector in reachable:
-        try:
-            messages = restore_all(connector, directory)
-            yield from messages or [f"{connector.host}: nothing to put back"]
-            connector.change(["rm", "--recursive", "--force", f"{directory}/lease.expired"])
-        except TestbedError as problem:
-            failure = failure or problem
-    if failure is not None:
-        raise failure
 
 
 def layout(file: TestbedFile) -> Layout:

@@ -283,11 +283,11 @@ class HostsType(TestbedType[str]):
 
     def put_back(self, file: Path, state_directory: Path) -> Iterator[str]:
         """See TestbedType.put_back."""
-        from tuner.services.openafs import hosts
+        from tuner.services.openafs import hosts, restoring
 
         testbed = read_testbed(file)
         with closing(hosts.Hosts(testbed, file.resolve().parent, state_directory)) as connections:
-            yield from hosts.restore(connections.all, testbed.restore.directory)
+            yield from restoring.restore(connections.all, testbed.restore.directory)
 
 
 def _requirements(needs: Needs) -> Requirements:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,15 +19,18 @@ FILE = Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml"
 TOKEN = {"keytab": "/etc/bench.keytab", "principal": "bench"}
 
 
-def facts(machine: Machine, *, token: bool = False) -> ClientFacts:
+def facts(
+    machine: Machine, *, token: bool = False, mount: Path | str = "/afs", campaign: str = ""
+) -> ClientFacts:
     document = yaml.safe_load(FILE.read_text())
-    client = {"name": "c1", "reach": {"local": {}}, "control": {"systemd": {}}}
+    control = {"systemd": {"mount": str(mount)}}
+    client: dict[str, object] = {"name": "c1", "reach": {"local": {}}, "control": control}
     if token:
         client["token"] = TOKEN
     document["clients"] = [client]
     document["restore"]["directory"] = str(machine.here)
     file = TestbedFile.model_validate(document)
-    return client_facts(LocalConnector(), file, file.clients[0])
+    return client_facts(LocalConnector(), file, file.clients[0], campaign)
 
 
 def sees(machine: Machine, *, token: bool, script: str) -> bool:
@@ -71,6 +77,32 @@ def test_a_unit_runs_unless_the_client_may_be_down(
     assert facts(machine).unit_problem == problem
     (machine.here / "restore" / "cache_manager").mkdir(parents=True)
     assert facts(machine).unit_problem == ""
+
+
+@contextmanager
+def inside(directory: Path, *words: str) -> Iterator[str]:
+    """A process in a directory that has these words in its command line; yields its PID."""
+    argv = ["sh", "-c", "read -r line", *words]
+    with subprocess.Popen(argv, cwd=directory, stdin=subprocess.PIPE) as process:
+        yield str(process.pid)
+        process.communicate()
+
+
+def test_only_runs_of_the_campaign_itself_may_use_the_client(machine: Machine) -> None:
+    """They have outlived the process that measured, and the campaign ends them when it goes on."""
+    mount = machine.here / "afs"
+    mount.mkdir(exist_ok=True)
+    run = ("python3", f"{machine.here}/workloads.pyz", "run", "--run-id", "c1-5-0")
+    with (
+        inside(mount, *run) as own,
+        inside(mount, *run[:-1], "c2-5-0") as of_another,
+        inside(mount, *run[:-2]) as no_run,
+        inside(mount, "workloads.pyz", *run[2:]) as elsewhere,
+        inside(mount) as stranger,
+    ):
+        others = {of_another, no_run, elsewhere, stranger}
+        assert set(facts(machine, mount=mount, campaign="c1").holders) == others
+        assert set(facts(machine, mount=mount).holders) == {own, *others}
 
 
 def test_active_units_that_stop_with_the_client_are_named(machine: Machine) -> None:

@@ -1,0 +1,108 @@
+"""Hosts that a run has left changed are put back, unless somebody else uses them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.hosts.place import OURS, THEIRS, Place
+from tests.waiting import wait_for
+from tuner.errors import TestbedError
+from tuner.hosts.connector import CommandResult
+from tuner.hosts.local import LocalConnector
+from tuner.services.openafs.restoring import recover
+
+pytestmark = pytest.mark.slow
+
+
+class Away(LocalConnector):
+    """A host that does not answer."""
+
+    def ask(self, *_: object, **__: object) -> CommandResult:
+        raise TestbedError("root@fs9: no route to host")
+
+
+def put_back(place: Place, *more: LocalConnector) -> list[str]:
+    return recover([*more, LocalConnector()], str(place.directory), OURS, 60.0)
+
+
+def left(place: Place) -> bool:
+    return any((place.directory / name).exists() for name in ("lease", "restore/part"))
+
+
+def reboot(place: Place) -> None:
+    """Nothing of before the reboot runs; the files are still there."""
+    place.kill_watch()
+    (place.directory / "lease" / "boot").write_text("another\n")
+
+
+@pytest.mark.parametrize("rebooted", [False, True])
+def test_a_host_that_the_campaign_has_left_changed(place: Place, rebooted: bool) -> None:
+    place.take()
+    place.journal()
+    if rebooted:
+        reboot(place)
+    assert put_back(place) == ["part on localhost restored"]
+    assert place.proof == ["part"]
+    assert not left(place)
+    assert put_back(place) == []
+    wait_for(lambda: place.watches() == [], "the end of the watch")
+
+
+def test_a_host_in_use_by_another_campaign_is_left_alone(place: Place) -> None:
+    hold = place.take(THEIRS)
+    place.journal()
+    with pytest.raises(TestbedError, match="localhost is in use by campaign campaign-2 on there"):
+        put_back(place)
+    assert place.proof == []
+    hold.change(["true"])
+
+
+def test_a_host_that_another_campaign_has_left_changed_before_a_reboot(place: Place) -> None:
+    place.take(THEIRS)
+    place.journal()
+    reboot(place)
+    assert put_back(place) == ["localhost: put back"]
+    assert place.proof == ["part"]
+    assert not left(place)
+
+
+def test_nothing_is_changed_on_a_host_that_was_put_back(place: Place) -> None:
+    assert put_back(place) == []
+    assert not place.directory.exists()
+    place.take()
+    lease = place.directory / "lease" / "owner"
+    before = lease.read_text()
+    assert put_back(place) == []
+    assert lease.read_text() == before
+
+
+def test_the_others_are_put_back_if_one_is_away(place: Place) -> None:
+    place.take()
+    place.journal()
+    with pytest.raises(TestbedError, match="no route to host; part on localhost restored"):
+        put_back(place, Away())
+    assert not left(place)
+
+
+def test_a_host_that_cannot_be_put_back_goes_on_trying(place: Place, tmp_path: Path) -> None:
+    place.take()
+    place.journal(f"[ -e {tmp_path}/free ] || {{ echo in use; exit 1; }}\necho restored\n")
+    reboot(place)
+    with pytest.raises(TestbedError, match="not put back: part: in use"):
+        recover([LocalConnector()], str(place.directory), OURS, 3.0)
+    (tmp_path / "free").touch()
+    wait_for(lambda: not left(place), "the watch")
+
+
+def test_runs_of_the_campaign_are_ended_first(place: Place, tmp_path: Path) -> None:
+    """They keep a client in use."""
+    place.take()
+    place.journal(f"[ -e {tmp_path}/ended ] || {{ echo in use; exit 1; }}\necho restored\n")
+    program = "import pathlib, sys; pathlib.Path(sys.path[0], 'words').write_text(str(sys.argv))\n"
+    program += f"pathlib.Path({str(tmp_path / 'ended')!r}).touch()\n"
+    (place.directory / "end_runs.py").write_text(program)
+    assert put_back(place) == ["part on localhost restored"]
+    words = (place.directory / "words").read_text()
+    assert f"'{place.directory}/workloads.pyz', 'campaign-1'" in words

@@ -1,0 +1,76 @@
+"""Putting hosts back from their journals: by hand, and after a run that was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from tuner.errors import TestbedError, TunerError
+from tuner.hosts.conversation import SpeakingConnector
+from tuner.hosts.hold import Hold, has_journals
+from tuner.hosts.lease import Owner
+from tuner.hosts.parallel import on_all
+from tuner.hosts.put_back import restore_all
+from tuner.measure.driver import end_runs
+
+
+def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]:
+    """Restore every host from its journals and end all holds on it.
+
+    Yields a sentence for each part as soon as it is done. If a host fails, the others are still
+    restored; then the first failure is raised (TestbedError).
+    """
+    failure: TestbedError | None = None
+    reachable: list[SpeakingConnector] = []
+    for connector in hosts:
+        try:
+            # Before anything is restored: from now on, the current holder of the host is refused;
+            # commands that it has already started are waited for.
+            connector.change(["rm", "--recursive", "--force", f"{directory}/lease"])
+            reachable.append(connector)
+        except TestbedError as problem:
+            failure = failure or problem
+    for connector in reachable:
+        try:
+            messages = restore_all(connector, directory)
+            yield from messages or [f"{connector.host}: nothing to put back"]
+            connector.change(["rm", "--recursive", "--force", f"{directory}/lease.expired"])
+        except TestbedError as problem:
+            failure = failure or problem
+    if failure is not None:
+        raise failure
+
+
+def recover(
+    hosts: Sequence[SpeakingConnector], directory: str, owner: Owner, after_s: float
+) -> list[str]:
+    """Restore every host that still has journals of a run that was cut off, and return a sentence
+    for each part. Other hosts are only asked.
+
+    ``hosts``: the server, then the clients. Each is held meanwhile, so that one in use by another
+    campaign is left alone, and one that cannot be restored goes on trying. If a host fails, the
+    others are still restored; then TestbedError is raised, with the reasons and these sentences.
+    """
+    problems: list[str] = []
+
+    def put_back(host: SpeakingConnector) -> list[str]:
+        try:
+            if not has_journals(host, directory):
+                return []
+            hold = Hold.take(host, directory, owner, after_s)
+            # They may keep a client in use. None may ever have been installed there.
+            with suppress(TestbedError):
+                end_runs(hold, directory, owner.campaign)
+            sentences = restore_all(host, directory, hold.lease.mark)
+            # Taking it from another campaign that has died restores it too.
+            return sentences or [f"{host.host}: put back"]
+        except TunerError as problem:
+            problems.append(str(problem))
+            return []
+
+    server, *clients = hosts
+    every = [put_back(server), *on_all(clients, put_back)]  # clients may need the server
+    sentences = [sentence for each in every for sentence in each]
+    if problems:
+        raise TestbedError("; ".join([*problems, *sentences]))
+    return sentences
