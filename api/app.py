@@ -38,6 +38,10 @@ from tuner.store import Store
 from tuner.store.access import Access
 from tuner.store.pages import Pages
 
+#: How long a request waits for a lost database. Each takes a thread meanwhile, of which there are
+#: few; clients repeat a request that was answered with 503.
+_PATIENCE_S = 5.0
+
 
 def create_app(
     state_directory: Path | None = None, settings: ServiceSettings | None = None
@@ -56,8 +60,10 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         effects = EffectsCache(files=False)
         with (
-            Store.open(directory, database) as store,
-            closing(SnapshotCache(store)) as snapshots,
+            Store.open(directory, database, _PATIENCE_S) as store,
+            # For what is recorded in the background, which nobody would repeat.
+            Store.open(directory, database) as patient_store,
+            closing(SnapshotCache(store, files=False)) as snapshots,
             closing(effects),
         ):
             app.state.service = Service(
@@ -71,9 +77,9 @@ def create_app(
                 effects=effects,
                 feeds=Feeds(store, options.streams),
                 exports=Exports(store, directory),
-                starter=Starter(store, directory, database, queue=options.queue),
+                starter=Starter(patient_store, directory, database, queue=options.queue),
             )
-            async with clearing_lost_requests(store):
+            async with clearing_lost_requests(patient_store):
                 yield
 
     app = FastAPI(

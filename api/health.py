@@ -24,8 +24,9 @@ class Health(BaseModel):
 
 
 @router.get("/healthz", operation_id="health")
-def health() -> Health:
+async def health() -> Health:
     """Whether the service answers."""
+    # Not in a thread: all of them may be waiting for the database.
     return Health(status="ok")
 
 

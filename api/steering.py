@@ -20,6 +20,7 @@ from api.limits import etag
 from api.problems import RequestError
 from api.service import (
     OPERATE,
+    CampaignName,
     NamedPathCampaign,
     Operator,
     PathCampaign,
@@ -40,7 +41,7 @@ from tuner.spec.campaign import CampaignSpec
 from tuner.spec.testbed_section import TestbedSection
 from tuner.states import OVER, EventKind, not_resumable
 from tuner.store import NewEvent
-from tuner.store.posted_requests import PostedRequest
+from tuner.store.posted_requests import PostedRequest, campaign_of_request
 
 router = APIRouter(
     prefix="/v1/campaigns",
@@ -95,7 +96,7 @@ def create_campaign(
     responses=problems.responses(404, 409),
 )
 def branch_campaign(
-    campaign: PathCampaign,
+    campaign: CampaignName,
     spec: SpecBody,
     serving: Serving,
     who: Operator,
@@ -209,20 +210,27 @@ def _refuse_stale(serving: Service, campaign: Campaign, if_match: str | None) ->
 
 def _create(
     spec: CampaignSpec,
-    old: Campaign | None,
+    reference: str | None,
     serving: Service,
     who: Visitor,
     answer: Response,
     key: str | None,
 ) -> CampaignDocument:
+    """Create a campaign, with ``reference`` as a branch of that one."""
     spec_allowed = allowed_spec(spec, serving)
-    preparation = prepare(spec_allowed, serving.directory)
     owner = "" if who.token is None else who.token.parent or who.token.id
-    request = None
+    request, identifier = None, None
     if key is not None:
-        body = f"{'' if old is None else old.id}:{spec_allowed.to_json()}".encode()
+        # As the client wrote it: ``last`` may be another campaign when the request is repeated.
+        body = f"{reference or ''}:{spec_allowed.to_json()}".encode()
         request = PostedRequest(f"{owner}:{key}", body)
-    campaign = _store(serving, preparation, old, request)
+        identifier = campaign_of_request(serving.store, request, datetime.now(UTC))
+    if identifier is not None:
+        campaign = serving.store.campaign(identifier)
+    else:
+        old = None if reference is None else serving.store.campaign(reference)
+        preparation = prepare(spec_allowed, serving.directory)
+        campaign = _store(serving, preparation, old, request)
     # Also for a repeated request: the first may have died before it started the campaign.
     with _recording_failure(serving, campaign):
         serving.starter.begin(campaign)

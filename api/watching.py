@@ -5,12 +5,12 @@ database queries.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from time import monotonic
 
 from anyio.to_thread import run_sync
 
@@ -25,7 +25,7 @@ from tuner.store import Store
 _PAUSE_S = 0.5
 #: Seconds between checks for absence; heartbeats are less frequent than this.
 _PRESENCE_S = 5.0
-#: Seconds between checks of a watcher's permission while there are no events.
+#: Seconds between checks of a watcher's permission.
 _MAY_S = 2.0
 _READ_AT_ONCE = 500
 _REMEMBERED = 2000
@@ -87,6 +87,7 @@ class Feeds:
         last_absence: Absence | None = None
         async with self._join(campaign) as feed:
             while await self._may_watch(may):
+                checked_s = monotonic()
                 changed, newest, over = feed.changed, feed.newest, feed.over
                 while after < newest:
                     try:
@@ -97,6 +98,10 @@ class Feeds:
                     except StoreError:
                         break  # the database is temporarily unavailable: continue later
                     for event in events:
+                        if monotonic() - checked_s > _MAY_S:  # a client that reads slowly
+                            if not await self._may_watch(may):
+                                return
+                            checked_s = monotonic()
                         after = event.number
                         yield event
                 if feed.absence != last_absence:
@@ -147,8 +152,8 @@ class Feeds:
                 over, more = state in OVER, len(new) == _READ_AT_ONCE
                 if state is not CampaignState.RUNNING:
                     absent = None
-                elif not more and (absent or time.monotonic() - feed.checked_s >= _PRESENCE_S):
-                    feed.checked_s = time.monotonic()
+                elif not more and (absent or monotonic() - feed.checked_s >= _PRESENCE_S):
+                    feed.checked_s = monotonic()
                     absent = await run_sync(absence, self._store, campaign)
             except NotFoundError:  # it was deleted
                 new, over, more = [], True, False

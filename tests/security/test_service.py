@@ -24,13 +24,14 @@ from tests.unit.conftest import postgresql
 from tests.unit.store import records
 from tests.unit.store.conftest import state_directory
 from tests.unit.store.test_migrations import earlier, empty
-from tuner.errors import ConflictError, SpecError
+from tuner.errors import ConflictError, SpecError, StoreError
 from tuner.model import Event
 from tuner.run.holding import is_gone, this_process
 from tuner.settings import ServiceSettings
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store, upgrade
 from tuner.store.access import Access
+from tuner.store.verifications import Verifications
 from tuner.text import moment
 from tuner.tokens import Scope
 
@@ -226,3 +227,17 @@ def test_only_one_of_concurrent_changes_for_the_same_tag_is_made(guarded: Guarde
         answers = sorted(pool.map(cancel, range(8)))
     assert answers.count(202) == 1
     assert set(answers[1:]) <= {409, 412}
+
+
+def test_a_request_that_cannot_be_cleared_does_not_keep_the_service_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of an imported campaign whose events have the largest number that there is."""
+
+    def refuse(*_: object) -> None:
+        raise StoreError("integer out of range")
+
+    monkeypatch.setattr(Verifications, "fail_all", refuse)
+    settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
+    with TestClient(create_app(tmp_path, settings), base_url="http://localhost") as client:
+        assert client.get("/readyz").status_code == 200

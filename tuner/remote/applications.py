@@ -16,7 +16,7 @@ from tuner.apply.plan import ApplyPlan, PartPlan
 from tuner.apply.verdict import Verified
 from tuner.errors import ConflictError, NotFoundError, ServerError
 from tuner.records.differences import Difference
-from tuner.remote.client import Client, Unreachable, campaign_path
+from tuner.remote.client import PASSING, PATIENCE_S, Client, Unreachable, campaign_path
 from tuner.remote.records import checked, mapping, read_configuration
 from tuner.states import IN_FORCE, UNFINISHED
 
@@ -35,9 +35,15 @@ Result = TypeVar("Result")
 class RemoteApplications:
     """The applications of ``client``'s server. Methods raise what ``Client`` raises."""
 
-    def __init__(self, client: Client, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        client: Client,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._client = client
         self._pause = pause
+        self._clock = clock
 
     def plan(self, campaign: str, *, stepwise: bool) -> tuple[ApplyPlan, Application | None]:
         """Return a plan made by the server and its stored application, None when nothing has to
@@ -63,8 +69,11 @@ class RemoteApplications:
         except Unreachable as problem:
             if problem.is_refusal:
                 raise
-            where = f"{self._client.url}{campaign_path(campaign, 'applications')}"
-            raise ServerError(f"{problem}; it may continue there: see {where}") from problem
+            raise ServerError(f"{problem}; {self._hint(campaign)}") from problem
+
+    def _hint(self, campaign: str) -> str:
+        where = f"{self._client.url}{campaign_path(campaign, 'applications')}"
+        return f"it may continue there: see {where}"
 
     def roll_back(self, campaign: str) -> Application:
         """Roll back a campaign's application that is in force, and wait for the end."""
@@ -105,7 +114,7 @@ class RemoteApplications:
             documents = checked(_PARTS, self._client.get(where))
             return next((one for one in documents if one.get("request") == number), None)
 
-        outcome = self._until(look)
+        outcome = self._until(campaign, look)
         if outcome.get("state") != "done":
             raise ConflictError(str(outcome.get("text")))
         return str(outcome.get("verification")), checked(_VERIFIED, outcome)
@@ -122,12 +131,24 @@ class RemoteApplications:
             busy = now.state in UNFINISHED or now.asked_by is not None
             return None if busy else now
 
-        return self._until(look)
+        return self._until(application.campaign, look)
 
-    def _until(self, look: Callable[[], Result | None]) -> Result:
+    def _until(self, campaign: str, look: Callable[[], Result | None]) -> Result:
+        """Look until there is a result. Raises ServerError when the server is away for ten
+        minutes.
+        """
+        away_since_s: float | None = None
         for _ in range(_MOST_POLLS):
-            if (result := look()) is not None:
-                return result
+            try:
+                if (result := look()) is not None:
+                    return result
+                away_since_s = None
+            except PASSING as problem:
+                now_s = self._clock()
+                away_since_s = now_s if away_since_s is None else away_since_s
+                if now_s - away_since_s > PATIENCE_S:
+                    end = f"given up after {PATIENCE_S / 60.0:.0f} min; {self._hint(campaign)}"
+                    raise ServerError(f"{problem}; {end}") from problem
             self._pause(_POLL_S)
         raise ServerError(f"{self._client.url}: it does not report an outcome")
 

@@ -57,6 +57,8 @@ class Unreachable(ServerError):
 
 #: What a request may be tried again after: the server's database may be restarting, too.
 PASSING = (Unreachable, StoreError)
+#: A service that is restarted or moved should be back within this time.
+PATIENCE_S = 600.0
 
 
 class Client:

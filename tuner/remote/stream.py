@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterator
 from tuner.errors import ServerError
 from tuner.model import Event
 from tuner.records.status import Absence
-from tuner.remote.client import PASSING, Client, campaign_path
+from tuner.remote.client import PASSING, PATIENCE_S, Client, campaign_path
 from tuner.remote.records import read_absence, read_event
 
-#: A service that is restarted or moved should be back within this time.
-_PATIENCE_S = 600.0
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 10.0
 
@@ -62,9 +60,9 @@ def follow(
         if not failures:
             since = clock()
             lost(why)
-        elif clock() - since > _PATIENCE_S:
+        elif clock() - since > PATIENCE_S:
             raise ServerError(
-                f"{why}; given up after {_PATIENCE_S / 60.0:.0f} min. The campaign continues; "
+                f"{why}; given up after {PATIENCE_S / 60.0:.0f} min. The campaign continues; "
                 f"to watch it again: fstune watch {campaign}"
             )
         pause(min(_FIRST_PAUSE_S * 2.0 ** min(failures, 10), _LONGEST_PAUSE_S))

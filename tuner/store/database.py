@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -44,13 +44,16 @@ json_text = partial(json.dumps, allow_nan=False, separators=(",", ":"), default=
 class Database(ABC):
     """An open database. ``where``: its name in messages, without any password."""
 
-    def __init__(self, where: str, reader: Engine, writer: Engine) -> None:
+    def __init__(
+        self, where: str, reader: Engine, writer: Engine, patience_s: float | None = None
+    ) -> None:
         """Use two engines that share their connections: one for reading, one for writing
-        transactions.
+        transactions. ``patience_s``: how long to wait for a lost server, by default PATIENCE_S.
         """
         self.where = where
         self.reader = reader
         self.writer = writer
+        self._patience_s = patience_s
         self._has_answered = False
         self._patient_until: float | None = None
 
@@ -79,6 +82,10 @@ class Database(ABC):
         """Return the current time by the clock of the database, which is the same for all
         processes.
         """
+
+    def up_since(self, connection: Connection) -> datetime:
+        """Return the time before which nobody could reach the database: when its server started."""
+        return datetime.min.replace(tzinfo=UTC)
 
     @abstractmethod
     def backup(self, file: Path) -> None:
@@ -144,8 +151,9 @@ class Database(ABC):
     def _worth_waiting(self, pause_s: float) -> bool:
         now = time.monotonic()
         if self._patient_until is None:
-            self._patient_until = now + PATIENCE_S
-            _log.warning("%s does not respond; waiting up to %.0f s", self.where, PATIENCE_S)
+            patience_s = PATIENCE_S if self._patience_s is None else self._patience_s
+            self._patient_until = now + patience_s
+            _log.warning("%s does not respond; waiting up to %.0f s", self.where, patience_s)
         if now + pause_s < self._patient_until:
             return True
         self._patient_until = now

@@ -141,7 +141,7 @@ class LeaseStore(OpenStore):
         return self._database.read(read)
 
     def _leases(self, connection: Connection, where: Any = True) -> list[Lease]:
-        now = self._database.moment(connection)
+        now, up_since = self._database.moment(connection), self._database.up_since(connection)
         query = select(tables.lease).where(where).order_by(tables.lease.c.testbed)
         return [
             record(
@@ -150,7 +150,7 @@ class LeaseStore(OpenStore):
                 holder=record(Holder, row),
                 # A clock that was set back leaves a beat in the future until the next one: if that
                 # does not come, the process is silent too.
-                beat_age_s=abs((now - row.beat).total_seconds()),
+                beat_age_s=abs((now - max(row.beat, up_since)).total_seconds()),
             )
             for row in connection.execute(query).all()
         ]

@@ -26,11 +26,13 @@ class OpenStore:
         schema.prepare(database)
 
     @classmethod
-    def open(cls, state_directory: Path, database: str | None = None) -> Self:
+    def open(
+        cls, state_directory: Path, database: str | None = None, patience_s: float | None = None
+    ) -> Self:
         """Open the database at this address, by default that of the directory; create what is
-        missing.
+        missing. ``patience_s``: how long to wait for a lost server, by default five minutes.
         """
-        opened_database = open_database(state_directory, database)
+        opened_database = open_database(state_directory, database, patience_s)
         try:
             return cls(opened_database)
         except BaseException:

@@ -12,9 +12,11 @@ from tuner.store.sqlite import SQLite
 FILE = "fstune.sqlite3"
 
 
-def open_database(state_directory: Path, address: str | None = None) -> Database:
+def open_database(
+    state_directory: Path, address: str | None = None, patience_s: float | None = None
+) -> Database:
     """Return the database at ``address`` (postgresql://USER@HOST/NAME), by default the directory's
-    file.
+    file. ``patience_s``: how long to wait for a lost server.
 
     Its tables are not checked yet. Creates the state directory. Raises StoreError and SpecError.
     """
@@ -22,7 +24,7 @@ def open_database(state_directory: Path, address: str | None = None) -> Database
         # Imported here: it is slow to import, and most users do not need it.
         from tuner.store.postgresql import PostgreSQL
 
-        return PostgreSQL(address)
+        return PostgreSQL(address, patience_s)
     directory = state_directory.absolute()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

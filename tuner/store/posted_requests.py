@@ -16,6 +16,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from tuner.errors import ConflictError
 from tuner.store import tables
+from tuner.store.open_store import OpenStore
 
 _FORGOTTEN_AFTER = timedelta(days=1)
 
@@ -42,6 +43,11 @@ def campaign_of(connection: Connection, request: PostedRequest, now: datetime) -
     if row.body != _digest(request.body):
         raise ConflictError("this Idempotency-Key was used for another request")
     return str(row.campaign)
+
+
+def campaign_of_request(store: OpenStore, request: PostedRequest, now: datetime) -> str | None:
+    """Return what ``campaign_of`` returns, in a transaction of its own. ConflictError."""
+    return store._database.write(lambda connection: campaign_of(connection, request, now))
 
 
 def keep(connection: Connection, request: PostedRequest, campaign: str, now: datetime) -> None:

@@ -68,9 +68,9 @@ for _table in tables.metadata.tables.values():
 class PostgreSQL(Database):
     """A database of a PostgreSQL server, version 15 or newer."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, patience_s: float | None = None) -> None:
         """Use the database at ``address``: postgresql://USER@HOST/NAME. SpecError when it is not
-        valid.
+        valid. ``patience_s``: see ``Database``.
 
         Defaults for what the address leaves out come from libpq's environment (PGPASSFILE and
         others).
@@ -90,6 +90,7 @@ class PostgreSQL(Database):
             _without_password(self._url).set(query={}).render_as_string(),
             engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True),
             engine.execution_options(isolation_level="READ COMMITTED"),
+            patience_s,
         )
 
     def driver_arguments(self) -> tuple[str, dict[str, object]]:
@@ -132,6 +133,11 @@ class PostgreSQL(Database):
         now = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
         assert isinstance(now, datetime)
         return now
+
+    def up_since(self, connection: Connection) -> datetime:
+        start = connection.exec_driver_sql("SELECT pg_postmaster_start_time()").scalar_one()
+        assert isinstance(start, datetime)
+        return start
 
     def backup(self, file: Path) -> None:
         program = shutil.which("pg_dump")

@@ -30,9 +30,11 @@ Defer = Callable[[Any], object]
 
 #: The advisory lock held while looking for dead workers.
 _TAKING_OVER = 0x6673_7475_6E66
-#: A worker that died before it registered has no limit; 300 s is assumed.
+#: While the server was away, nobody could send a heartbeat. A worker that died before it registered
+#: has no limit; 300 s is assumed.
 _SILENT = (
-    "beat.last_heartbeat < clock_timestamp() - make_interval(secs => COALESCE(known.limit_s, 300))"
+    "GREATEST(beat.last_heartbeat, pg_postmaster_start_time()) < "
+    "clock_timestamp() - make_interval(secs => COALESCE(known.limit_s, 300))"
 )
 _JOBS = f"""
 SELECT job.id, job.args->>'campaign' AS campaign, job.queue_name AS queue,
@@ -56,6 +58,9 @@ _REGISTER = f"""
 INSERT INTO {SCHEMA}.worker (id, host, machine, pid, start_ticks, queues, concurrency, limit_s)
 VALUES (:id, :host, :machine, :pid, :start_ticks, :queues, :concurrency, :limit_s)
 ON CONFLICT (id) DO NOTHING
+"""
+_BEAT = f"""
+UPDATE {SCHEMA}.procrastinate_workers SET last_heartbeat = clock_timestamp() WHERE id = :id
 """
 _FORGET = f"""
 DELETE FROM {SCHEMA}.procrastinate_workers WHERE id IN (
@@ -178,15 +183,23 @@ class Queue:
             ]
         )
 
-    def take_over(self) -> list[QueuedRun]:
+    def beat(self, worker: int) -> bool:
+        """Record a heartbeat of a worker; return whether the worker is still registered."""
+        row = {"id": worker}
+        return self._database.write(lambda c: c.execute(text(_BEAT), row).rowcount == 1)
+
+    def take_over(self, may: Callable[[], bool] = lambda: True) -> list[QueuedRun]:
         """Put the jobs of dead workers back on the queue and delete these workers; return the jobs
         as they were.
 
-        Only one process does so at a time, so that each job is put back once.
+        Only one process does so at a time, so that each job is put back once. ``may``: whether to
+        do so at all; called once the database answers, for which it may have been waited.
         """
 
         def take_over(connection: Connection) -> list[QueuedRun]:
             lost_runs: list[QueuedRun] = []
+            if not may():
+                return lost_runs
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_TAKING_OVER})"))
             lost = [row for row in _jobs(connection) if row.stalled]
             for row in sorted(lost, key=lambda row: str(row.campaign)):

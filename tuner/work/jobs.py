@@ -30,6 +30,9 @@ TASK = "campaign"
 #: How long to wait for a lost database: it, or its host, may be restarting.
 PATIENCE_S = 300.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+#: How long the pool tries to replace a lost connection, at doubling intervals, before it begins
+#: anew for the next query; and how long a query waits for a connection before it asks again.
+_POOL_PATIENCE_S = 10.0
 #: A query that lasted this long had a connection at first: listening lasts for days.
 _LONG_S = 60.0
 #: SQLSTATEs of a server that is away: no connection, shutting down, too many connections.
@@ -145,7 +148,13 @@ def app_of(
     """Return the Procrastinate app of a queue; ``task`` gets each job's context and arguments."""
     address, arguments = queue.driver_arguments()
     connector = _Patient(
-        conninfo=address, kwargs=arguments, configure=_look_there_first, min_size=1, max_size=4
+        conninfo=address,
+        kwargs=arguments,
+        configure=_look_there_first,
+        min_size=1,
+        max_size=4,
+        timeout=_POOL_PATIENCE_S,
+        reconnect_timeout=_POOL_PATIENCE_S,
     )
     app = App(connector=connector)
     app.job_manager = _Jobs(connector, registered, on_beat)

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from procrastinate import JobContext
 from procrastinate.jobs import Job
 
 from tuner.errors import ConflictError, NotFoundError, StoreError
+from tuner.interruption import stops
 from tuner.model import Campaign
 from tuner.report.log import LogForm
 from tuner.run.holding import this_process
@@ -34,9 +37,10 @@ from tuner.work.jobs import PutBack, app_of
 from tuner.work.metrics import WorkerMetrics
 from tuner.work.runs import Run, run_of
 
-_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: The number of heartbeats within the time after which a worker counts as dead.
 _BEATS = 6
+#: After a pause of this many heartbeats the database, or this worker, was away.
+_GAP = 2
 #: There is no notification for a job that was put back or whose testbed became free, so the queue
 #: is polled.
 _LOOK_S = 2.0
@@ -86,6 +90,7 @@ class Worker:
         self._jobs: set[int] = set()
         self._children: set[asyncio.subprocess.Process] = set()
         self._unknown: set[int] = set()
+        self._beat_s = self._steady_s = -math.inf
 
     async def work(self) -> None:
         """Take campaigns and run them until a stop signal comes.
@@ -95,7 +100,7 @@ class Worker:
         """
         app = app_of(self._queue, self._take, self._registered, self._metrics.note_beat)
         loop = asyncio.get_running_loop()
-        pause_s = self._orders.limit_s / _BEATS
+        pause_s = self._pause_s
         async with app.open_async():
             self._working = asyncio.create_task(
                 app.run_worker_async(
@@ -108,14 +113,15 @@ class Worker:
                     stalled_worker_timeout=_NEVER_S,
                 )
             )
-            for number in _STOP:
+            handled = stops()
+            for number in handled:
                 loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
-            looking = asyncio.create_task(self._look_after(app, pause_s))
+            looking = asyncio.create_task(self._look_after())
             try:
                 with suppress(asyncio.CancelledError):
                     await self._working
             finally:
-                for number in _STOP:
+                for number in handled:
                     loop.remove_signal_handler(number)
                 self._end_children()
                 looking.cancel()
@@ -158,17 +164,15 @@ class Worker:
 
     # Upkeep
 
-    async def _look_after(self, app: Any, pause_s: float) -> None:
+    async def _look_after(self) -> None:
         """Give heartbeats until the very end, take over from dead workers, and requeue lost
         jobs.
         """
         while True:
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(self._pause_s)
             if not self._id:
                 continue
             try:
-                if self._stopping:
-                    await app.job_manager.update_heartbeat(self._id)
                 await self._look()
             except StoreError as problem:
                 self._say("warning", "queue", message=str(problem))
@@ -177,12 +181,14 @@ class Worker:
                 self._say("error", "queue", message=str(problem))
 
     async def _look(self) -> None:
-        if all(worker.id != self._id for worker in await asyncio.to_thread(self._queue.workers)):
+        # Procrastinate sends heartbeats, too, but over connections that may return later than ours.
+        if not await asyncio.to_thread(self._queue.beat, self._id):
             if not self._stopping:
                 self._dead = True
                 self._stop("taken for dead")
             return
-        for lost in await asyncio.to_thread(self._queue.take_over):
+        self._note_beat()
+        for lost in await asyncio.to_thread(self._queue.take_over, self._may_take_over):
             self._metrics.taken_over.inc()
             self._say("warning", "taken-over", campaign=lost.campaign, from_worker=lost.worker)
         runs = await asyncio.to_thread(self._queue.runs)
@@ -191,6 +197,24 @@ class Worker:
         if mislaid := unknown & self._unknown:
             await asyncio.to_thread(self._queue.put_back, self._id, mislaid)
         self._unknown = unknown - mislaid
+
+    def _note_beat(self) -> None:
+        now_s = monotonic()
+        if now_s - self._beat_s > _GAP * self._pause_s:
+            self._steady_s = now_s
+        self._beat_s = now_s
+        self._metrics.note_beat()
+
+    def _may_take_over(self) -> bool:
+        """Whether the database has answered for so long without a gap that every worker that is
+        alive has sent a heartbeat.
+        """
+        answers_now = monotonic() - self._beat_s <= _GAP * self._pause_s
+        return answers_now and self._beat_s - self._steady_s >= self._orders.limit_s
+
+    @property
+    def _pause_s(self) -> float:
+        return self._orders.limit_s / _BEATS
 
     # Campaigns
 
@@ -310,7 +334,7 @@ class Worker:
         return max(left_s, self._wait_s())
 
     def _wait_s(self) -> float:
-        return min(_LONGEST_WAIT_S, self._orders.limit_s / _BEATS)
+        return min(_LONGEST_WAIT_S, self._pause_s)
 
 
 def _event(kind: str, message: str) -> NewEvent:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from anyio.to_thread import current_default_thread_limiter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
@@ -165,6 +168,20 @@ def test_an_unavailable_database_is_a_problem(tmp_path: Path) -> None:
         assert is_problem(client.get("/readyz"), 503)
         assert is_problem(client.get("/v1/campaigns"), 503)
         assert client.get("/healthz").json() == {"status": "ok"}
+
+
+def test_a_service_without_a_free_thread_still_says_that_it_answers(tmp_path: Path) -> None:
+    """All threads may be waiting for the database."""
+    transport = httpx2.ASGITransport(create_app(tmp_path))
+
+    async def ask() -> int:
+        threads = current_default_thread_limiter()
+        for number in range(int(threads.total_tokens)):
+            threads.acquire_on_behalf_of_nowait(f"waits {number}")
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as asking:
+            return (await asyncio.wait_for(asking.get("/healthz"), 30.0)).status_code
+
+    assert asyncio.run(ask()) == 200
 
 
 @pytest.mark.parametrize("path", ["/v1/campaigns", "/v1/campaigns/last/measurements"])

@@ -114,6 +114,26 @@ def test_a_repeated_request_starts_only_one_campaign(
         wait_until_finished(guarded, accepted.json()["id"])
 
 
+def test_a_repeated_branch_of_the_last_campaign_is_recognized(
+    guarded: Guarded, post: Callable[..., Any]
+) -> None:
+    """It becomes the last one itself."""
+    old = post("/v1/campaigns", SPEC).json()["id"]
+    wait_until_finished(guarded, old)
+    first = post("/v1/campaigns/last/branch", SPEC | {"name": "the next"}, Idempotency_Key="one")
+    assert first.status_code == 202, first.text
+    wait_until_finished(guarded, first.json()["id"])
+    assert state(guarded) == "finished"
+    last = guarded.client.get("/v1/campaigns/last", headers=guarded.headers(Scope.READ)).json()
+    assert last["id"] == first.json()["id"] != old
+    again = post("/v1/campaigns/last/branch", SPEC | {"name": "the next"}, Idempotency_Key="one")
+    assert again.status_code == 202, again.text
+    assert again.json()["id"] == first.json()["id"]
+    other = post(f"/v1/campaigns/{old}/branch", SPEC | {"name": "the next"}, Idempotency_Key="one")
+    assert is_problem(other, 409)
+    assert is_problem(post("/v1/campaigns/nosuch/branch", SPEC, Idempotency_Key="two"), 404)
+
+
 def test_a_body_that_is_no_campaign_file_is_refused(
     guarded: Guarded, post: Callable[..., Any]
 ) -> None:

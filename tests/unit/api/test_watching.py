@@ -132,6 +132,30 @@ def test_watchers_are_notified_when_no_process_is_alive(
     asyncio.run(watch())
 
 
+@pytest.mark.parametrize("remembered", [10, 2000], ids=["read", "from memory"])
+def test_a_stream_that_is_behind_ends_with_its_permission(
+    store: Store, monkeypatch: pytest.MonkeyPatch, remembered: int
+) -> None:
+    """It has all its events, but its client reads them slowly."""
+    monkeypatch.setattr(watching, "_REMEMBERED", remembered)
+    campaign = store.create_campaign("watched", "{}", 1, NOW).id
+    happen(store, campaign, 600)
+    now_s = [0.0]
+    monkeypatch.setattr(watching, "monotonic", lambda: now_s[0])
+
+    async def watch() -> list[int]:
+        numbers: list[int] = []
+        async for event in Feeds(store, most=1).watch(campaign, 0, lambda: len(numbers) < 100):
+            assert isinstance(event, Event)
+            numbers.append(event.number)
+            now_s[0] += watching._MAY_S / 8
+        return numbers
+
+    numbers = asyncio.run(asyncio.wait_for(watch(), 30))
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert 100 <= len(numbers) < 110
+
+
 def test_one_watcher_too_many_is_rejected(store: Store) -> None:
     campaign = store.create_campaign("watched", "{}", 1, NOW).id
 

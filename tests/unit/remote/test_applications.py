@@ -72,6 +72,49 @@ def test_a_failed_verification_is_reported_with_its_reason() -> None:
         at(server).verify(CAMPAIGN, 4)
 
 
+AWAY = (
+    httpx2.ConnectError("refused"),
+    httpx2.Response(502, text="<html>"),
+    problem(503, "store", "no connection"),
+    problem(429, "too-many", "later"),
+)
+
+
+def test_a_service_that_is_restarted_is_waited_for() -> None:
+    outages: list[httpx2.Response | Exception] = [*AWAY] * 10
+    done = answer([outcome(14, "done", 10, **MEASURED)])
+    server = Server(answer(outcome(10, "requested")), *outages, answer([]), *outages, done)
+    verification, _ = at(server).verify(CAMPAIGN, 4)
+    assert verification == "20261122-095108-wk56"
+    assert server.answers == []
+
+
+@pytest.mark.slow
+def test_an_application_outlasts_a_restart_of_the_service(desk: Desk) -> None:
+    application = replace(desk.plan(desk.campaign()), campaign=CAMPAIGN)
+    document = ApplicationDocument.of(application).model_dump(mode="json")
+    outages: list[httpx2.Response | Exception] = [*AWAY] * 10
+    server = Server(answer(document), *outages, answer([document]))
+    assert at(server).apply(application).id == application.id
+
+
+@pytest.mark.parametrize("away", AWAY)
+def test_a_service_that_stays_away_is_given_up(away: httpx2.Response | Exception) -> None:
+    """Wherever it is away for ten minutes: the earlier outage does not count."""
+    now_s = [0.0]
+
+    def wait(seconds: float) -> None:
+        now_s[0] += seconds
+
+    server = Server(answer(outcome(10, "requested")), *[away] * 400, answer([]), *[away] * 3000)
+    waiting = RemoteApplications(client(server), pause=wait, clock=lambda: now_s[0])
+    where = f"see https://tuning.example.org/v1/campaigns/{CAMPAIGN}/applications"
+    hint = f"given up after 10 min; it may continue there: {where}"
+    with pytest.raises(ServerError, match=hint):
+        waiting.verify(CAMPAIGN, 4)
+    assert 700.0 < now_s[0] < 720.0
+
+
 @pytest.mark.slow
 def test_a_plan_is_read_unchanged(desk: Desk) -> None:
     campaign = desk.campaign()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -20,7 +21,7 @@ from typer.testing import CliRunner
 
 from tests.postgresql import PASSWORD, SECRET_ROLE, Server
 from tests.unit.campaign.campaigns import SHORT, faster, spec
-from tests.unit.store import proxy, records
+from tests.unit.store import proxy, records, test_leases
 from tests.unit.store.conftest import Place
 from tests.unit.store.proxy import Moment, Proxy
 from tuner.cli.app import app
@@ -34,6 +35,8 @@ from tuner.time_use import TimeUse
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 PROXY_PORT = 6000
+DAY = timedelta(days=1)
+DAY_S = DAY.total_seconds()
 
 
 @pytest.fixture
@@ -146,6 +149,18 @@ def test_waiting_has_a_limit(
     finally:
         postgresql.start()
     assert store.add_event(campaign, records.event()).number == 4
+
+
+def test_a_lease_outlasts_a_server_that_was_away(store: Store, place: Place) -> None:
+    """Its process had no chance to send a heartbeat."""
+    campaign, other = test_leases.running(store), test_leases.running(store)
+    test_leases.take(store, campaign, limit_s=10 * DAY_S)
+    with place.raw() as connection:
+        beat = store.leases()[0].taken - 30 * DAY
+        connection.execute(tables.lease.update().values(beat=beat))
+        connection.commit()
+    with pytest.raises(ConflictError, match="in use by campaign"):
+        test_leases.take(store, other, holder=test_leases.THERE)
 
 
 def test_a_server_that_was_never_there_is_not_waited_for(

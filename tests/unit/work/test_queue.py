@@ -30,6 +30,7 @@ pytestmark = pytest.mark.postgres
 HERE = Holder("here", "boot:1", 4711, 99)
 #: Far longer than any test takes.
 LIMIT_S = 3600.0
+DAY_S = 86_400.0
 
 
 def put(store: Store, queue: Queue, testbed: str = "hall 7", name: str = "simulated") -> str:
@@ -63,10 +64,10 @@ class Hand:
         return None if job is None else int(str(job))
 
     def fall_silent(self, for_s: float) -> None:
-        self.sql(
-            f"UPDATE procrastinate_workers SET last_heartbeat = now() - interval '{for_s} s' "
-            f"WHERE id = {self.id} RETURNING id"
-        )
+        """Let this time pass. It is taken off the limit instead, as silence counts from the start
+        of the server at the earliest.
+        """
+        self.sql(f"UPDATE worker SET limit_s = limit_s - {for_s} WHERE id = {self.id} RETURNING id")
 
 
 @pytest.fixture
@@ -163,8 +164,42 @@ def test_a_worker_is_judged_by_its_own_limit(store: Store, queue: Queue, place: 
     slow.fall_silent(LIMIT_S + 1)
     assert queue.take_over() == []
     (worker,) = queue.workers()
-    assert (worker.holder, worker.queues, worker.limit_s) == (HERE, ("simulated",), 9 * LIMIT_S)
-    assert worker.beat_age_s > LIMIT_S
+    assert (worker.holder, worker.queues, worker.limit_s) == (HERE, ("simulated",), 8 * LIMIT_S - 1)
+
+
+def test_the_time_in_which_the_server_was_away_is_no_silence(
+    store: Store, queue: Queue, place: Place
+) -> None:
+    put(store, queue)
+    worker = Hand(place, queue, limit_s=10 * DAY_S)
+    worker.take()
+    worker.sql(
+        "UPDATE procrastinate_workers SET last_heartbeat = now() - interval '30 days' RETURNING id"
+    )
+    assert [run.stalled for run in queue.runs()] == [False]
+    assert queue.take_over() == []
+    (registered,) = queue.workers()
+    assert registered.beat_age_s > 29 * DAY_S
+    assert queue.beat(worker.id)
+    (registered,) = queue.workers()
+    assert registered.beat_age_s < LIMIT_S
+
+
+def test_only_a_registered_worker_sends_heartbeats(queue: Queue, place: Place) -> None:
+    worker = Hand(place, queue)
+    assert queue.beat(worker.id)
+    worker.fall_silent(LIMIT_S + 1)
+    queue.take_over()
+    assert not queue.beat(worker.id)
+
+
+def test_nothing_is_taken_over_when_the_answer_came_too_late(
+    store: Store, queue: Queue, place: Place
+) -> None:
+    dead, *campaigns = two_of_a_dead_worker(store, queue, place)
+    assert queue.take_over(lambda: False) == []
+    assert [worker.id for worker in queue.workers()] == [dead.id]
+    assert {lost.campaign for lost in queue.take_over(lambda: True)} == {*campaigns}
 
 
 def test_jobs_unknown_to_their_worker_are_put_back(
