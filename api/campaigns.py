@@ -32,8 +32,8 @@ from tuner.page.conditions import noise
 from tuner.page.document import Noise
 from tuner.page.forms import ReportForm, file_name, report_text
 from tuner.page.html import policy
-from tuner.page.snapshot import rules_if_known
 from tuner.page.why import why
+from tuner.plan.rules import rules_if_known
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.recommend import RecommendationDocument, recommendation_document
 from tuner.results.expiry import with_expiry
@@ -132,7 +132,9 @@ def get_effects(campaign: PathCampaign, serving: Serving) -> EffectsDocument:
 @router.get("/{campaign}/comparison", operation_id="get_comparison")
 def get_comparison(campaign: PathCampaign, serving: Serving) -> ComparisonDocument:
     """Results so far of a campaign that compares given configurations."""
-    comparison = stored_comparison(serving.store, campaign)
+    comparison = stored_comparison(
+        serving.store, campaign, measured_with=serving.store.measured_with
+    )
     if comparison is None:
         raise NotFoundError(f"campaign {campaign.id} compares no given configurations")
     return ComparisonDocument.of(comparison)
@@ -152,7 +154,7 @@ def get_why(campaign: PathCampaign, serving: Serving) -> WhyDocument:
 @router.get("/{campaign}/noise", operation_id="get_noise")
 def get_noise(campaign: PathCampaign, serving: Serving) -> Noise:
     """Noise of a difference of two runs, with one measure against it after the other."""
-    rules = rules_if_known(campaign)
+    rules = rules_if_known(campaign, serving.store.measured_with)
     if rules is None:
         raise NotFoundError(
             f"the workload of campaign {campaign.id} is missing or has changed: put its file back"
@@ -185,7 +187,9 @@ def recommendation_of(serving: Service, campaign: Campaign) -> RecommendationDoc
         campaign,
         campaign.recommendation,
         client=serving.store.measured_programs(campaign.id),
-        references=stored_reference_comparisons(campaign, serving.store.blocks(campaign.id))
+        references=stored_reference_comparisons(
+            campaign, serving.store.blocks(campaign.id), serving.store.measured_with
+        )
         if has_references
         else (),
         why=why(serving.store, campaign.id, campaign.recommendation.trial),

@@ -25,7 +25,9 @@ STARTING = timedelta(minutes=2)
 async def clearing_lost_requests(store: Store) -> AsyncIterator[None]:
     """Clear those that are older than ``STARTING`` now, and those left over after it later."""
     start = datetime.now(UTC)
-    _clear(store, start - STARTING)
+    # The service must start all the same; it is tried again later.
+    with suppress(TunerError):
+        _clear(store, start - STARTING)
     later = asyncio.create_task(_clear_later(store, start))
     try:
         yield

@@ -127,7 +127,9 @@ def _campaign_context(serving: Service, campaign: Campaign) -> dict[str, Any]:
     snapshot = serving.snapshots.soon(campaign.id, _PATIENCE_S)
     if snapshot is None:
         return {}
-    comparison = stored_comparison(serving.store, campaign, snapshot.trials)
+    comparison = stored_comparison(
+        serving.store, campaign, snapshot.trials, serving.store.measured_with
+    )
     latest = serving.effects.soon(snapshot)
     return {
         "view": view.of(

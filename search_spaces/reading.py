@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import stat
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,7 +13,7 @@ import yaml
 from search_spaces.expressions import Value
 from search_spaces.model import SpaceError, excerpt, nearest
 
-#: Far larger than any real file; limits reading from an endless device named by mistake.
+#: Far larger than any real file; limits reading from one named by mistake.
 _MOST_BYTES = 4 << 20
 
 
@@ -57,12 +59,36 @@ _QuickLoader = type("_QuickLoader", (_Strict, getattr(yaml, "CSafeLoader", yaml.
 
 
 def text_of(path: Path) -> str:
-    """The text of a file. Raises OSError, also if larger than 4 MiB, and UnicodeDecodeError."""
-    with path.open("rb") as file:
-        content = file.read(_MOST_BYTES + 1)
+    """The text of a regular file. Raises OSError, also if larger than 4 MiB, and
+    UnicodeDecodeError.
+    """
+    with open(path, "rb", opener=_open_regular) as file:
+        # Some of the kernel's files would wait for content; these return nothing instead.
+        content = file.read(_MOST_BYTES + 1) or b""
     if len(content) > _MOST_BYTES:
         raise OSError(errno.EFBIG, f"it is longer than {_MOST_BYTES >> 20} MiB", str(path))
     return content.decode("utf-8")
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Open a regular file. Raises OSError for a device or pipe.
+
+    The path may come from somebody else: opening a device may do something, and a pipe waits.
+    """
+    _refuse_others(path, os.stat(path).st_mode)
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    try:
+        _refuse_others(path, os.fstat(descriptor).st_mode)  # it may be another file by now
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _refuse_others(path: str, mode: int) -> None:
+    # A directory has an error of its own.
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
 
 
 def document(text: str, trusted: bool = False) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import yaml
@@ -29,6 +30,17 @@ class Workload:
     @property
     def weights(self) -> tuple[float, ...]:
         return tuple(component.weight for component in self.spec.components)
+
+
+def workload_measured(document: object) -> Workload:
+    """Return the workload that a campaign has stored: complete, in its scale, and without a
+    description. Opens no file. Raises SpecError.
+    """
+    mapping = {"description": "-", **document} if isinstance(document, Mapping) else document
+    try:
+        return Workload(workloads.parse(mapping), json.dumps(mapping).encode())
+    except workloads.SpecError as problem:
+        raise SpecError(f"the workload that was measured: {problem}") from problem
 
 
 def load_workload(name_or_path: str, scale: float = 1.0) -> Workload:

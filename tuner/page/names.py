@@ -50,5 +50,7 @@ def _testbed(testbed: dict[str, Any]) -> str:
     return _file(section) if isinstance(section, str) else key
 
 
-def _file(name: str) -> str:
+def _file(name: object) -> str:
+    if not isinstance(name, str):  # an imported specification may have anything here
+        raise TypeError
     return name.rpartition("/")[2].removesuffix(".yaml") if "/" in name else name

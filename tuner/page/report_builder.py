@@ -98,15 +98,16 @@ def report_document(
     """
     effects = EffectsCache(files=True) if effects is None else effects
     look = _look(snapshots, campaign)
-    snapshot, record = look.snapshot, with_expiry(snapshots.store, look.campaign)
+    store, measured_with = snapshots.store, snapshots.measured_with
+    snapshot, record = look.snapshot, with_expiry(store, look.campaign)
     answer, all_names = record.recommendation, names(record)
     spaces = stored_spaces(record.spec, files=effects.files)
     references = (
-        stored_reference_comparisons(record, snapshots.store.blocks(campaign))
+        stored_reference_comparisons(record, store.blocks(campaign), measured_with)
         if snapshots.pages.has_references(campaign)
         else ()
     )
-    comparison = stored_comparison(snapshots.store, record, snapshot.trials)
+    comparison = stored_comparison(store, record, snapshot.trials, measured_with)
     baseline = snapshot.trials[BASELINE].configuration if snapshot.trials else Configuration()
     leading = snapshot.trials[snapshot.leader].configuration if snapshot.trials else baseline
     changed, equal = differences(baseline, leading)

@@ -12,10 +12,9 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
-from tuner.errors import SpecError
 from tuner.judge.verdict import Verdict, assess
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
-from tuner.plan.rules import Rules, stored_rules
+from tuner.plan.rules import Rules, rules_if_known
 from tuner.plan.scores import ScoreTable
 from tuner.records.estimate import Estimate
 from tuner.results.drift import DriftPoint, drift
@@ -99,11 +98,15 @@ class TrialComparison:
 
 
 class SnapshotCache:
-    """Reads campaigns of a store and caches those used most recently. Thread-safe."""
+    """Reads campaigns of a store and caches those used most recently. Thread-safe.
 
-    def __init__(self, store: Store) -> None:
+    ``files``: whether workload files, whose paths the campaign's author chose, may be opened.
+    """
+
+    def __init__(self, store: Store, *, files: bool = True) -> None:
         self.store = store
         self.pages = Pages(store)
+        self.measured_with = None if files else store.measured_with
         self._lock = threading.Lock()
         self._looks: OrderedDict[str, _Look] = OrderedDict()
         self._pool = ThreadPoolExecutor(2, "snapshots")
@@ -145,7 +148,7 @@ class SnapshotCache:
         with self._lock:
             reader = self._looks.get(campaign)
             if reader is None:
-                reader = self._looks[campaign] = _Look(self.store, self.pages, campaign)
+                reader = self._looks[campaign] = _Look(self, campaign)
             self._looks.move_to_end(campaign)
             arms = sum(look.arms for look in self._looks.values())
             while arms > _MOST_ARMS and len(self._looks) > 1:
@@ -153,20 +156,13 @@ class SnapshotCache:
         return reader
 
 
-def rules_if_known(campaign: Campaign) -> Rules | None:
-    """Return a stored campaign's rules; None if its workload's file is gone or has changed."""
-    try:
-        return stored_rules(campaign)
-    except (SpecError, KeyError, ValueError, OSError):
-        return None
-
-
 class _Look:
     """One campaign's incremental state: its figures so far, and how far its rows were read."""
 
-    def __init__(self, store: Store, pages: Pages, campaign: str) -> None:
-        self._store = store
-        self._pages = pages
+    def __init__(self, cache: SnapshotCache, campaign: str) -> None:
+        self._store = cache.store
+        self._pages = cache.pages
+        self._measured_with = cache.measured_with
         self._id = campaign
         self._lock = threading.Lock()
         self._snapshot: Snapshot | None = None
@@ -296,7 +292,7 @@ class _Look:
     def _read_blocks(self, campaign: Campaign) -> ScoreTable | None:
         """Return the table of all blocks that have ended; None if they cannot be read."""
         if self._rules is None:
-            self._rules = rules_if_known(campaign)
+            self._rules = rules_if_known(campaign, self._measured_with)
         rules, table = self._rules, self._table
         if rules is None:
             return None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import workloads
+from tuner.errors import SpecError
 from tuner.judge.floors import FLOORS
 from tuner.judge.levels import ALPHA
 from tuner.judge.pilot import Pilot, PilotRules
 from tuner.judge.race import RaceRules
-from tuner.measure.workload import Workload, load_workload
-from tuner.model import Campaign
+from tuner.measure.workload import Workload, load_workload, workload_measured
+from tuner.model import Aspect, Campaign
 from tuner.spec.campaign import CampaignSpec
 
 #: Share of the error that the first attempt at a certificate has; see ``attempts``.
@@ -22,6 +25,8 @@ FLOOR_ALPHA = 0.2
 _ENOUGH_POWER = 0.8
 #: Measuring time (s) at which it may: in a shorter campaign an early certificate is worth more.
 _LONG_S = 6 * 3600.0
+#: Reads what a campaign measured with, by aspect, given its identifier.
+MeasuredWith = Callable[[str], Mapping[str, Aspect]]
 
 
 class Floors(StrEnum):
@@ -169,7 +174,24 @@ def with_floor(rules: Rules, floor: float, reason: str) -> Rules:
     return replace(rules, race=race, auto_floor=False, floor_reason=reason)
 
 
-def stored_rules(campaign: Campaign) -> Rules:
-    """Return the rules of a stored campaign. Raises SpecError if its workload file is gone."""
+def stored_rules(campaign: Campaign, measured_with: MeasuredWith | None = None) -> Rules:
+    """Return the rules of a stored campaign. Raises SpecError if its workload file is gone.
+
+    ``measured_with``: given by a service, which does not open workload files: an imported campaign
+    may name any path. The workload is then the one that the campaign has measured.
+    """
     spec = CampaignSpec.from_json(campaign.spec)
-    return rules_of(spec, load_workload(spec.workload.name, spec.workload.scale))
+    if measured_with is None or spec.workload.name in workloads.packaged():
+        return rules_of(spec, load_workload(spec.workload.name, spec.workload.scale))
+    aspect = measured_with(campaign.id).get("workload")
+    if aspect is None:
+        raise SpecError("its workload is a file, which is not opened here")
+    return rules_of(spec, workload_measured(aspect.document))
+
+
+def rules_if_known(campaign: Campaign, measured_with: MeasuredWith | None = None) -> Rules | None:
+    """As ``stored_rules``; None if the workload's file is gone or has changed."""
+    try:
+        return stored_rules(campaign, measured_with)
+    except (SpecError, KeyError, ValueError, OSError):
+        return None

@@ -26,6 +26,8 @@ from tuner.store import Running, Store
 from tuner.store.queue import Queue
 
 _HOLDER = ("host", "machine", "pid", "start_ticks")
+#: Larger than any process number of Linux.
+_PIDS = 1 << 31
 
 
 def status(store: Store) -> Status:
@@ -94,22 +96,33 @@ def status_of(
             for worker in workers
         ),
         closed=tuple(
-            _closed(campaign, event, has_ended)
+            row
             for campaign, event in waits
-            if "until" in event.data  # earlier versions named no process
+            if (row := _closed(campaign, event, has_ended)) is not None
         ),
     )
 
 
 def _closed(
     campaign: Campaign, event: Event, has_ended: Callable[[Holder], bool]
-) -> ClosedCampaign:
-    host, machine, pid, start_ticks = (str(event.data[name]) for name in _HOLDER)
-    holder = Holder(host, machine, int(pid), int(start_ticks))
+) -> ClosedCampaign | None:
+    """Return a campaign that a process waits to continue; None if its event does not tell which.
+
+    Earlier versions named no process, and what an imported event names may be anything: it must not
+    hide all other campaigns.
+    """
+    try:
+        host, machine, pid, start_ticks = (str(event.data[name]) for name in _HOLDER)
+        holder = Holder(host, machine, int(pid), int(start_ticks))
+        until = datetime.fromisoformat(str(event.data["until"]))
+    except (KeyError, ValueError):
+        return None
+    if until.tzinfo is None or not 0 < holder.pid < _PIDS:
+        return None
     return ClosedCampaign(
         campaign=campaign.id,
         name=campaign.name,
-        until=datetime.fromisoformat(str(event.data["until"])),
+        until=until,
         host=holder.host,
         pid=holder.pid,
         presence=Presence.DIED if has_ended(holder) else Presence.ALIVE,

@@ -24,9 +24,10 @@ from sqlalchemy import Column, Connection, Table, insert, select
 from tuner.errors import ConflictError, SpecError
 from tuner.identifiers import campaign_id
 from tuner.new_file import new_file
-from tuner.store import tables
+from tuner.states import BlockState
+from tuner.store import queries, tables
 from tuner.store.database import json_text
-from tuner.store.imported import value
+from tuner.store.imported import value, wrong_data
 from tuner.store.store import Store
 
 #: A change of ``TABLES`` or of their columns needs a new number, and code that reads the old ones.
@@ -51,6 +52,10 @@ TABLES = (
     tables.effect,
 )
 _BY_NAME = {table.name: table for table in TABLES}
+#: Numbers without gaps: the first one by table. The next one of a campaign follows the last.
+_FIRST_NUMBERS = {"trial": 0, "event": 1}
+#: A block that no process measures here must not occupy its testbed.
+_CUT_OFF = {"state": BlockState.VOID, "reason": "cut off when it was exported", "duration_s": 0.0}
 _ROWS_AT_ONCE = 1000
 #: No real row or campaign comes near these sizes; they stop a file crafted to fill memory or disk.
 _LONGEST_LINE, _LARGEST_BYTES = 8 << 20, 4 << 30
@@ -61,7 +66,7 @@ def export_campaign(store: Store, campaign: str, file: Path) -> int:
     """Write a consistent snapshot of a campaign to a new file; return the number of rows.
 
     ``campaign``: its identifier. Raises ConflictError when the file exists, StoreError when it
-    cannot be written.
+    cannot be written, NotFoundError when there is no such campaign.
     """
     with new_file(file) as output:
         return write_campaign(store, campaign, output)
@@ -69,10 +74,13 @@ def export_campaign(store: Store, campaign: str, file: Path) -> int:
 
 def write_campaign(store: Store, campaign: str, output: BinaryIO) -> int:
     """Write a consistent snapshot of a campaign to an open file, replacing its contents; return the
-    number of rows. ``campaign``: its identifier. OSError: it cannot be written.
+    number of rows. ``campaign``: its identifier. OSError: it cannot be written. NotFoundError:
+    there is no such campaign.
     """
 
     def write(connection: Connection) -> int:
+        # It may have been deleted since the caller looked it up.
+        queries.campaign_row(connection, campaign)
         # The transaction is run again from the start after a lost connection.
         output.seek(0)
         output.truncate()
@@ -190,8 +198,11 @@ def _checked(
     file: Path, lines: Iterator[tuple[int, Any]], campaign: str, form: int
 ) -> Iterator[tuple[Table, dict[str, object]]]:
     """Yield the rows of a file, each with its table. Raises SpecError at an invalid line."""
+    counts = dict.fromkeys(_FIRST_NUMBERS, 0)
     for rows, (number, line) in enumerate(lines):
         where = f"{file}: line {number}"
+        if not rows and not (isinstance(line, list) and line[:1] == [tables.campaign.name]):
+            raise SpecError(f"{where}: the campaign itself is missing")
         if line == {"rows": rows}:
             if next(lines, None) is not None:
                 raise SpecError(f"{where}: data after the end")
@@ -206,8 +217,35 @@ def _checked(
             raise SpecError(f"{where}: the columns are not those of {table.name}")
         if row[_key(table).name] != campaign:
             raise SpecError(f"{where}: a row of another campaign")
-        yield table, _read(where, table, row)
+        values = _read(where, table, row)
+        _check_number(where, table, values, counts)
+        if table is tables.event:
+            _check_event(where, values, counts["trial"])
+        if table is tables.block and values["state"] is BlockState.RUNNING:
+            values |= _CUT_OFF
+        yield table, values
     raise SpecError(f"{file}: the end is missing")
+
+
+def _check_number(
+    where: str, table: Table, row: Mapping[str, object], counts: dict[str, int]
+) -> None:
+    """Check and count a row whose number follows from those before it. Raises SpecError."""
+    first = _FIRST_NUMBERS.get(table.name)
+    if first is None:
+        return
+    if row["number"] != first + counts[table.name]:
+        raise SpecError(f"{where}: the {table.name}s are not numbered from {first} without gaps")
+    counts[table.name] += 1
+
+
+def _check_event(where: str, row: Mapping[str, Any], trials: int) -> None:
+    """Raise SpecError for an event with data that its readers cannot use. ``trials``: how many
+    there are.
+    """
+    kind = row["kind"]
+    if (name := wrong_data(kind, row["data"], trials)) is not None:
+        raise SpecError(f"{where}: the data of event {kind!r} have no valid {name!r}")
 
 
 def _read(where: str, table: Table, row: Mapping[str, Any]) -> dict[str, object]:

@@ -16,7 +16,9 @@ from typing import Any
 
 from sqlalchemy import JSON, BigInteger, Boolean, Column, Double, Enum, Integer
 
+from tuner.errors import SpecError
 from tuner.identifiers import campaign_id
+from tuner.states import EventKind, VerifyOutcome
 from tuner.store.column_types import Seed, UtcTime
 
 _EARLIEST, _LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
@@ -147,6 +149,71 @@ def _spec(raw: Any) -> str:
 
 def _texts(raw: Any) -> object:
     return _list(raw, _text)
+
+
+def wrong_data(kind: str, data: Mapping[str, Any], trials: int) -> str | None:
+    """Return which data of an event are not what readers of its kind rely on; None: all are.
+
+    ``trials``: the number of trials of the campaign.
+    """
+    checks = _EVENTS.get(kind, {})
+    if kind.startswith("trial-"):
+        checks = {"trial": lambda raw: _only_if(_whole(raw), raw < trials)}
+    # Earlier versions stored less, but never a part of these.
+    complete = kind == EventKind.LEFT_OUT or (kind == EventKind.WAITS and "until" in data)
+    for name, check in checks.items():
+        try:
+            if complete or name in data:
+                check(data[name])
+        except (SpecError, KeyError, TypeError, ValueError):
+            return name
+    return None
+
+
+def _whole(raw: Any) -> int:
+    return int(_only_if(raw, type(raw) is int and 0 <= raw < 1 << 31))
+
+
+def _positive(raw: Any) -> float:
+    return float(_only_if(_number(raw), raw > 0.0))
+
+
+def _or_none(check: Callable[[Any], object]) -> Callable[[Any], object]:
+    return lambda raw: None if raw is None else check(raw)
+
+
+_OF_VERIFICATION: Mapping[str, Callable[[Any], object]] = {
+    "request": _or_none(_whole),
+    "outcome": _or_none(VerifyOutcome),
+    "reason": _or_none(_text),
+    "campaign": campaign_id,
+    "elsewhere": lambda raw: _only_if(raw, type(raw) is bool),
+    "blocks": _or_none(_whole),
+    **dict.fromkeys(("ratio", "lower", "upper", "confidence"), _or_none(_positive)),
+}
+_ARM: Mapping[str, Callable[[Any], object]] = {"block": _whole, "trial": _whole}
+#: The data that decisions read, by kind of event.
+_EVENTS: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
+    EventKind.BLOCK_COMPLETE: {"block": _whole},
+    EventKind.MEASURED_AGAIN: _ARM,
+    EventKind.LEFT_OUT: _ARM,
+    EventKind.FLOOR_CHOSEN: {
+        "floor": lambda raw: _only_if(_positive(raw), raw < 1.0),
+        "reason": _text,
+    },
+    EventKind.PAUSED: {"until": _moment},
+    EventKind.WAITS: {
+        "until": _moment,
+        "host": _text,
+        "machine": _text,
+        "pid": lambda raw: _only_if(_whole(raw), raw > 0),
+        "start_ticks": lambda raw: _only_if(raw, _is_int(raw) and raw >= 0),
+    },
+    EventKind.VERIFICATION: {"verifies": campaign_id, "request": _or_none(_whole)},
+    EventKind.VERIFY_REQUESTED: _OF_VERIFICATION,
+    EventKind.VERIFIED: _OF_VERIFICATION,
+    EventKind.VERIFY_FAILED: _OF_VERIFICATION,
+}
 
 
 #: Validators by table and column; a column with an empty table name is of any table.

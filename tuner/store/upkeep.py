@@ -85,7 +85,9 @@ def _contradictions(store: Store, campaign: Campaign) -> Iterator[str]:
     if campaign.state is CampaignState.FINISHED and campaign.recommendation is None:
         yield "it is finished but has no answer"
     for block in store.blocks(campaign.id):
-        missing = failed | {one["trial"] for one in left_out if one["block"] == block.number}
+        # Earlier versions imported events without checking their data.
+        here = [one for one in left_out if one.get("block") == block.number]
+        missing = failed | {one.get("trial") for one in here}
         yield from (f"block {block.number} {what}" for what in _of_block(block, campaign, missing))
 
 

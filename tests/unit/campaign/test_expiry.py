@@ -133,6 +133,24 @@ def test_a_campaign_of_before_hosts_were_read_keeps_certificate_and_fingerprint(
     assert fingerprint(as_found(certified) | {"hosts": HOSTS}) != before
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"elsewhere": False},
+        {"elsewhere": False, "outcome": "odd"},
+        {"elsewhere": False, "outcome": "holds"},
+        {"elsewhere": False, "outcome": None, "campaign": 7},
+    ],
+)
+def test_a_verification_that_cannot_be_read_lifts_nothing(
+    certified: Campaign, data: dict[str, str | int | bool | None]
+) -> None:
+    seen_later(certified, as_found(certified) | {"identity": OTHER})
+    event = NewEvent(datetime.now(UTC), EventKind.VERIFIED, "verified", data)
+    certified.store.add_event(certified.id, event)
+    assert reason(certified).startswith("expired: ")
+
+
 def verified_later(
     campaign: Campaign, findings: dict[str, str], *, outcome: str = "holds", elsewhere: bool = False
 ) -> None:

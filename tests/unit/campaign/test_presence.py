@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.report.samples import printed
-from tuner.model import Campaign, Holder, Lease, Request, Wish
+from tuner.model import Campaign, Event, Holder, Lease, Request, Wish
 from tuner.queue_records import QueuedRun, WorkerProcess
 from tuner.records.status import Presence, Status
 from tuner.report.status import status_pages
@@ -104,3 +104,36 @@ def test_the_status_shows_all_that_is_known() -> None:
 def test_a_cancelled_campaign_is_not_resumed() -> None:
     (page,) = status_pages(status(lease(HERE), state=CampaignState.CANCELLED))
     assert "died; the campaign is cancelled" in printed(page, 200)
+
+
+Data = dict[str, str | int | float | bool | None]
+WAIT: Data = {
+    "until": "2026-03-01T20:00:00+00:00",
+    "host": "there",
+    "machine": "boot:2",
+    "pid": 200,
+    "start_ticks": 1,
+}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},  # of earlier versions
+        {"until": WAIT["until"]},
+        WAIT | {"until": "soon"},
+        WAIT | {"until": "2026-03-01T20:00:00"},
+        WAIT | {"pid": "me"},
+        WAIT | {"pid": -1},
+        WAIT | {"pid": 1 << 40},
+        WAIT | {"start_ticks": None},
+    ],
+)
+def test_an_event_that_cannot_be_read_hides_no_other_campaign(data: Data) -> None:
+    paused = replace(CAMPAIGN, state=CampaignState.PAUSED)
+    waits = [
+        (replace(paused, id=name), Event(1, NOW, "campaign-waits", "it waits", content))
+        for name, content in (("bad", data), ("good", WAIT))
+    ]
+    current = status_of(Running([], [], {}), (), (), lambda _: False, NOW, waits)
+    assert [(each.campaign, each.pid) for each in current.closed] == [("good", 200)]

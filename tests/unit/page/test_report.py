@@ -23,6 +23,7 @@ from tuner.page.conditions import hosts_found
 from tuner.page.document import ReportDocument
 from tuner.page.html import policy, report_html
 from tuner.page.markdown import report_markdown, text
+from tuner.page.names import Names, names
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import SnapshotCache
 from tuner.spec.campaign import CampaignSpec, read_spec
@@ -168,6 +169,20 @@ def test_a_report_does_not_say_where_files_are(tmp_path: Path) -> None:
     assert "lab.yaml" in output
     assert "/secret" not in output
     assert "/a/" not in output
+
+
+@pytest.mark.parametrize("wrong", [7, True, ["x"], {"a": 1}])
+@pytest.mark.parametrize("place", ["spaces", "workload"])
+def test_names_that_are_no_text_are_left_out(tmp_path: Path, place: str, wrong: object) -> None:
+    """As in an imported specification: lists of all campaigns show these names."""
+    document: dict[str, object] = {
+        "testbed": {"simulated": {"seed": 1}},
+        "spaces": {"fileserver": {"name": wrong if place == "spaces" else "s"}},
+        "workload": {"name": wrong if place == "workload" else "w"},
+    }
+    with Store.open(tmp_path) as store:
+        campaign = store.create_campaign("x", json.dumps(document), 1, datetime.now(UTC))
+    assert names(campaign) == Names()
 
 
 def test_the_campaign_file_in_a_report_has_the_references(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from search_spaces import SpaceError, load, names, parse_space
+from search_spaces.reading import text_of
 
 DATA = Path(__file__).parents[2] / "data" / "spaces"
 GOOD = (DATA / "good" / "tiny.yaml").read_text(encoding="utf-8")
@@ -95,3 +97,17 @@ def test_unknown_names_and_files(tmp_path: Path) -> None:
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(SpaceError, match="is not UTF-8 text"):
         load(str(tmp_path / "bytes.yaml"))
+
+
+@pytest.mark.timeout(20)
+def test_a_space_that_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    with pytest.raises(SpaceError, match="it is not a regular file"):
+        load(str(pipe))
+    with pytest.raises(OSError, match="it is not a regular file"):
+        text_of(Path("/dev/zero"))
+    with (tmp_path / "long.yaml").open("wb") as file:
+        file.truncate((4 << 20) + 1)
+    with pytest.raises(SpaceError, match="it is longer than 4 MiB"):
+        load(str(tmp_path / "long.yaml"))

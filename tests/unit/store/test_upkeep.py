@@ -37,6 +37,12 @@ def test_a_sound_database(store: Store, campaign: str) -> None:
     assert problems(store) == []
 
 
+def test_an_event_without_its_data_does_not_end_the_check(store: Store, campaign: str) -> None:
+    """As earlier releases imported it."""
+    store.add_event(campaign, NewEvent(records.NOON, "left-out", "left out", {}))
+    assert problems(store) == []
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

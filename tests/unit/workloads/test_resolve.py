@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,31 @@ def test_the_engine_reads_a_mix_from_anywhere(
     words = ["run", whole, "--dir", str(tmp_path), "--seed", "1", "--stage", "none"]
     assert main(words) == 2
     assert "both has no stage 'none'; its stages: every-operation-" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(20)
+def test_a_workload_that_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (str(tmp_path / "pipe"), "/dev/zero"):
+        with pytest.raises(SpecError, match=f"cannot read {path}: it is not a regular file"):
+            load(path)
+    with pytest.raises(SpecError, match="Is a directory"):
+        load(str(tmp_path))
+    with (tmp_path / "long").open("wb") as file:
+        file.truncate((4 << 20) + 1)
+    with pytest.raises(SpecError, match="is longer than 4 MiB"):
+        load(str(tmp_path / "long"))
+
+
+@pytest.mark.timeout(20)
+def test_a_file_that_became_a_pipe_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    before, stat = (tmp_path / "file").stat(), os.stat
+    monkeypatch.setattr(
+        os, "stat", lambda path, **more: before if "pipe" in str(path) else stat(path, **more)
+    )
+    with pytest.raises(SpecError, match="it is not a regular file"):
+        load(str(tmp_path / "pipe"))
