@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, insert, select, update
@@ -18,6 +18,7 @@ from tuner.store.store import Store
 
 #: The kinds of events that request the next state; their data name the ``application``.
 _REQUESTS = ("apply-requested", "rollback-requested")
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _NEWEST = (tables.application.c.planned.desc(), tables.application.c.id.desc())
 
 
@@ -87,6 +88,9 @@ class Applications:
     ) -> Application:
         """Change the state of an application at the time of ``event``, and clear the request for it
         unless ``keep_request``. ConflictError: not a valid transition.
+
+        If a clock was set back, the time is just after that of the last change of any other, since
+        a rollback begins with what was changed last.
         """
         table = tables.application
         this = table.c.id == application
@@ -103,7 +107,7 @@ class Applications:
                 f"application {application}",
                 state,
                 reason=reason,
-                changed=event.at,
+                changed=max(event.at, self._after_others(connection, application)),
                 changed_by=by,
                 asked_by=rows[0].asked_by if keep_request else None,
             )
@@ -111,6 +115,13 @@ class Applications:
             return self._read(connection, this)[0]
 
         return self._database.write(move)
+
+    def _after_others(self, connection: Connection, application: str) -> datetime:
+        """The earliest time after the last change of every other application."""
+        changed = tables.application.c.changed
+        query = select(changed).where(tables.application.c.id != application)
+        newest = connection.execute(query.order_by(changed.desc()).limit(1)).scalar()
+        return _LONG_AGO if newest is None else newest + timedelta(microseconds=1)
 
     def ask(
         self, application: str, state: ApplicationState, by: str, event: NewEvent

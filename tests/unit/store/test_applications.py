@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 
 from sqlalchemy import Connection
 
@@ -57,3 +59,15 @@ def test_a_request_waits_for_the_campaigns_other_events(store: Store, place: Pla
     assert request.asked_by == "bob"
     kinds = ["campaign-created", "planned", "other", "asked"]
     assert [event.kind for event in store.events(campaign)] == kinds
+
+
+def test_what_was_applied_last_is_known_although_a_clock_was_set_back(store: Store) -> None:
+    """A rollback has to begin with it."""
+    campaign = store.create_campaign("c", "{}", 0, records.NOON).id
+    applications = Applications(store)
+    for name, hours in (("a1", 5), ("a2", 0)):
+        applications.add(replace(application_of(campaign), id=name), records.event("planned"))
+        for state in (ApplicationState.APPLYING, ApplicationState.COMMITTING):
+            event = replace(records.event(state), at=records.NOON + timedelta(hours=hours))
+            applications.move(name, state, "", "alice", event)
+    assert [one.id for one in applications.in_force(testbed="hall 7")] == ["a2", "a1"]
