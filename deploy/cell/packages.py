@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -90,20 +91,38 @@ def ensure_private_packages(
 
 
 def _download(scratch: Path, packages: tuple[str, ...]) -> list[Path]:
+    """Let apt download the packages and their missing dependencies. Raises CellError.
+
+    Tries the host's package lists and what is installed there first. The lists may be missing or
+    stale. What is installed may be in the way: packages on hold, or built by hand, or another
+    program that has locked dpkg.
+    """
     cache = scratch / "apt"
     lists = scratch / "lists"
     for directory in (cache / "archives" / "partial", lists / "partial"):
         directory.mkdir(parents=True)
     status = scratch / "dpkg" / "status"
     _write_status(status, packages)
-    private_cache = ["-o", f"Dir::Cache={cache}", "-o", f"Dir::State::status={status}"]
-    private_lists = [*private_cache, "-o", f"Dir::State::Lists={lists}"]
-    fetch = ["install", "--download-only", "--no-install-recommends", "--yes", *packages]
-    # Try the host's package lists first. If they are missing or stale, download private ones.
-    if _apt([*private_cache, *fetch]) is not None:
-        for arguments in (["update"], fetch):
-            if (error := _apt([*private_lists, *arguments])) is not None:
-                raise CellError(f"apt-get {arguments[0]}: {error}; check the machine's apt sources")
+    private_cache = ["-o", f"Dir::Cache={cache}"]
+    private_status = [*private_cache, "-o", f"Dir::State::status={status}"]
+    private_lists = ["-o", f"Dir::State::Lists={lists}"]
+    fetch = ["install", "--download-only", "--reinstall", "--no-install-recommends", "--yes"]
+    fetch += packages
+    ways = [
+        [*private_cache, *fetch],
+        [*private_status, *fetch],
+        [*private_cache, *private_lists, "update"],
+        [*private_cache, *private_lists, *fetch],
+        [*private_status, *private_lists, *fetch],
+    ]
+    for way in ways:
+        error = _apt(way)
+        if "update" in way and error is not None:
+            raise CellError(f"apt-get update: {error}; check the machine's apt sources")
+        if "update" not in way and error is None:
+            break
+    else:
+        raise CellError(f"apt-get install: {error}; check the machine's apt sources")
     archives = sorted((cache / "archives").glob("*.deb"))
     if not archives:
         raise CellError("apt-get downloaded no package; check the machine's apt sources")
@@ -111,20 +130,29 @@ def _download(scratch: Path, packages: tuple[str, ...]) -> list[Path]:
 
 
 def _write_status(file: Path, packages: tuple[str, ...]) -> None:
-    """Write what is installed, for apt, but without these packages and others of OpenAFS.
-
-    Otherwise those on hold, or from elsewhere, would be in the way. apt also locks this file's
-    directory instead of dpkg's, which another program may have locked.
+    """Write what is installed, for apt, but without these packages, others of OpenAFS, and all that
+    depend on them. apt locks the directory of this file instead of dpkg's.
     """
     file.parent.mkdir()
     text = _INSTALLED.read_text(errors="surrogateescape") if _INSTALLED.exists() else ""
-    others = [
-        stanza
-        for stanza in text.split("\n\n")
-        if (name := stanza.partition("\n")[0].removeprefix("Package: ")) not in packages
-        and not name.startswith("openafs-")
-    ]
-    file.write_text("\n\n".join(others), errors="surrogateescape")
+    stanzas = dict.fromkeys(filter(None, text.strip("\n").split("\n\n")), "")
+    for stanza in stanzas:
+        stanzas[stanza] = stanza.partition("\n")[0].removeprefix("Package: ")
+    absent = {*packages, *(name for name in stanzas.values() if name.startswith("openafs-"))}
+    while more := {
+        name
+        for stanza, name in stanzas.items()
+        if name not in absent and not absent.isdisjoint(_dependencies(stanza))
+    }:
+        absent |= more
+    others = [stanza for stanza, name in stanzas.items() if name not in absent]
+    file.write_text("".join(f"{stanza}\n\n" for stanza in others), errors="surrogateescape")
+
+
+def _dependencies(stanza: str) -> set[str]:
+    """The names of all packages that an installed one depends on, alternatives included."""
+    lines = re.findall(r"^(?:Pre-)?Depends: (.*)$", stanza, re.MULTILINE)
+    return set(re.findall(r"(?:^|[,|]) *([a-z0-9][a-z0-9+.-]+)", "\n".join(lines), re.MULTILINE))
 
 
 def _apt(arguments: list[str]) -> str | None:

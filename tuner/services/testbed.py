@@ -42,8 +42,8 @@ class ReadyTestbed:
 
     ``make_cold`` empties the clients' caches between the stages of a workload. ``watch`` reads the
     diagnostics. ``hosts``: the state of hosts that affects measurements, besides the programs.
-    ``distrust``: called when a run has failed. A client may have died, so it is restarted when the
-    next configuration is applied, even if that does not change its settings.
+    ``distrust``: called when a run has failed. A client that has died is restarted when the next
+    configuration is applied, even if that does not change its settings.
     """
 
     target: Target

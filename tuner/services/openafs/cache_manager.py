@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from search_spaces import Space, SpaceError
-from tuner.errors import TestbedError
+from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import Connector, check, understood
 from tuner.hosts.parallel import on_all
 from tuner.model import Value
@@ -43,6 +43,8 @@ class CacheManager:
     rests: Sequence[tuple[str, ...]]
     #: The options in effect on every client; None while clients may differ.
     options_in_effect: tuple[str, ...] | None = field(default=None)
+    #: Whether a client may have died since.
+    is_doubtful: bool = False
 
     @classmethod
     def attach(
@@ -79,7 +81,7 @@ class CacheManager:
     def apply(self, values: Mapping[str, Value]) -> str | None:
         """See Part.apply: a remount with an empty cache, unless these options are in effect."""
         options = tuple(self.space.render(values))
-        if options == self.options_in_effect:
+        if options == self.options_in_effect and self._all_answer():
             self._on_all(lambda client, rest: client.refresh())
             return None
         self._mount(options)
@@ -95,7 +97,17 @@ class CacheManager:
 
     def distrust(self) -> None:
         """See ReadyTestbed.distrust."""
-        self.options_in_effect = None
+        self.is_doubtful = True
+
+    def _all_answer(self) -> bool:
+        """Whether every client runs, as far as that is in doubt."""
+        doubtful, self.is_doubtful = self.is_doubtful, False
+        try:
+            if doubtful:
+                self._on_all(lambda client, rest: client.effective())
+        except ConfigurationError:
+            return False
+        return True
 
     def restore(self) -> str:
         """See Part.restore."""
