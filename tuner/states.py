@@ -159,7 +159,7 @@ class EventKind(StrEnum):
     RUN_DIED = "run-died"
     BLOCK_COMPLETE = "block-complete"
     MEASURED_AGAIN = "measured-again"
-    #: A block continues without a trial whose run failed twice.
+    #: A trial whose run failed twice is left out of a block.
     LEFT_OUT = "left-out"
     #: The floor chosen from the pilot's results.
     FLOOR_CHOSEN = "floor-chosen"

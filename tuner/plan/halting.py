@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tuner.model import Block, BlockTimes, Trial
+from tuner.model import Block, BlockKind, BlockTimes, Trial
 from tuner.states import BlockState, TrialState
 
 #: Consecutive void blocks in one run after which the campaign halts.
@@ -15,13 +15,14 @@ def void_reason(
     blocks: Sequence[Block | BlockTimes], failed: Collection[int], most: int = MAX_VOID_IN_A_ROW
 ) -> str | None:
     """Return why the campaign must halt, or None. It must after ``most`` consecutive void blocks
-    that are not explained by a trial that has failed.
+    that are not explained by a trial that has failed. The twin of the baseline explains nothing: it
+    is in every block of the pilot, which would never end.
     """
     void: list[str] = []
     for block in reversed(blocks):
         if block.state is not BlockState.VOID or len(void) == most:
             break
-        if not set(failed) & set(block.order):
+        if block.kind is BlockKind.PILOT or not set(failed) & set(block.order):
             void.append(block.reason)
     if len(void) < most:
         return None

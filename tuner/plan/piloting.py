@@ -35,6 +35,11 @@ class PilotPlan:
         return "; ".join(self.assessment.refusals)
 
 
+def is_as_found(trial: Trial) -> bool:
+    """Whether a trial is the baseline or its twin: neither is to blame for a failure."""
+    return trial.number == BASELINE or trial.origin == TWIN_ORIGIN
+
+
 def plan_pilot(
     trials: Sequence[Trial], blocks: Sequence[BlockTimes], rules: PilotRules | None
 ) -> PilotPlan:
@@ -45,7 +50,7 @@ def plan_pilot(
     twin = next((t.number for t in trials if t.origin == TWIN_ORIGIN), None)
     if rules is None or twin is None:
         return PilotPlan(twin, False, None)
-    pairs = [_pair(block, twin) for block in blocks if _counts(block)]
+    pairs = [_pair(block, twin) for block in blocks if _counts(block, twin)]
     most = _most_blocks(rules, pairs)
     limited = replace(rules, max_blocks=max(most, len(pairs)))
     assessment = assess_pilot(pairs, limited) if len(pairs) >= MIN_PAIRS else None
@@ -68,8 +73,10 @@ def _most_blocks(rules: PilotRules, pairs: Sequence[PilotBlock]) -> int:
     return rules.max_blocks if room >= rules.max_blocks else max(MIN_PAIRS, int(room))
 
 
-def _counts(block: BlockTimes) -> bool:
-    return block.kind is BlockKind.PILOT and block.state is BlockState.COMPLETE
+def _counts(block: BlockTimes, twin: int) -> bool:
+    # Earlier versions completed blocks in which the twin had failed.
+    is_complete = block.state is BlockState.COMPLETE and twin in block.times_s
+    return block.kind is BlockKind.PILOT and is_complete
 
 
 def _pair(block: BlockTimes, twin: int) -> PilotBlock:

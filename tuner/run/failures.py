@@ -2,12 +2,18 @@
 
 A run that fails is repeated at once. A trial whose run fails again is left out of its block. It is
 to blame for that if its testbed works, which another arm of the block shows if it runs afterwards,
-or if it was left out before. On several testbeds, it must have been left out on two of them.
+or if it was left out before, in this run or an earlier one. On several testbeds, it must have been
+left out on two of them.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Sequence
+
+from tuner.model import Block, BlockTimes
+from tuner.states import EventKind
+from tuner.store import Store
 
 
 class Failures:
@@ -17,11 +23,14 @@ class Failures:
     only one of them is not to blame.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: Iterable[tuple[int, str | None]] = ()) -> None:
+        """``earlier``: what ``left_out`` returns for the earlier runs of the campaign."""
         self.testbeds = 1
         self.lock = threading.RLock()
         self._left_out: dict[int, list[str | None]] = {}
         self._failed: set[int] = set()
+        for trial, testbed in earlier:
+            self._left_out.setdefault(trial, []).append(testbed)
 
     def is_to_blame(self, trial: int, testbed: str | None, *, works: bool) -> bool:
         """Record that a trial was left out of a block; returns whether it is to blame for that.
@@ -40,3 +49,21 @@ class Failures:
             new = trial not in self._failed
             self._failed.add(trial)
             return new
+
+
+def left_out(
+    store: Store, campaign: str, blocks: Sequence[Block | BlockTimes]
+) -> list[tuple[int, str | None]]:
+    """Return each trial that was left out of a block and had not failed by then, with the testbed.
+
+    ``blocks``: tell the testbed for events of earlier versions, which lack it.
+    """
+    testbeds = {block.number: block.testbed for block in blocks}
+    pairs: list[tuple[int, str | None]] = []
+    for event in store.events(campaign, kinds=[EventKind.LEFT_OUT]):
+        trial, block = event.data.get("trial"), event.data.get("block")
+        # Earlier versions imported events without checking their data.
+        if isinstance(trial, int) and isinstance(block, int):
+            testbed = event.data.get("testbed", testbeds.get(block))
+            pairs.append((trial, None if testbed is None else str(testbed)))
+    return pairs

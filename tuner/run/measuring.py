@@ -2,10 +2,10 @@
 
 A configuration that does not run fails its trial, and the block continues without it. A workload
 run that fails is repeated at once; if it fails again, the block continues without that trial, which
-fails if it is to blame (``failures``). A failure of the baseline, or of two trials one after the
-other, voids the block, and so does a lost connection. A second lost connection in a row ends the
-run, as does a testbed that fails. An arm that was disturbed by other load is measured again at the
-end of its block.
+fails if it is to blame (``failures``). A failure of the baseline or of its twin, or of two trials
+one after the other, voids the block, and so does a lost connection. A second lost connection in a
+row ends the run, as does a testbed that fails. An arm that was disturbed by other load is measured
+again at the end of its block.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tuner.interruption import finishing
 from tuner.measure.diagnostics.watch import ArmWatch
 from tuner.measure.workload_run import Report
 from tuner.model import BASELINE, Block, Event, Measurement, Trial
+from tuner.plan.piloting import is_as_found
 from tuner.plan.rules import Rules
 from tuner.plan.steps import RunBlock
 from tuner.records.standing import Observer
@@ -162,7 +163,8 @@ class BlockRunner:
     def _arms(self, step: RunBlock, trials: Mapping[int, Trial]) -> dict[int, Measurement]:
         """Measure the arms of a block; returns the measurements by trial."""
         measurements: dict[int, Measurement] = {}
-        left_out: tuple[Trial, WorkloadError] | None = None
+        left_out: list[tuple[Trial, WorkloadError]] = []
+        in_doubt = False  # whether the testbed may be why the last of them failed
         for position, number in enumerate(step.order):
             if position:
                 self._safe_point()
@@ -170,19 +172,27 @@ class BlockRunner:
             try:
                 measurement = self._arm(step, position, trials[number])
             except WorkloadError as problem:
-                if number == BASELINE or left_out is not None:
+                if is_as_found(trials[number]):
                     raise _BlockVoid(f"{_name(number)}: {problem}") from problem
-                left_out = trials[number], problem
+                left_out.append((trials[number], problem))
+                if in_doubt:
+                    for each in left_out[-2:]:
+                        self._left_out(step, *each, works=False)
+                    raise _BlockVoid(f"{_name(number)}: {problem}") from problem
+                in_doubt = True
                 continue
             if measurement is not None:
                 measurements[number] = measurement
-                if left_out is not None:
-                    self._left_out(step, *left_out, works=True)
-                    left_out = None
-        if left_out is not None:
-            self._left_out(step, *left_out, works=False)
-            if not measurements.keys() - {BASELINE}:
-                raise _BlockVoid(f"{_name(left_out[0].number)}: {left_out[1]}") from left_out[1]
+                if in_doubt:
+                    self._left_out(step, *left_out[-1], works=True)
+                    in_doubt = False
+        if in_doubt:
+            self._left_out(step, *left_out[-1], works=False)
+        # On several testbeds, whether the trial has failed may depend on which of them came first.
+        may_be_void = in_doubt or self._failures.testbeds > 1
+        if left_out and may_be_void and not measurements.keys() - {BASELINE}:
+            trial, why = left_out[-1]
+            raise _BlockVoid(f"{_name(trial.number)}: {why}") from why
         return measurements
 
     def _arm(self, step: RunBlock, position: int, trial: Trial) -> Measurement | None:
@@ -268,8 +278,7 @@ class BlockRunner:
         apply_before, workload_before = self._apply_and_workload_s()
         with self._ledger.on("apply"):
             if self._may_still_run:
-                # Whatever was still running when a connection was lost must not run alongside this
-                # arm.
+                # What still ran when a connection was lost must not run alongside this arm.
                 self._ready.engine.end_runs(self._id)
             applied = self._ready.target.apply(trial.configuration, doing)
             incarnations = self._ready.target.incarnations()
@@ -343,8 +352,8 @@ class BlockRunner:
         return self._ledger.seconds_on("apply"), self._ledger.seconds_on("workload")
 
     def _configuration_failed(self, trial: Trial, problem: ConfigurationError) -> None:
-        if trial.number == BASELINE:
-            raise _BlockVoid(f"baseline: {problem}") from problem
+        if is_as_found(trial):
+            raise _BlockVoid(f"{_name(trial.number)}: {problem}") from problem
         # The server must not be left down, whatever comes next. If it does not start with the
         # baseline either, the trial was not at fault.
         baseline = self._ready.target.baseline
@@ -358,14 +367,15 @@ class BlockRunner:
     def _left_out(
         self, step: RunBlock, trial: Trial, problem: WorkloadError, *, works: bool
     ) -> None:
-        """Store that a block continues without a trial whose run failed twice; the trial fails if
-        it is to blame. ``works``: whether another arm ran afterwards.
+        """Store that a trial whose run failed twice is left out of a block; if it is to blame, it
+        fails instead. ``works``: whether another arm ran afterwards.
         """
         if self._failures.is_to_blame(trial.number, self._testbed, works=works):
             self._fail(trial, f"the workload failed twice: {problem}", problem)
             return
-        message = f"block {step.number} continues without trial {trial.number}: {problem}"
-        self._tell(EventKind.LEFT_OUT, message, {"block": step.number, "trial": trial.number})
+        message = f"trial {trial.number} is left out of block {step.number}: {problem}"
+        data = {"block": step.number, "trial": trial.number, "testbed": self._testbed}
+        self._tell(EventKind.LEFT_OUT, message, data)
 
     def _fail(self, trial: Trial, reason: str, problem: TunerError) -> None:
         message = f"trial {trial.number} failed: {reason}"
@@ -373,10 +383,8 @@ class BlockRunner:
         with self._failures.lock:
             if not self._failures.is_new(trial.number):
                 return  # it failed on another testbed at the same time
-            failed: Event = self._store.move_trial(
-                self._id, trial.number, TrialState.FAILED, reason, event
-            )
-        self._observer.say(failed)
+            row = self._store.move_trial(self._id, trial.number, TrialState.FAILED, reason, event)
+        self._observer.say(row)
 
     def _tell(self, kind: str, message: str, data: Mapping[str, str | int | None]) -> None:
         """Store an event and show it."""

@@ -18,6 +18,7 @@ from tuner.plan.rules import Rules
 from tuner.plan.steps import Finish, Halt, Phase, Plan
 from tuner.results.testbed_effect import effect_between
 from tuner.run.event_writer import Data, EventWriter
+from tuner.run.failures import left_out
 from tuner.run.floors import tell_floor
 from tuner.services.target import Target
 from tuner.states import TrialState
@@ -128,7 +129,8 @@ class Notes:
             before = earlier.trial
         if now.answer is not None and now.answer.finalist != before:
             here = replace(now, step=now.answer)
-            advice = recommendation(here, trials, rules, target.flags, target.risks)
+            doubts = self._missing_on(now.answer.finalist)
+            advice = recommendation(here, trials, rules, target.flags, target.risks, doubts=doubts)
             message = f"trial {advice.trial} {advice.reason}; the search continues"
             event = self._writer.event("certified", message, {"trial": advice.trial})
             self._writer.show(self._store.save_recommendation(self._id, advice, event))
@@ -143,8 +145,27 @@ class Notes:
         """Store the answer. ``now.step`` must be Finish."""
         trials = self._store.trials(self._id)
         effect = effect_between(self._planner.table) if self._together else None
-        doubts = (effect.reason,) if effect is not None and effect.shown else ()
+        doubts = [effect.reason] if effect is not None and effect.shown else []
+        if isinstance(now.step, Finish):
+            doubts += self._missing_on(now.step.finalist)
         advice = recommendation(now, trials, rules, target.flags, target.risks, doubts=doubts)
         message = f"{advice.answer.replace('_', ' ')}: {advice.reason}"
         event = self._writer.event("recommendation", message)
         self._writer.show(self._store.save_recommendation(self._id, advice, event))
+
+    def _missing_on(self, trial: int | None) -> tuple[str, ...]:
+        """Caveats for a trial that was never measured on a testbed on which workloads failed."""
+        if not self._together or trial is None:
+            return ()
+        table = self._planner.table
+        ran = {one.block.testbed for one in table.scored if trial in one.scores}
+        pairs = left_out(self._store, self._id, table.ended_blocks)
+        missing = {testbed for _, testbed in pairs if testbed} - ran
+        own = missing & {testbed for number, testbed in pairs if number == trial}
+        return (
+            *(f"it did not run on {name}: its workload failed there" for name in sorted(own)),
+            *(
+                f"it was never measured on {name}, where the workloads of other trials failed"
+                for name in sorted(missing - own)
+            ),
+        )

@@ -28,7 +28,7 @@ from tuner.records.standing import Observer
 from tuner.results.standing import standing
 from tuner.run.equivalence import Facts, as_found, check_alike, least_facts
 from tuner.run.event_writer import EventWriter
-from tuner.run.failures import Failures
+from tuner.run.failures import Failures, left_out
 from tuner.run.floors import stored_floor
 from tuner.run.holding import LeaseKeeper
 from tuner.run.identity import programs
@@ -233,7 +233,8 @@ class Runner:
             self._writer.once("shared-machine", f"warn: {text}", {})
         self._facts = least_facts(targets)
         self._check_identity(programs(self._target.identity))
-        self._failures = failures = Failures()
+        earlier = left_out(self._store, self._id, self._blocks)
+        self._failures = failures = Failures(earlier)
         for lane in lanes:
             ready = lane.ready
             assert ready is not None
