@@ -10,7 +10,8 @@ class TimeUse:
     """How the wall time of a campaign's runs was used, in seconds.
 
     ``testbed_s``: bringing the testbed up and down; ``apply_s``: restarts, remounts and read-back;
-    ``workload_s``: the workload; ``wall_s``: the total. The rest is the overhead of fstune.
+    ``workload_s``: the workload; ``wall_s``: the total. The rest is the overhead of fstune. While
+    several testbeds measure at once, the busiest one counts: the others may wait for it.
     """
 
     wall_s: float = 0.0

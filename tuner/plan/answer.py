@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from search_spaces import Risk
 from tuner.judge.assumptions import Alarm
@@ -49,13 +50,14 @@ def recommendation(
     baseline = trials[BASELINE].configuration
     certificate = plan.step.certificate
     if plan.step.finalist is None or certificate is None:
-        return _keep(baseline, _no_finalist_reason(plan, trials, rules), flags)
+        reason = _no_finalist_reason(plan, trials, rules)
+        return replace(_keep(baseline, reason, flags), notes=_spare(plan, rules))
     finalist = trials[plan.step.finalist].configuration
     certified = certificate.outcome is CertificateOutcome.CERTIFIED
     verdict = certificate.verdict
     return Recommendation(
         answer=Answer.RECOMMENDED if certified else Answer.NO_IMPROVEMENT,
-        reason=_reason(certificate, plan, rules),
+        reason=_reason(plan.step.finalist, certificate, plan, rules),
         trial=plan.step.finalist,
         configuration=finalist,
         baseline=baseline,
@@ -80,6 +82,7 @@ def recommendation(
             *(() if rules.compares else _others(plan.step, plan, trials, rules)),
             *_doubts(plan.step),
             *doubts,
+            *_spare(plan, rules),
         ),
     )
 
@@ -123,7 +126,7 @@ def _effects(certificate: Certificate, rules: Rules) -> dict[str, ComponentEffec
     return {name: effect(component) for name, component in verdicts}
 
 
-def _reason(certificate: Certificate, plan: Plan, rules: Rules) -> str:
+def _reason(finalist: int, certificate: Certificate, plan: Plan, rules: Rules) -> str:
     """Return the reason for the certificate's outcome, and why an undecided one was left so.
 
     A comparison gives nothing up: what is not settled in it ran out of budget.
@@ -133,7 +136,7 @@ def _reason(certificate: Certificate, plan: Plan, rules: Rules) -> str:
     if certificate.largest_compatible_improvement <= rules.race.delta:
         worth = percent(margin(rules.race.delta))
         why = f"not certified, as a gain above {worth}, the least worth acting on, is ruled out"
-    elif rules.compares or not plan.room:
+    elif rules.compares or finalist in plan.ended_by_budget:
         why = "not certified within the budget"
     else:
         why = "not certified, and given up, as further blocks promised no better answer"
@@ -169,7 +172,7 @@ def _others(step: Finish, plan: Plan, trials: Sequence[Trial], rules: Rules) -> 
                 f"{with_settings(step.finalist)} is the better answer by all measurements"
             )
         else:
-            reason = _reason(certificate, plan, rules)
+            reason = _reason(number, certificate, plan, rules)
             sentences.append(f"trial {number}, another finalist: {reason}")
     return tuple(sentences)
 
@@ -258,10 +261,7 @@ def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) 
 def _no_finalist_reason(plan: Plan, trials: Sequence[Trial], rules: Rules) -> str:
     configurations = [t for t in trials if t.race > 0]
     if not configurations:
-        return (
-            "at this pace, the budget had no room for a search block and a certificate after the "
-            "pilot; choose a larger budget in the campaign file"
-        )
+        return _nothing_tried(plan, rules)
     pruned = sum(t.state is TrialState.PRUNED for t in configurations)
     failed = sum(t.state is TrialState.FAILED for t in configurations)
     parts = [_what_looked_best(plan, configurations, rules)]
@@ -270,6 +270,34 @@ def _no_finalist_reason(plan: Plan, trials: Sequence[Trial], rules: Rules) -> st
     if failed:
         parts.append(f"{failed} did not run")
     return "; ".join(parts)
+
+
+def _nothing_tried(plan: Plan, rules: Rules) -> str:
+    """Why a campaign ends without a block of the search."""
+    if not plan.can_search:
+        return (
+            "there was nothing to try: no configuration that the campaign file allows differs from "
+            "the one as found"
+        )
+    no_room = "the budget had no room for a search block and a certificate"
+    if rules.pilot is not None:
+        no_room = f"at this pace, {no_room} after the pilot"
+    return f"{no_room}; choose a larger budget in the campaign file"
+
+
+def _spare(plan: Plan, rules: Rules) -> tuple[str, ...]:
+    """How much of the budget is left, and why. A comparison measures only what it needs."""
+    if not plan.spare or rules.compares:
+        return ()
+    if plan.answer is not None and rules.stop_certified:
+        why = "the campaign was to end with the first certificate"
+    elif not plan.can_search:
+        why = "nothing was left to try"
+    elif plan.answer is not None:
+        why = "another block of the search takes more"
+    else:
+        why = "another block of the search and a certificate take more"
+    return (f"left of the budget: {plan.spare}, as {why}",)
 
 
 def _what_looked_best(plan: Plan, configurations: Sequence[Trial], rules: Rules) -> str:

@@ -59,6 +59,12 @@ class Certification:
         """
         return min(self.certificates, key=self._rank, default=None)
 
+    @property
+    def certified(self) -> tuple[int, ...]:
+        """The certified finalists, that with the largest proven gain first."""
+        every = (f for f, c in self.certificates.items() if certified(c))
+        return tuple(sorted(every, key=self._rank))
+
     def finish(self, finalist: int, attempt: int | None = None) -> Finish:
         """Return the answer that this finalist would be. ``attempt``: see ``Finish``."""
         return Finish(
@@ -84,25 +90,24 @@ def answers_so_far(
     finalist becomes the answer only if that promise held: its estimated gain is not below the lower
     bound of the gain of any earlier answer, and the ``prediction`` for its trial, from all
     measurements, still favours it over each of them. If only the last answer counted, every step to
-    fewer settings could lose delta. All certificates hold simultaneously, so choosing among them
-    costs no error.
+    fewer settings could lose delta. The same holds for the further finalists of an attempt. All
+    certificates hold simultaneously, so choosing among them costs no error.
     """
-    answers: list[Finish] = []
-    earlier: list[int] = []
+    answers: dict[int, Finish] = {}
     least = math.inf
     predict = cache(prediction)
     for number, each in enumerate(attempts, start=1):
-        best = each.best
-        if best is None or not certified(certificate := each.certificates[best]):
-            continue
-        # Predictions take time, and the first answer needs none.
-        if certificate.verdict.estimate <= least and all(
-            _replaces(predict(best), predict(other), delta) for other in earlier
-        ):
-            answers.append(each.finish(best, number))
-            earlier.append(best)
-            least = min(least, certificate.verdict.interval.upper)
-    return tuple(answers)
+        for finalist in each.certified:
+            if finalist in answers:
+                continue
+            verdict = each.certificates[finalist].verdict
+            # Predictions take time, and the first answer needs none.
+            if verdict.estimate <= least and all(
+                _replaces(predict(finalist), predict(other), delta) for other in answers
+            ):
+                answers[finalist] = each.finish(finalist, number)
+                least = min(least, verdict.interval.upper)
+    return tuple(answers.values())
 
 
 def nearest(attempts: Sequence[Certification]) -> Finish:
@@ -145,6 +150,13 @@ def can_narrow(answer: Finish, attempts: Sequence[Attempt], rules: Rules) -> boo
     floors = all(component.holds for component in answer.certificate.components)
     fresh = len(attempts[answer.attempt - 1].blocks)
     return fresh < rules.certify_blocks and not (precise and floors)
+
+
+def finalist_to_narrow(answer: Finish, attempts: Sequence[Attempt]) -> tuple[tuple[int, ...], int]:
+    """Return the certified finalist, to be measured again, and the round of its attempt."""
+    assert answer.finalist is not None
+    assert answer.attempt is not None
+    return (answer.finalist,), attempts[answer.attempt - 1].race
 
 
 def guards(table: ScoreTable, until: int | None = None) -> tuple[Guard, ...]:

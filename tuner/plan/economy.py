@@ -25,6 +25,7 @@ from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.power import Forecast, power_by
 from tuner.judge.robust import fewest_pairs
 from tuner.judge.score import margin
+from tuner.model import Configuration
 from tuner.plan.attempts import alpha_of
 from tuner.plan.certifying import least_step
 from tuner.plan.guide import Noise, View
@@ -116,10 +117,10 @@ class Position:
     about it. ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``measured``: arms
     in complete blocks; unlike all arms, the same after an interruption. ``can_search``: whether a
     further block of the search has something to measure, called only where it matters: choosing
-    that takes most of the time of a decision. ``may_add``: it may have new configurations.
-    ``searched``: a block of the search has been measured. ``refuted``: since the newest of them, an
-    attempt has failed. ``suspect``: the guards require a certificate to pass the sign-flip test
-    too.
+    that takes most of the time of a decision. ``may_add``: it may have new configurations;
+    ``own_trials``: what is expected of the campaign's own, asked for where no others may be added.
+    ``refuted``: since the newest block of the search, an attempt has failed. ``suspect``: the
+    guards require a certificate to pass the sign-flip test too.
     """
 
     attempt: int
@@ -128,7 +129,7 @@ class Position:
     measured: int
     can_search: Callable[[], bool]
     may_add: bool = True
-    searched: bool = True
+    own_trials: Callable[[], Sequence[Prediction]] = tuple
     refuted: bool = False
     answers: tuple[Prediction, ...] = ()
     wide: bool = False
@@ -158,17 +159,39 @@ class Position:
         return self.certified is not None and self.wide and self.arms_left >= 2 * rules.testbeds
 
 
-def candidate(view: View, at: Position) -> Prediction | None:
+def candidate(view: View, rules: Rules, at: Position) -> Prediction | None:
     """Return the configuration that an attempt would certify; None if nothing looks better than the
     baseline.
 
     At first it has every setting that may add to the gain: users wait for a gain, and which
     settings matter shows late. Once a gain is certified and the search has had its time, it has
-    only those that the gain needs.
+    only those that the gain needs. Where no configuration may be added, it is the best trial of
+    which a certificate would be news, otherwise the best one.
     """
+    if not at.may_add:
+        own = [each for each in _best_first(at.own_trials()) if each.gain > 0.0]
+        return next(
+            (each for each in own if _worth(each, at.answers, rules)), next(iter(own), None)
+        )
     if at.answers and at.is_late:
         return view.simplest(max(at.answers, key=lambda each: each.gain).configuration)
     return view.best
+
+
+def finalists(
+    best: Prediction, trials: Sequence[Prediction], rules: Rules
+) -> tuple[Configuration, ...]:
+    """Return the configurations to certify together: the candidate, and those of the ``trials``
+    that promise most besides it.
+    """
+    least = margin(rules.race.delta)
+    others = (each.configuration for each in _best_first(trials) if each.gain >= least)
+    every = (best.configuration, *(each for each in others if each != best.configuration))
+    return every[: rules.finalists]
+
+
+def _best_first(predictions: Sequence[Prediction]) -> list[Prediction]:
+    return sorted(predictions, key=lambda each: -each.gain * each.feasible)
 
 
 def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -> Move:
@@ -243,12 +266,9 @@ def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
             or view.hope(better, new=at.may_add) <= _HOPELESS
         ):
             return Move.NARROW
-    # Keep room to certify a large effect while one may still turn up. The first block of the search
-    # leaves what the shortest attempt needs; otherwise a campaign would end with more than that
-    # unused.
-    enough = _arms_of(_FEWEST, rules)
-    large = min(enough, rules.certify_share * at.total_arms) if at.searched else 0.0
-    room = max(large, _arms_of(MIN_PAIRS, rules)) if at.certified is None else 0.0
+    # Leave what the shortest attempt needs while a large effect may still turn up. More would be of
+    # no use: the alternative is to finish, without having used it.
+    room = _arms_of(MIN_PAIRS, rules) if at.certified is None else 0.0
     if after >= room and at.can_search():
         return Move.SEARCH
     return Move.NARROW if narrow else Move.FINISH

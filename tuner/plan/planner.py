@@ -7,27 +7,28 @@ stored blocks, so that a resumed campaign reaches the same decisions from the sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.score import margin
-from tuner.model import BASELINE, Block, BlockKind, BlockTimes, Configuration, Trial
+from tuner.model import BASELINE, Block, BlockKind, BlockTimes, Trial
 from tuner.plan import named_comparison
 from tuner.plan.attempts import Attempt, attempts
 from tuner.plan.batches import AnyBlock, batch, in_groups, remeasuring, usable
-from tuner.plan.budget import Cost
+from tuner.plan.budget import Cost, ended_by_budget
 from tuner.plan.certifying import (
     Certification,
     answers_so_far,
     can_narrow,
+    finalist_to_narrow,
     guards,
     guards_due,
     nearest,
     suspect,
 )
-from tuner.plan.economy import Move, Position, candidate, fresh_blocks, next_move
+from tuner.plan.economy import Move, Position, candidate, finalists, fresh_blocks, next_move
 from tuner.plan.guide import Guide, Pick, View
 from tuner.plan.halting import MAX_VOID_IN_A_ROW, no_block_reason, void_reason
 from tuner.plan.judging import Judge
@@ -168,7 +169,7 @@ class _State:
             return self._compare(here)
         all_attempts = attempts(table.ended_blocks, [one.block for one in table.scored])
         standings = [self.judge.standing(each, rules, self.failed) for each in all_attempts]
-        here = self._with_certificates(here, standings)
+        here = self._with_certificates(here, all_attempts, standings)
         if all_attempts and (open_ := self._open(all_attempts[-1], standings[-1])):
             step = self._block(BlockKind.CERTIFY, all_attempts[-1].race, open_)
             return replace(here, step=step, phase=Phase.CERTIFY, live=open_)
@@ -212,16 +213,19 @@ class _State:
             dict(self.replay.endings),
             self.replay.decisions,
             pilot=self.pilot.assessment,
-            room=fresh_blocks(self._arms_left(), self.rules),
+            room=fresh_blocks(self._arms_left(), self._rules_now()),
         )
 
-    def _with_certificates(self, here: Plan, standings: Sequence[Certification]) -> Plan:
+    def _with_certificates(
+        self, here: Plan, all_attempts: Sequence[Attempt], standings: Sequence[Certification]
+    ) -> Plan:
         """Add the certificates: that of the newest attempt, and the best one so far."""
         if not standings:
             return here
         newest = standings[-1]
         every = {f: c for each in standings for f, c in each.certificates.items()}
-        here = replace(here, guards=newest.guards, certificates=every)
+        budget = ended_by_budget(self.table, self.rules, all_attempts, standings)
+        here = replace(here, guards=newest.guards, certificates=every, ended_by_budget=budget)
         if newest.best is not None:
             here = replace(here, certificate=newest.certificates[newest.best])
         answers = answers_so_far(standings, self._prediction, self.rules.race.delta)
@@ -280,7 +284,7 @@ class _State:
         rules, view = self.rules, self._view()
         wide = here.answer is not None and can_narrow(here.answer, all_attempts, rules)
         picks = cache(lambda: view.picks(rules.arms * self.testbeds, self._most_new()))
-        cost = Cost.of(self.table)
+        cost = Cost.of(self.table, self.testbeds)
         position = Position(
             attempt=len(all_attempts) + 1,
             answers=tuple(
@@ -294,13 +298,13 @@ class _State:
             measured=sum(len(each.block.times_s) for each in self.table.scored),
             can_search=lambda: any(map(self._worth_a_block, picks())),
             may_add=self._most_new() != 0,
-            searched=here.race > 0,
+            own_trials=self._own_trials,
             refuted=self._is_refuted(all_attempts, here.answers),
             suspect=suspect(guards(self.table)),
         )
-        best = candidate(view, position)
+        best = candidate(view, rules, position)
         here = replace(here, best=best)
-        move = next_move(view, best, rules, position)
+        move = next_move(view, best, self._rules_now(), position)
         number = self.table.newest + 1
         match move:
             case Move.SEARCH:
@@ -309,18 +313,18 @@ class _State:
                 return replace(here, step=step)
             case Move.CERTIFY:
                 assert best is not None
-                if not (finalists := self._finalists(view, best.configuration)):
-                    return self._end(here, standings)
-                groups = tuple([finalists] * self.testbeds)
+                groups = tuple([self._finalists(best, standings)] * self.testbeds)
                 step = Explore(here.race + 1, number, BlockKind.CERTIFY, groups)
                 return replace(here, step=step, phase=Phase.CERTIFY)
             case Move.NARROW:
                 assert here.answer is not None
-                finalist, race = _finalist_to_narrow(here.answer, all_attempts)
+                finalist, race = finalist_to_narrow(here.answer, all_attempts)
                 block = self._block(BlockKind.CERTIFY, race, finalist)
                 return replace(here, step=block, phase=Phase.CERTIFY, live=finalist)
             case Move.FINISH:
-                return self._end(here, standings)
+                if here.answer is None and not position.may_add:
+                    here = replace(here, best=view.best)  # possibly not allowed: the answer says so
+                return self._end(replace(here, can_search=position.can_search()), standings)
 
     def _worth_a_block(self, pick: Pick) -> bool:
         """Whether the pick is new or has had fewer blocks than a trial may take. A trial that stays
@@ -331,34 +335,30 @@ class _State:
             return True
         return len(self.table.pairs().get(pick, ())) < self.rules.race.max_blocks
 
-    def _finalists(self, view: View, best: Configuration) -> tuple[Pick, ...]:
-        """The best candidate and further promising trials, as many as the campaign asks for. If no
-        configuration may be added, all of them are existing trials.
+    def _finalists(self, best: Prediction, standings: Sequence[Certification]) -> tuple[Pick, ...]:
+        """The candidate and further promising trials, as many as the campaign asks for. What is
+        certified already would only take blocks and a share of the error.
         """
-        trials = self._trials_of_rounds()
-        numbers = {t.configuration: t.number for t in reversed(trials)}
-        picks: list[Pick] = []
-        if best in numbers or self._most_new() != 0:
-            picks.append(numbers.get(best, Proposal(best, "model")))
-        if picks and self.rules.finalists == 1:
-            return tuple(picks)
-        out = {BASELINE, *self.failed, *self.replay.endings, self.pilot.twin}
-        others = [view.prediction(t) for t in trials if t.number not in out]
-        others.sort(key=lambda each: -each.gain * each.feasible)
-        least = margin(self.rules.race.delta)
-        for each in others:
-            if (not picks or each.gain >= least) and each.configuration != best:
-                picks.append(numbers[each.configuration])
-        return tuple(picks[: self.rules.finalists])
+        numbers = {t.configuration: t.number for t in reversed(self._trials_of_rounds())}
+        done = {finalist for each in standings for finalist in each.certified}
+        # Predictions take time, and a single finalist needs none.
+        others = self._own_trials(done) if self.rules.finalists > 1 else ()
+        configurations = finalists(best, others, self.rules)
+        return tuple(numbers.get(each, Proposal(each, "model")) for each in configurations)
+
+    def _own_trials(self, without: Collection[int] = ()) -> list[Prediction]:
+        """What is expected of the trials that may still be measured."""
+        out = {BASELINE, *self.failed, *self.replay.endings, self.pilot.twin, *without}
+        return [self._prediction(t.number) for t in self._trials_of_rounds() if t.number not in out]
 
     def _end(self, here: Plan, standings: Sequence[Certification]) -> Plan:
         """The answer: the certified finalist, otherwise the one that came nearest."""
         if self.table.ended_blocks and not self.table.scored:
             reason = no_block_reason(self.table.ended_blocks[-1], self.trials)
             return replace(here, step=Halt(reason))
-        every = here.certificates
+        here = replace(here, spare=Cost.of(self.table).spare(self.rules))
         step = here.answer or nearest(standings)
-        others = {f: c for f, c in every.items() if f != step.finalist}
+        others = {f: c for f, c in here.certificates.items() if f != step.finalist}
         step = replace(step, others=others)
         if step.finalist is not None:
             contributions = self._view().contributions(self.trials[step.finalist])
@@ -377,7 +377,11 @@ class _State:
         )
 
     def _arms_left(self) -> float:
-        return Cost.of(self.table).arms_left(self.rules)
+        return Cost.of(self.table, self.testbeds).arms_left(self.rules)
+
+    def _rules_now(self) -> Rules:
+        """The rules with the number of testbeds in use, for what the rest of the budget allows."""
+        return replace(self.rules, testbeds=self.testbeds)
 
     def _fits(self, arms: int) -> bool:
         return self._arms_left() >= arms * self.testbeds
@@ -388,12 +392,3 @@ class _State:
 
 def _failed(trials: Sequence[Trial]) -> set[int]:
     return {t.number for t in trials if t.state in (TrialState.FAILED, TrialState.CANCELLED)}
-
-
-def _finalist_to_narrow(
-    answer: Finish, all_attempts: Sequence[Attempt]
-) -> tuple[tuple[int, ...], int]:
-    """The certified finalist, to be measured again, and the round of its attempt."""
-    assert answer.finalist is not None
-    assert answer.attempt is not None
-    return (answer.finalist,), all_attempts[answer.attempt - 1].race

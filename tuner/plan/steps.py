@@ -134,6 +134,9 @@ class Plan:
     far, of which the last counts. ``pilot``: its assessment, once it has enough blocks. ``guards``:
     of the search so far, and of the newest attempt. ``best``: the best candidate, if it was
     computed. ``room``: the number of fresh blocks of an attempt that still fit the budget.
+    ``ended_by_budget``: the finalists whose newest attempt ended because no further block fitted.
+    At the end, ``can_search``: a block of the search would have something to measure; ``spare``:
+    the part of the budget that is left, in words, "" if it is small.
     """
 
     step: Step
@@ -150,6 +153,9 @@ class Plan:
     pilot: Pilot | None = None
     guards: tuple[Guard, ...] = ()
     room: int = 0
+    ended_by_budget: frozenset[int] = frozenset()
+    can_search: bool = True
+    spare: str = ""
 
     @property
     def answer(self) -> Finish | None:

@@ -1,8 +1,9 @@
 """Accounting of a run's wall time: every second is charged to one account, and the rest is fstune's
 own overhead.
 
-A run on several testbeds has one ledger for each. Its time use is the mean over the ledgers, and
-its elapsed time is that of the slowest testbed.
+A run on several testbeds has one ledger for each. While they measure at once, the busiest one
+counts: its elapsed time is that of the run, and what it does is how the run uses its time. That
+others wait for it, or are lost, is no overhead of fstune.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal
 
 from tuner.time_use import TimeUse
@@ -62,11 +64,14 @@ class Ledger:
 class Elapsed:
     """Clock for concurrent activity in several places: the slowest one counts.
 
-    ``meet``: call it when all of them have waited for each other.
+    ``meet``: call it when all of them have waited for each other. ``at_meeting`` is called then.
     """
 
-    def __init__(self, clocks: Sequence[Callable[[], float]]) -> None:
+    def __init__(
+        self, clocks: Sequence[Callable[[], float]], at_meeting: Callable[[], None] = lambda: None
+    ) -> None:
         self._clocks = clocks
+        self._at_meeting = at_meeting
         self._before_s = 0.0
         self._since = [clock() for clock in clocks]
 
@@ -77,25 +82,38 @@ class Elapsed:
     def meet(self) -> None:
         self._before_s = self()
         self._since = [clock() for clock in self._clocks]
+        self._at_meeting()
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """The last time that all testbeds had waited for each other: the time use of the run up to
+    then, and the seconds in each of the ledgers.
+    """
+
+    use: TimeUse
+    each: tuple[TimeUse, ...]
 
 
 class Ledgers:
     """The ledgers of a run, one for each testbed. Totals may be read from any thread."""
 
     def __init__(self, clocks: Sequence[Callable[[], float]]) -> None:
-        self.elapsed = Elapsed(clocks)
+        self.elapsed = Elapsed(clocks, self._meet)
         self.each = [Ledger(clock) for clock in clocks]
         self.run = Ledger(self.elapsed)
+        self._meeting = _Meeting(TimeUse(), (TimeUse(),) * len(clocks))
         self._stored_use = TimeUse()
         self._lock = threading.Lock()
 
     def total(self) -> TimeUse:
         """Return the time use so far, without the time of accounts that are still open."""
+        measuring = self._measuring()
         return TimeUse(
             wall_s=self.run.total().wall_s,
             testbed_s=self.run.seconds_on("testbed"),
-            apply_s=self._mean("apply"),
-            workload_s=self._mean("workload"),
+            apply_s=measuring.apply_s,
+            workload_s=measuring.workload_s,
         )
 
     @contextmanager
@@ -106,5 +124,16 @@ class Ledgers:
             yield use
             self._stored_use += use
 
-    def _mean(self, account: Account) -> float:
-        return sum(ledger.seconds_on(account) for ledger in self.each) / len(self.each)
+    def _measuring(self) -> TimeUse:
+        """The time of the busiest testbed since each meeting."""
+        last = self._meeting
+        now = (
+            self._now(ledger) - before for ledger, before in zip(self.each, last.each, strict=True)
+        )
+        return last.use + max(now, key=lambda use: use.apply_s + use.workload_s)
+
+    def _meet(self) -> None:
+        self._meeting = _Meeting(self._measuring(), tuple(map(self._now, self.each)))
+
+    def _now(self, ledger: Ledger) -> TimeUse:
+        return TimeUse(apply_s=ledger.seconds_on("apply"), workload_s=ledger.seconds_on("workload"))

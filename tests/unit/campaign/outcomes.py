@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -128,7 +128,11 @@ def outcome(place: Place) -> object:
     )
     references = Counter((b.kind, b.race, r.name) for b in complete for r in b.references)
     rows = [(t.configuration, t.race, t.origin, t.state, t.reason) for t in trials]
-    return rows, counts, references, campaign.recommendation
+    answer = campaign.recommendation
+    assert answer is not None
+    # What was measured in vain is missing from the rest of the budget.
+    notes = tuple(note for note in answer.notes if not note.startswith("left of the budget: "))
+    return rows, counts, references, replace(answer, notes=notes)
 
 
 def times(measurement: Measurement) -> tuple[tuple[str, float], ...]:

@@ -9,8 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.campaign.histories import rules
+from tests.unit.campaign.histories import BLOCK, COMPONENTS, planner, rules, trial
+from tuner.model import BlockTimes
 from tuner.plan.budget import Cost
+from tuner.plan.scores import ScoreTable
+from tuner.text import duration
 from tuner.time_use import TimeUse
 
 
@@ -61,3 +64,72 @@ def test_a_void_block_without_measurements_gives_no_pace() -> None:
 def test_without_measurements_nothing_can_be_estimated() -> None:
     assert Cost(0.0, 0).left_s(TimeUse(wall_s=5.0), rules()) is None
     assert Cost(0.0, 0).pace(TimeUse(wall_s=5.0)) == 1.0
+
+
+def test_what_is_left_is_told_of_the_budget_that_ends_first_unless_it_is_little() -> None:
+    cost = Cost(seconds=600.0, measurements=60)
+    assert cost.spare(rules(budget_s=1000.0, budget_measurements=None)) == duration(400.0)
+    assert cost.spare(rules(budget_s=1000.0, budget_measurements=200)) == duration(400.0)
+    assert cost.spare(rules(budget_s=1000.0, budget_measurements=80)) == "20 measurements"
+    assert cost.spare(rules(budget_s=650.0, budget_measurements=None)) == ""
+    assert cost.spare(rules(budget_s=1000.0, budget_measurements=61)) == ""
+    assert Cost(0.0, 0).spare(rules()) == ""
+
+
+def batch(number: int, testbeds: str, *, seconds: float = 40.0, arms: int = 5) -> list[BlockTimes]:
+    """A batch of this elapsed time (s), with this many arms on each of these testbeds."""
+    return [
+        replace(
+            BLOCK,
+            number=number + slot,
+            batch=number,
+            slot=slot,
+            testbed=testbed,
+            duration_s=seconds / len(testbeds),
+            times_s=dict.fromkeys(range(arms), (1.0, 1.0)),
+        )
+        for slot, testbed in enumerate(testbeds)
+    ]
+
+
+def cost_of(blocks: list[BlockTimes], testbeds: int | None = None) -> Cost:
+    return Cost.of(ScoreTable.of(blocks, COMPONENTS, (0.5, 0.5)), testbeds)
+
+
+def test_fewer_testbeds_than_before_allow_fewer_arms() -> None:
+    limits = rules(budget_s=1000.0)
+    blocks = [block for number in (1, 5, 9) for block in batch(number, "abcd")]
+    # 60 arms in 120 s, a third of them in 40 s on each testbed.
+    assert cost_of(blocks, 4).arms_left(limits) == pytest.approx(440.0)
+    assert cost_of(blocks, 4).slowdown == 1.0
+    assert cost_of(blocks, 2).arms_left(limits) == pytest.approx(220.0)
+    assert cost_of(blocks, 1).arms_left(limits) == pytest.approx(110.0)
+    assert cost_of(blocks).arms_left(limits) == pytest.approx(440.0)
+    # It stays so as the one testbed goes on: 8 s an arm.
+    blocks += [block for number in (13, 14, 15, 16) for block in batch(number, "a")]
+    assert cost_of(blocks, 1).arms_left(limits) == pytest.approx(720.0 / 8.0)
+    # One that waits for others, or comes back, makes nothing faster than it was.
+    assert cost_of(blocks, 4).slowdown == 1.0
+
+
+def test_the_number_of_measurements_left_does_not_depend_on_the_testbeds() -> None:
+    blocks = batch(1, "abcd")
+    limits = rules(budget_s=1e6, budget_measurements=100)
+    assert cost_of(blocks, 1).arms_left(limits) == cost_of(blocks, 4).arms_left(limits) == 80.0
+
+
+def test_blocks_measured_alone_have_no_slowdown() -> None:
+    blocks = [replace(BLOCK, number=number) for number in range(1, 9)]
+    assert cost_of(blocks, 1) == cost_of(blocks)
+
+
+def test_a_plan_without_the_lost_testbeds_has_room_for_fewer_fresh_blocks() -> None:
+    limits = rules(testbeds=4, budget_s=120.0 + 65.0)
+    # As stored: each block took 40 s on its own testbed.
+    blocks = [block for number in (1, 5, 9) for block in batch(number, "abcd", seconds=160.0)]
+    trials = [trial(number, min(number, 1)) for number in range(5)]
+    # In 65 s the testbeds measure two arms four times: four blocks on one, sixteen on four.
+    rooms = [
+        planner(limits).plan_batch(trials, blocks, testbeds=testbeds).room for testbeds in (4, 2, 1)
+    ]
+    assert rooms == [16, 8, 4]

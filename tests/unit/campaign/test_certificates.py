@@ -61,12 +61,15 @@ def test_an_answer_once_certified_stays_one() -> None:
 def attempt(gain: float, finalist: int, blocks: int = 12) -> Certification:
     """Return the state of an attempt whose finalist has this gain in every block, plus noise."""
     rng = random.Random(finalist)
-    pairs = {
-        finalist: [
-            PairedTimes((math.exp(-gain + rng.gauss(0.0, 0.02)),), (1.0,)) for _ in range(blocks)
-        ]
-    }
-    certificates = certify_several(pairs, (1.0,), floor=0.3, alpha=0.01, max_n=blocks)
+    return attempt_of({finalist: [math.exp(-gain + rng.gauss(0.0, 0.02)) for _ in range(blocks)]})
+
+
+def attempt_of(times: dict[int, list[float]]) -> Certification:
+    """Return the state of an attempt with these times of its finalists, relative to the
+    baseline's.
+    """
+    pairs = {f: [PairedTimes((each,), (1.0,)) for each in of] for f, of in times.items()}
+    certificates = certify_several(pairs, (1.0,), floor=0.3, alpha=0.01, max_n=12)
     return Certification(certificates, (), ())
 
 
@@ -135,6 +138,21 @@ def test_a_later_certificate_is_the_answer_unless_an_earlier_one_gains_more_for_
     ]
     for attempts, finalist in cases:
         assert answer(attempts, expected) == finalist
+
+
+def test_every_certified_finalist_of_an_attempt_may_be_the_answer() -> None:
+    """The one with the largest proven gain may be an answer already, or less simple."""
+    rng = random.Random(1)
+    steady, noisy = (
+        [math.exp(-0.2 + rng.gauss(0.0, sd)) for _ in range(12)] for sd in (0.01, 0.03)
+    )
+    expected = {1: (0.2, 4), 2: (0.205, 2), 3: (0.1, 1)}
+    both = attempt_of({1: steady, 2: noisy})
+    assert both.certified == (1, 2)
+    assert answer([both], expected) == 2
+    assert answer([attempt_of({1: steady}), both], expected) == 2
+    assert answer([both], expected | {2: (0.205, 5)}) == 1
+    assert answer([both, attempt(0.1, 3)], expected) == 2
 
 
 @pytest.mark.parametrize(

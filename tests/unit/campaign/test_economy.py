@@ -78,7 +78,7 @@ def move(
     view: Stub, arms_left: float = 200.0, *, limits: Rules | None = None, **changed: Any
 ) -> Move:
     here = position(arms_left=arms_left, **changed)
-    return next_move(view, candidate(view, here), limits or rules(), here)
+    return next_move(view, candidate(view, limits or rules(), here), limits or rules(), here)
 
 
 def test_before_anything_is_measured_it_searches() -> None:
@@ -140,15 +140,17 @@ def test_with_nothing_left_to_search_the_best_candidate_is_tried() -> None:
 
 def test_when_nothing_fits_it_is_over() -> None:
     assert move(Stub(prediction(0.2)), arms_left=5.0) is Move.FINISH
-    assert move(Stub(None), arms_left=13.0) is Move.FINISH
-    assert move(Stub(None), arms_left=14.0) is Move.SEARCH
+    assert move(Stub(None), arms_left=9.0) is Move.FINISH
+    assert move(Stub(None), arms_left=10.0) is Move.SEARCH
 
 
-def test_the_first_block_of_the_search_leaves_the_shortest_attempt() -> None:
-    tight = float(1 + rules().arms + 2 * MIN_PAIRS)
-    assert move(Stub(None), tight) is Move.FINISH
-    assert move(Stub(None), tight, searched=False) is Move.SEARCH
-    assert move(Stub(None), tight - 1.0, searched=False) is Move.FINISH
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.9])
+def test_with_nothing_to_certify_the_search_leaves_only_the_shortest_attempt(share: float) -> None:
+    """The alternative is to finish, so that a larger reserve would never be used."""
+    limits = rules(certify_share=share)
+    tight = float(1 + limits.arms + 2 * MIN_PAIRS)
+    assert move(Stub(None), tight, limits=limits) is Move.SEARCH
+    assert move(Stub(None), tight - 1.0, limits=limits) is Move.FINISH
 
 
 def test_a_gain_not_worth_acting_on_is_not_certified() -> None:
@@ -241,14 +243,12 @@ def test_testbeds_measure_the_fresh_blocks_of_an_attempt_together() -> None:
 
 
 @pytest.mark.parametrize(("testbeds", "arms"), [(1, 6.0), (2, 8.0), (3, 6.0), (4, 8.0)])
-def test_the_first_block_of_the_search_leaves_an_attempt_on_every_testbed(
-    testbeds: int, arms: float
-) -> None:
+def test_the_search_leaves_an_attempt_on_every_testbed(testbeds: int, arms: float) -> None:
     """The shortest attempt takes three blocks, and whole batches of them."""
     limits = rules(testbeds=testbeds)
     first = testbeds * (1 + limits.arms)
-    assert move(Stub(None), first + arms, searched=False, limits=limits) is Move.SEARCH
-    assert move(Stub(None), first + arms - 1.0, searched=False, limits=limits) is Move.FINISH
+    assert move(Stub(None), first + arms, limits=limits) is Move.SEARCH
+    assert move(Stub(None), first + arms - 1.0, limits=limits) is Move.FINISH
     gain = Stub(prediction(0.3), hopes=0.9)
     assert move(gain, arms, limits=limits) is Move.CERTIFY
 
@@ -332,10 +332,31 @@ def test_settings_are_left_out_of_the_candidate_last() -> None:
     every, few = prediction(0.2, changes=9), prediction(0.19, name=2, changes=3)
     view = Stub(every, simpler=few)
     at: dict[str, Any] = {"attempt": 2, "total_arms": 400.0, "measured": 10}
-    assert candidate(view, position(arms_left=390.0, **at)) is every
-    assert candidate(view, position(arms_left=10.0, **at)) is every
-    assert candidate(view, position(arms_left=201.0, answers=(every,), **at)) is every
-    assert candidate(view, position(arms_left=200.0, answers=(every,), **at)) is few
+    assert candidate(view, rules(), position(arms_left=390.0, **at)) is every
+    assert candidate(view, rules(), position(arms_left=10.0, **at)) is every
+    assert candidate(view, rules(), position(arms_left=201.0, answers=(every,), **at)) is every
+    assert candidate(view, rules(), position(arms_left=200.0, answers=(every,), **at)) is few
+
+
+def test_where_nothing_may_be_added_the_candidate_is_a_trial_of_the_campaign() -> None:
+    dream, have = prediction(0.4, name=9), prediction(0.2, name=1)
+    little, more = prediction(0.1, name=2), prediction(0.3, name=3)
+
+    def chose(*trials: Prediction, answers: tuple[Prediction, ...] = ()) -> Prediction | None:
+        at = position(may_add=False, own_trials=lambda: trials, answers=answers)
+        return candidate(Stub(dream), rules(), at)
+
+    assert chose() is None
+    assert chose(prediction(-0.1)) is None
+    assert chose(little, have) is have
+    # A certified one is the candidate only if no other would be news.
+    assert chose(little, have, answers=(have,)) is have
+    assert chose(little, have, more, answers=(more,)) is more
+    simpler = replace(prediction(0.195, name=4), changes=0)
+    assert chose(little, have, simpler, answers=(have,)) is simpler
+    assert move(Stub(dream), may_add=False, own_trials=lambda: (have,)) is Move.CERTIFY
+    again: dict[str, Any] = {"may_add": False, "own_trials": lambda: (have,), "attempt": 2}
+    assert move(Stub(dream, 0.0), answers=(have,), wide=True, **again) is Move.NARROW
 
 
 def test_several_finalists_share_the_error_of_an_attempt() -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 import pytest
 
 from tests.unit.campaign.histories import History, rules
+from tests.unit.campaign.means_guide import MeansGuide, MeansView, configuration
 from tuner.judge.certify import CertificateOutcome
-from tuner.model import BASELINE, Answer, BlockKind, Recommendation
+from tuner.model import BASELINE, Answer, BlockKind, Recommendation, Trial
 from tuner.plan.answer import recommendation
 from tuner.plan.attempts import alpha_of
+from tuner.plan.planner import Planner
+from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import Finish, RunBlock
-from tuner.propose.prediction import Contribution
+from tuner.propose.prediction import Contribution, Prediction
 
 
 def in_race(count: int = 2) -> History:
@@ -143,3 +148,90 @@ def test_without_a_certificate_the_largest_improvement_of_any_is_reported() -> N
     assert len(every) == 2
     largest = max(c.largest_compatible_improvement for c in every)
     assert answer.largest_compatible_improvement == largest
+
+
+def attempts_of(history: History) -> list[set[int]]:
+    """The finalists with which each attempt began."""
+    fresh = (b for b in history.blocks if b.kind is BlockKind.CERTIFY)
+    rounds = groupby(sorted(fresh, key=lambda b: (b.race, b.number)), key=lambda b: b.race)
+    return [set(next(blocks).order) - {BASELINE} for _, blocks in rounds]
+
+
+@pytest.mark.slow
+def test_what_is_certified_is_not_certified_again_beside_a_better_candidate() -> None:
+    limits = rules(finalists=2, max_trials=None)
+    history = History(limits, {1: 0.8, 2: 0.805})
+    history.run(until=lambda step: history.plans[-1].answer is not None)
+    better = len(history.trials) + 1
+    history.ratios = {1: 0.8, 2: 0.805, better: 0.6}
+    step = history.run()
+    assert isinstance(step, Finish)
+    assert step.finalist == better
+    first, *later = attempts_of(history)
+    assert first == {1, 2}
+    assert later
+    assert not any(first & each for each in later)
+
+
+class Dreaming(MeansView):
+    """Once every trial exists, expects most of a configuration that was never tried."""
+
+    @property
+    def best(self) -> Prediction | None:
+        if self._left():
+            return super().best
+        return Prediction(configuration(999), 0.3, 0.003, 1.0, ((-0.3, 0.003),) * 2)
+
+
+@dataclass
+class DreamingGuide(MeansGuide):
+    def look(
+        self, trials: Sequence[Trial], table: ScoreTable, out: Collection[int], floor: float
+    ) -> MeansView:
+        return Dreaming(self, trials, table, frozenset(out))
+
+
+class DreamingHistory(History):
+    def planner(self) -> Planner:
+        limits = self.rules
+        assert limits.max_trials is not None
+        guide = DreamingGuide(limits.weights, limits.race.floor, new=limits.max_trials)
+        return Planner(limits, guide)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_where_nothing_may_be_added_what_is_certified_is_measured_further(count: int) -> None:
+    """And not certified over and over, in the place of a configuration that is not allowed."""
+    limits = rules(max_trials=1, finalists=count, certify_blocks=12)
+    history = DreamingHistory(limits, {1: 0.85}, noise=0.03)
+    step = history.run()
+    assert isinstance(step, Finish)
+    assert step.finalist == 1
+    assert len(history.trials) == 2
+    assert attempts_of(history) == [{1}]
+    assert step.certificate is not None
+    first = next(p.answer for p in history.plans if p.answer is not None)
+    assert first.certificate is not None
+    assert step.certificate.verdict.n > first.certificate.verdict.n
+
+
+def test_where_nothing_may_be_added_a_better_trial_is_still_certified() -> None:
+    history = DreamingHistory(rules(max_trials=3), {1: 0.95, 2: 0.95, 3: 0.95}, noise=0.003)
+    history.run(until=lambda step: history.plans[-1].answer is not None)
+    answer = history.plans[-1].answer
+    assert answer is not None
+    other = 1 if answer.finalist != 1 else 2
+    history.ratios = {1: 0.95, 2: 0.95, 3: 0.95, other: 0.7}
+    step = history.run()
+    assert isinstance(step, Finish)
+    assert step.finalist == other
+
+
+def test_what_looks_best_but_is_not_allowed_is_named_when_no_trial_is_worth_a_certificate() -> None:
+    history = DreamingHistory(rules(max_trials=1, budget_s=400.0))
+    assert history.run() == Finish(None, None)
+    assert attempts_of(history) == []
+    assert answered(history).reason == (
+        "what looks best is 35.0% faster than the baseline, but it was not among the 1 "
+        "configurations allowed"
+    )

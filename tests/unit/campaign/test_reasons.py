@@ -8,15 +8,28 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.campaign.histories import History, rules, trial
-from tests.unit.campaign.means_guide import configuration
+from tests.unit.campaign.means_guide import MeansGuide, configuration
 from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify
-from tuner.model import BASELINE
+from tuner.judge.pilot import PilotRules
+from tuner.model import BASELINE, BlockKind
 from tuner.plan.answer import recommendation
+from tuner.plan.planner import Planner
 from tuner.plan.rules import Rules
-from tuner.plan.steps import Finish, Phase, Plan
+from tuner.plan.steps import Explore, Finish, Phase, Plan
 from tuner.propose.prediction import Prediction
+from tuner.text import duration
 
 RULES = rules(max_trials=3)
+PILOT = PilotRules(
+    weights=RULES.weights,
+    delta=0.02,
+    floor=0.05,
+    max_blocks=3,
+    budget_s=1000.0,
+    arms=4,
+    certify_blocks=20,
+    certify_share=0.4,
+)
 TRIALS = [trial(number, min(number, 1)) for number in range(4)]
 NOTHING = "none of 3 configurations tried looked 2.0% faster than the baseline"
 
@@ -81,24 +94,128 @@ GIVEN_UP = "not certified, and given up, as further blocks promised no better an
 
 
 @pytest.mark.parametrize(
-    ("certificate", "room", "compares", "beginning"),
+    ("certificate", "by_budget", "compares", "beginning"),
     [
-        (undecided(0.0, 0.005), 9, False, RULED_OUT),
-        (undecided(0.0, 0.005), 9, True, RULED_OUT),
-        (undecided(0.0, 0.1), 0, False, WITHIN),
-        (undecided(0.0, 0.1), 1, True, WITHIN),
-        (undecided(0.0, 0.1), 1, False, GIVEN_UP),
+        (undecided(0.0, 0.005), False, False, RULED_OUT),
+        (undecided(0.0, 0.005), False, True, RULED_OUT),
+        (undecided(0.0, 0.1), True, False, WITHIN),
+        (undecided(0.0, 0.1), False, True, WITHIN),
+        (undecided(0.0, 0.1), False, False, GIVEN_UP),
     ],
 )
-def test_an_undecided_certificate_names_the_budget_only_if_no_block_fits(
-    certificate: Certificate, room: int, compares: bool, beginning: str
+def test_an_undecided_certificate_names_the_budget_only_if_no_block_of_its_attempt_fitted(
+    certificate: Certificate, by_budget: bool, compares: bool, beginning: str
 ) -> None:
     of = replace(RULES, compares=compares)
-    plan = at_end(Finish(1, certificate), room)
+    finalists = {1, 2} if by_budget else set()
+    plan = replace(at_end(Finish(1, certificate), 0), ended_by_budget=frozenset(finalists))
     assert reason(plan, of).startswith(beginning)
     beside = replace(plan, step=Finish(1, certificate, others={2: certificate}))
     notes = recommendation(beside, TRIALS, of, lambda c: {}, lambda c: {}).notes
     assert compares or any(beginning in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("noise", "budget_s", "beginning"), [(0.03, 120.0, WITHIN), (0.02, 120.0, GIVEN_UP)]
+)
+def test_what_ended_an_attempt_is_judged_by_what_was_left_then(
+    noise: float, budget_s: float, beginning: str
+) -> None:
+    """Whatever later blocks use up."""
+    history = History(rules(max_trials=None, budget_s=budget_s), {1: 0.93}, noise=noise)
+    history.run(until=lambda s: isinstance(s, Explore) and s.kind is BlockKind.CERTIFY)
+    history.ratios = {1: 1.01}
+    history.run()
+    last = replace(history.plans[-1], room=0)
+    assert last.certificates[1].outcome is CertificateOutcome.UNDECIDED
+    step = Finish(1, last.certificates[1])
+    answer = recommendation(
+        replace(last, step=step), history.trials, history.rules, lambda c: {}, lambda c: {}
+    )
+    assert answer.reason.startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("can_search", "pilot", "expected"),
+    [
+        (
+            False,
+            True,
+            "there was nothing to try: no configuration that the campaign file allows differs from "
+            "the one as found",
+        ),
+        (
+            True,
+            True,
+            "at this pace, the budget had no room for a search block and a certificate after the "
+            "pilot; choose a larger budget in the campaign file",
+        ),
+        (
+            True,
+            False,
+            "the budget had no room for a search block and a certificate; choose a larger budget "
+            "in the campaign file",
+        ),
+    ],
+)
+def test_without_a_block_of_the_search_the_reason_says_what_was_missing(
+    can_search: bool, pilot: bool, expected: str
+) -> None:
+    plan = replace(at_end(Finish(None, None), 0), can_search=can_search)
+    of = replace(RULES, pilot=PILOT if pilot else None)
+    answer = recommendation(plan, TRIALS[:1], of, lambda c: {}, lambda c: {})
+    assert answer.reason == expected
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_plan_without_a_block_of_the_search_knows_whether_anything_could_be_tried(
+    exists: bool,
+) -> None:
+    of = rules(budget_measurements=None if not exists else 8)
+    guide = MeansGuide(of.weights, of.race.floor, new=3 if exists else 0)
+    plan = Planner(of, guide).plan([trial(BASELINE, 0)], [])
+    assert plan.step == Finish(None, None)
+    assert plan.can_search == exists
+
+
+def test_what_is_left_of_the_budget_is_mentioned_with_its_reason() -> None:
+    certificate = undecided(0.0, 0.1)
+    plan = replace(at_end(Finish(None, None), 0), spare="2 min 50 s")
+
+    def notes(of: Plan, limits: Rules = RULES) -> tuple[str, ...]:
+        every = recommendation(of, TRIALS, limits, lambda c: {}, lambda c: {}).notes
+        return tuple(note for note in every if "left of the budget" in note)
+
+    left = "left of the budget: 2 min 50 s, as "
+    too_little = f"{left}another block of the search and a certificate take more"
+    assert notes(plan) == notes(replace(plan, step=Finish(1, certificate))) == (too_little,)
+    assert notes(replace(plan, can_search=False)) == (f"{left}nothing was left to try",)
+    answer = Finish(1, certificate)
+    with_answer = replace(plan, step=answer, answers=(answer,))
+    assert notes(with_answer) == (f"{left}another block of the search takes more",)
+    first = replace(RULES, stop_certified=True)
+    assert notes(with_answer, first) == (
+        f"{left}the campaign was to end with the first certificate",
+    )
+    assert notes(with_answer, replace(RULES, compares=True)) == ()
+    assert notes(replace(plan, spare="")) == ()
+
+
+def test_a_campaign_with_nothing_left_to_try_says_how_much_of_its_budget_is_left() -> None:
+    history = History(rules(max_trials=3, budget_s=1000.0))
+    history.run()
+    last = history.plans[-1]
+    used_s = sum(block.duration_s for block in history.blocks)
+    assert (last.can_search, last.spare) == (False, duration(1000.0 - used_s))
+    assert history.plans[0].spare == ""
+
+
+def test_a_campaign_that_finds_nothing_uses_its_budget() -> None:
+    history = History(rules(max_trials=None, arms=5, finalists=4, budget_s=300.0))
+    history.run()
+    left_s = 300.0 - sum(block.duration_s for block in history.blocks)
+    # A block of the search and the three blocks that a certificate takes.
+    assert left_s < history.arm_s * (6 + 3 * 5)
 
 
 @pytest.mark.parametrize(
