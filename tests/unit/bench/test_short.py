@@ -20,10 +20,11 @@ def test_a_campaign_is_counted() -> None:
     assert study.table([row]).count("\n") == 2
 
 
-def test_no_committed_recommendation_is_false_and_most_campaigns_have_one() -> None:
+def test_no_committed_recommendation_is_false_and_many_campaigns_have_one() -> None:
     path = Path(study.__file__).with_name("results.csv")
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["surface"] for row in rows} == set(study.SURFACES)
     assert {row["false"] for row in rows} == {"False"}
-    assert 2 * sum(row["recommended"] == "True" for row in rows) > len(rows)
+    # A fifth of the budget of bench/peers.
+    assert 3 * sum(row["recommended"] == "True" for row in rows) > len(rows)
