@@ -6,7 +6,7 @@ imported only where a campaign is run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,12 +97,9 @@ class Prepared:
         ]
 
 
-def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str] = ()) -> Prepared:
+def prepare(spec: CampaignSpec, state_directory: Path) -> Prepared:
     """Look up everything that a specification names. Raises SpecError or TestbedError; changes
     nothing.
-
-    ``owned``: the names of testbeds whose private cell, if it is up, was brought up by this
-    campaign; "" for its only testbed.
     """
     needs = look_up(spec)
     wrong = wrong_names(spec, needs.spaces)
@@ -117,14 +114,8 @@ def prepare(spec: CampaignSpec, state_directory: Path, *, owned: Collection[str]
     )
     _check_distinct(spec, identities)
     testbeds = tuple(
-        section.type.testbed(
-            section.section,
-            where,
-            needs,
-            state_directory,
-            owned=("" if spec.testbed is not None else identity.name) in owned,
-        )
-        for (where, section), identity in zip(spec.named_sections(), identities, strict=True)
+        section.type.testbed(section.section, where, needs, state_directory)
+        for where, section in spec.named_sections()
     )
     rules = rules_of(spec, needs.workload)
     document = identities[0].document if spec.testbed is not None else _documents(identities)

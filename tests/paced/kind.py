@@ -55,8 +55,6 @@ class PacedWay(SimulatedType):
         where: str,
         needs: Needs,
         state_directory: Path,
-        *,
-        owned: bool,
     ) -> Testbed:
         world = world_of(section, needs.spaces, needs.workload.components, f"{where}.{self.key}")
         return _PacedTestbed(needs.spaces, world, section.found, needs.references)

@@ -159,7 +159,7 @@ class ToyType(TestbedType[ToySection]):
         return TestbedIdentity(f"toyd in {name}", section.directory.name, {"directory": name})
 
     def testbed(
-        self, section: ToySection, where: str, needs: Needs, state_directory: Path, *, owned: bool
+        self, section: ToySection, where: str, needs: Needs, state_directory: Path
     ) -> Testbed:
         return ToyTestbed(section.directory, needs)
 

@@ -154,7 +154,7 @@ def resume(
         if record.state in OVER:
             raise ConflictError(not_resumable(record.id, record.state))
         spec = _overriding(CampaignSpec.from_json(record.spec), override_pilot)
-        prepared = prepare(spec, directory, owned=_own_cells(store, record))
+        prepared = prepare(spec, directory)
         outcome, _ = _conduct(
             store, record, prepared, directory, log, quiet=quiet, from_queue=from_queue
         )
@@ -272,7 +272,7 @@ def _conduct(
                 return outcome, result
             if not wait(store, campaign.id, outcome.until, observer):
                 return replace(outcome, campaign=store.campaign(campaign.id)), result
-            prepared = prepare(prepared.spec, directory, owned=_own_cells(store, campaign))
+            prepared = prepare(prepared.spec, directory)
 
 
 def _acknowledge(message: str) -> None:
@@ -286,14 +286,3 @@ def _acknowledge(message: str) -> None:
 
 def _tell_end(store: Store, outcome: Outcome) -> None:
     tell_end(stored_end(store, outcome.campaign), outcome.restored, outcome.error)
-
-
-def _own_cells(store: Store, campaign: Campaign) -> set[str]:
-    """Return the testbeds whose private cell the campaign brought up and has not taken down yet.
-
-    "" stands for the only testbed of a campaign.
-    """
-    newest = {}
-    for event in store.events(campaign.id, kinds=["testbed-owned", "testbed-closed"]):
-        newest[str(event.data.get("testbed", ""))] = event.kind
-    return {place for place, kind in newest.items() if kind == "testbed-owned"}

@@ -179,13 +179,9 @@ class TestbedType(ABC, Generic[S]):
         """Its identity. Raises SpecError if its description is invalid."""
 
     @abstractmethod
-    def testbed(
-        self, section: S, where: str, needs: Needs, state_directory: Path, *, owned: bool
-    ) -> Testbed:
-        """Create the testbed, without opening it. Raises SpecError or TestbedError.
-
-        ``where``: the section's key in the file; ``owned``: an earlier run of the same campaign
-        brought the testbed up.
+    def testbed(self, section: S, where: str, needs: Needs, state_directory: Path) -> Testbed:
+        """Create the testbed, without opening it. Raises SpecError or TestbedError. ``where``: the
+        section's key in the file.
         """
 
     def resolve(self, section: S, directory: Path) -> S:

@@ -203,7 +203,7 @@ def open_testbed(
     kind: Kind = request.param
     (tmp_path / "toyd.conf").write_text("workers=8\n")
     of, needs = kind.types[0], needs_of(kind)
-    testbed = of.testbed(section_of(of, tmp_path), "testbed", needs, tmp_path, owned=False)
+    testbed = of.testbed(section_of(of, tmp_path), "testbed", needs, tmp_path)
     assert testbed.unavailable() is None
     assert testbed.claim("campaign") is False
     ready = testbed.open(WORKLOAD, lambda message: None)
@@ -254,7 +254,7 @@ def test_a_run_gives_every_component(open_testbed: tuple[AnyTestbed, ReadyTestbe
 def test_toyd_limits_its_workers(tmp_path: Path) -> None:
     (tmp_path / "toyd.conf").write_text("")
     of = TOY.types[0]
-    testbed = of.testbed(section_of(of, tmp_path), "testbed", needs_of(TOY), tmp_path, owned=False)
+    testbed = of.testbed(section_of(of, tmp_path), "testbed", needs_of(TOY), tmp_path)
     try:
         target = testbed.open(WORKLOAD, lambda message: None).target
         part = target.parts["toyd"]

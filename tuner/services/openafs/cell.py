@@ -110,9 +110,8 @@ def translate_errors() -> Iterator[None]:
 
 
 class CellTestbed:
-    """A private cell. It is taken down on close if a campaign brought it up; otherwise it stays up.
-
-    ``owned``: an earlier run of the same campaign brought the cell up, so it is also taken down.
+    """A private cell. It is taken down on close if it is temporary: brought up by this campaign, or
+    by one that was killed. Otherwise it stays up.
     """
 
     clock = staticmethod(time.monotonic)
@@ -122,23 +121,19 @@ class CellTestbed:
         state_directory: Path,
         spec: CellSpec,
         requirements: Requirements,
-        *,
-        owned: bool = False,
     ) -> None:
         with translate_errors():
             self._cells = Cells(state_directory)
         self._spec = spec
         self._requirements = requirements
         self._stack = ExitStack()
-        self._owned = owned
+        self._owned = False
 
     def claim(self, campaign: str) -> bool:
         """See Testbed.claim."""
         with translate_errors():
             existing = self._cells.load(self._spec.name)
-        # A campaign that was killed has left a temporary one.
-        self._owned = self._owned or existing is None or not existing.is_alive()
-        self._owned = self._owned or (existing is not None and existing.temporary)
+        self._owned = existing is None or existing.temporary or not existing.is_alive()
         return self._owned
 
     def unavailable(self) -> Unavailable | None:

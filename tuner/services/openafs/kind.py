@@ -100,7 +100,7 @@ class CellType(TestbedType[CellSection]):
         return TestbedIdentity(name, f"cell {section.name}", {"host": host, **section.model_dump()})
 
     def testbed(
-        self, section: CellSection, where: str, needs: Needs, state_directory: Path, *, owned: bool
+        self, section: CellSection, where: str, needs: Needs, state_directory: Path
     ) -> Testbed:
         """See TestbedType.testbed."""
         _check_programs(needs.spaces, "afsd.fuse")
@@ -108,7 +108,7 @@ class CellType(TestbedType[CellSection]):
             cell = CellSpec(section.name, section.clients, section.link)
         except CellError as problem:
             raise SpecError(f"{where}.{self.key}: {problem}") from problem
-        return CellTestbed(state_directory, cell, _requirements(needs), owned=owned)
+        return CellTestbed(state_directory, cell, _requirements(needs))
 
     def lasting(
         self,
@@ -187,9 +187,7 @@ class HostsType(TestbedType[str]):
         name = f"fileserver {file.server.instance} at {file.server.address}{inside}{here}"
         return TestbedIdentity(name, Path(section).stem, {"server": name, **_document(file)})
 
-    def testbed(
-        self, section: str, where: str, needs: Needs, state_directory: Path, *, owned: bool
-    ) -> Testbed:
+    def testbed(self, section: str, where: str, needs: Needs, state_directory: Path) -> Testbed:
         """See TestbedType.testbed."""
         from tuner.services.openafs.hosts import HostsTestbed
 

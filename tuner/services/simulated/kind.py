@@ -53,8 +53,6 @@ class SimulatedType(TestbedType[SimulatedSection]):
         where: str,
         needs: Needs,
         state_directory: Path,
-        *,
-        owned: bool,
     ) -> Testbed:
         """See TestbedType.testbed."""
         world = world_of(section, needs.spaces, needs.workload.components, f"{where}.{self.key}")
