@@ -39,6 +39,7 @@ _REPLACED_FILES = ("etc/hosts", "etc/resolv.conf", "etc/nsswitch.conf")
 _INSTALLED = Path("/var/lib/dpkg/status")
 _DOWNLOAD_TIMEOUT_S = 300
 _SCRATCH = "fetch-"
+_FETCH = ("install", "--download-only", "--reinstall", "--no-install-recommends", "--yes")
 
 
 def ensure_packages(
@@ -104,25 +105,19 @@ def _download(scratch: Path, packages: tuple[str, ...]) -> list[Path]:
     status = scratch / "dpkg" / "status"
     _write_status(status, packages)
     private_cache = ["-o", f"Dir::Cache={cache}"]
-    private_status = [*private_cache, "-o", f"Dir::State::status={status}"]
     private_lists = ["-o", f"Dir::State::Lists={lists}"]
-    fetch = ["install", "--download-only", "--reinstall", "--no-install-recommends", "--yes"]
-    fetch += packages
-    ways = [
-        [*private_cache, *fetch],
-        [*private_status, *fetch],
-        [*private_cache, *private_lists, "update"],
-        [*private_cache, *private_lists, *fetch],
-        [*private_status, *private_lists, *fetch],
-    ]
-    for way in ways:
-        error = _apt(way)
-        if "update" in way and error is not None:
+    private_status = ["-o", f"Dir::State::status={status}"]
+    for with_lists in ([], private_lists):
+        options = [*private_cache, *with_lists]
+        if with_lists and (error := _apt([*options, "update"])) is not None:
             raise CellError(f"apt-get update: {error}; check the machine's apt sources")
-        if "update" not in way and error is None:
-            break
-    else:
-        raise CellError(f"apt-get install: {error}; check the machine's apt sources")
+        for with_status in ([], private_status):
+            if (error := _apt([*options, *with_status, *_FETCH, *packages])) is None:
+                return _archives(cache)
+    raise CellError(f"apt-get install: {error}; check the machine's apt sources")
+
+
+def _archives(cache: Path) -> list[Path]:
     archives = sorted((cache / "archives").glob("*.deb"))
     if not archives:
         raise CellError("apt-get downloaded no package; check the machine's apt sources")
@@ -135,9 +130,10 @@ def _write_status(file: Path, packages: tuple[str, ...]) -> None:
     """
     file.parent.mkdir()
     text = _INSTALLED.read_text(errors="surrogateescape") if _INSTALLED.exists() else ""
-    stanzas = dict.fromkeys(filter(None, text.strip("\n").split("\n\n")), "")
-    for stanza in stanzas:
-        stanzas[stanza] = stanza.partition("\n")[0].removeprefix("Package: ")
+    stanzas = {
+        stanza: stanza.partition("\n")[0].removeprefix("Package: ")
+        for stanza in filter(None, text.strip("\n").split("\n\n"))
+    }
     absent = {*packages, *(name for name in stanzas.values() if name.startswith("openafs-"))}
     while more := {
         name

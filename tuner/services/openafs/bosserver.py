@@ -66,11 +66,14 @@ def check_written(host: Connector, place: FileserverPlace, commands: tuple[str, 
 
 def _outdated(host: Connector, place: FileserverPlace, commands: tuple[str, ...]) -> str:
     """The BosConfig that lacks these command lines of the instance; "" if one has them."""
-    texts = {path: host.ask(["cat", path]) for path in _CONFIGS}
-    files = {path: answer.stdout for path, answer in texts.items() if answer.status == 0}
-    if any(parse.bos_config(text, place.instance) == commands for text in files.values()):
-        return ""
-    return next(iter(files), "")
+    outdated = ""
+    for path in _CONFIGS:
+        answer = host.ask(["cat", path])
+        if answer.status == 0:
+            if parse.bos_config(answer.stdout, place.instance) == commands:
+                return ""
+            outdated = outdated or path
+    return outdated
 
 
 def meddling(

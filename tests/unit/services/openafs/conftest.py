@@ -16,5 +16,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.fixture
+def server_host(tmp_path: Path) -> NetworkHost:
+    """A host whose fileserver runs."""
+    host = host_in(tmp_path, "fs9")
+    host.set_up_server("-p 12")
+    return host
+
+
+@pytest.fixture
 def host(tmp_path: Path) -> NetworkHost:
     return host_in(tmp_path, "fs9")

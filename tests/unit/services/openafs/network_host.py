@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import search_spaces
 from tuner.hosts.connector import CommandResult, Direct, write_whole
 from tuner.hosts.local import LocalConnector
 from tuner.services.openafs.bosserver import FileserverPlace
+from tuner.services.openafs.fileserver import Fileserver
 
 PROGRAM = "/usr/lib/openafs/dafileserver"
+FILESERVER_SPACE = search_spaces.load("openafs-fileserver-1.8")
 COMPANIONS = ("/usr/lib/openafs/davolserver", "/usr/lib/openafs/salvageserver")
 USUAL = {"rmem_max": 212992, "wmem_max": 212992}
 
@@ -209,3 +212,7 @@ def host_in(directory: Path, name: str, kernel: str = "", **limits: int) -> Netw
     host.write("boot_id", kernel or name)
     host.write("meminfo", "MemTotal:       16777216 kB")
     return host
+
+
+def attach(host: NetworkHost) -> Fileserver:
+    return Fileserver.attach(host, host.place, FILESERVER_SPACE)

@@ -9,29 +9,15 @@ from typing import Any
 
 import pytest
 
-import search_spaces
-from tests.unit.services.openafs.network_host import PROGRAM, NetworkHost, host_in
+from tests.unit.services.openafs.network_host import PROGRAM, NetworkHost, attach
 from tests.waiting import wait_for
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import CommandResult, CommandTimeout
 from tuner.services.openafs.bosserver import is_restricted
 from tuner.services.openafs.facts import server_facts
 from tuner.services.openafs.file import read_testbed
-from tuner.services.openafs.fileserver import Fileserver
 
-SPACE = search_spaces.load("openafs-fileserver-1.8")
 SECTION = read_testbed(Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml").server
-
-
-@pytest.fixture
-def server_host(tmp_path: Path) -> NetworkHost:
-    host = host_in(tmp_path, "fs9")
-    host.set_up_server("-p 12")
-    return host
-
-
-def attach(host: NetworkHost) -> Fileserver:
-    return Fileserver.attach(host, host.place, SPACE)
 
 
 @pytest.mark.slow

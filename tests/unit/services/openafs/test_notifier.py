@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import search_spaces
-from tests.unit.services.openafs.network_host import NetworkHost, host_in
+from tests.unit.services.openafs.network_host import NetworkHost, attach, host_in
 from tuner.errors import TestbedError
 from tuner.hosts.put_back import restore_all
-from tuner.services.openafs.fileserver import Fileserver
 
-SPACE = search_spaces.load("openafs-fileserver-1.8")
 TELL = "/usr/local/sbin/tell"
 
 
@@ -21,10 +18,6 @@ def server_host(tmp_path: Path) -> NetworkHost:
     host = host_in(tmp_path, "fs9")
     host.set_up_server("-p 12", "-notifier", TELL)
     return host
-
-
-def attach(host: NetworkHost) -> Fileserver:
-    return Fileserver.attach(host, host.place, SPACE)
 
 
 def notifier(host: NetworkHost) -> str:
