@@ -37,7 +37,7 @@ from tuner.plan.rules import rules_if_known
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.recommend import RecommendationDocument, recommendation_document
 from tuner.results.expiry import with_expiry
-from tuner.results.reference_comparison import stored_reference_comparisons
+from tuner.results.overview import reference_comparisons
 from tuner.results.stored_comparison import stored_comparison
 
 router = APIRouter(
@@ -181,17 +181,11 @@ def recommendation_of(serving: Service, campaign: Campaign) -> RecommendationDoc
         raise NotFoundError(f"campaign {campaign.id} is {campaign.state} and has no answer yet")
     campaign = with_expiry(serving.store, campaign)
     assert campaign.recommendation is not None
-    # Only the references need all measurements, and there may be very many.
-    has_references = serving.pages.has_references(campaign.id)
     return recommendation_document(
         campaign,
         campaign.recommendation,
         client=serving.store.measured_programs(campaign.id),
-        references=stored_reference_comparisons(
-            campaign, serving.store.blocks(campaign.id), serving.store.measured_with
-        )
-        if has_references
-        else (),
+        references=reference_comparisons(serving.store, campaign, serving.store.measured_with),
         why=why(serving.store, campaign.id, campaign.recommendation.trial),
     )
 

@@ -14,9 +14,9 @@ from rich.console import Console
 
 from tuner.cli.ending import CampaignEnd, effort_of, no_answer
 from tuner.cli.say import say
-from tuner.cli.watching import watched
+from tuner.cli.watching import Blocks, watched
 from tuner.documents import read_document
-from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
+from tuner.model import BlockKind, Campaign, Event, Trial, Wish
 from tuner.new_file import new_file
 from tuner.page.forms import ReportForm
 from tuner.page.recommendations import Filters, KnownRecommendation
@@ -37,7 +37,7 @@ from tuner.report.tables import campaign_page
 from tuner.run.floors import floor_sentence
 from tuner.run.steering import refuse_last
 from tuner.spec.campaign import CampaignSpec
-from tuner.states import CampaignState
+from tuner.states import BlockState, CampaignState
 
 
 @contextmanager
@@ -77,15 +77,20 @@ class _ServerSource:
     def trials(self) -> list[Trial]:
         return self._campaigns.trials(self._id)
 
-    def blocks(self) -> tuple[list[Block], int]:
-        return self._campaigns.blocks(self._id)
+    def blocks(self) -> Blocks | None:
+        blocks, measurements = self._campaigns.blocks(self._id)
+        if not blocks:
+            return None
+        last = blocks[-1]
+        alike = (block.kind is last.kind for block in blocks if block.state is BlockState.COMPLETE)
+        return Blocks(last, sum(alike), measurements)
 
     def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
         return self._campaigns.estimates(self._id, kind)
 
     def end(self) -> CampaignEnd:
         campaign, answer = _with_answer(self._campaigns, self.campaign())
-        trials, (blocks, measurements) = self.trials(), self.blocks()
+        trials, (blocks, measurements) = self.trials(), self._campaigns.blocks(self._id)
         return CampaignEnd(
             campaign,
             effort_of(trials, blocks, measurements),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -22,10 +23,12 @@ from tuner.records.status import Absence
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.progress import Progress, progress_for
 from tuner.results.external_standing import incumbent_after, outside_standing
+from tuner.results.overview import read_on
 from tuner.results.standing import against_baseline
 from tuner.run.presence import absence
 from tuner.states import OVER, BlockState, CampaignState, EventKind
 from tuner.store import Store
+from tuner.store.pages import Pages
 from tuner.text import clean
 
 _LOOKS_PER_S = 2.0
@@ -36,6 +39,17 @@ _STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 #: Kinds of events that end a run, report that it could not start, or end the waiting for another.
 _STOPS = (EventKind.PAUSED, "campaign-failed", "start-failed", EventKind.PAUSE_REQUESTED)
 _PUT_BACK = ("restored", "testbed-closed")
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """How far a campaign is. ``last``: its newest block, without measurements; ``complete``: number
+    of complete blocks of that kind; ``measurements``: of all blocks.
+    """
+
+    last: Block
+    complete: int
+    measurements: int
 
 
 class Source(Protocol):
@@ -66,8 +80,8 @@ class Source(Protocol):
     def trials(self) -> list[Trial]:
         """Return the trials."""
 
-    def blocks(self) -> tuple[list[Block], int]:
-        """Return the blocks, and the number of measurements in them."""
+    def blocks(self) -> Blocks | None:
+        """Return the newest block and the numbers of blocks; None before the first."""
 
     def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
         """Return, by trial, its estimate from blocks of a kind, and the number of those blocks."""
@@ -83,7 +97,9 @@ class StoreSource:
 
     def __init__(self, store: Store, campaign: str) -> None:
         self._store = store
+        self._pages = Pages(store)
         self._id = campaign
+        self._scores: ScoreTable | None = None
 
     def campaign(self) -> Campaign:
         """Return the stored campaign."""
@@ -118,18 +134,33 @@ class StoreSource:
         """Return the stored trials."""
         return self._store.trials(self._id)
 
-    def blocks(self) -> tuple[list[Block], int]:
-        """Return the stored blocks."""
-        blocks = self._store.blocks(self._id)
-        return blocks, sum(len(block.measurements) for block in blocks)
+    def blocks(self) -> Blocks | None:
+        """Count the stored blocks."""
+        counts = self._pages.block_counts(self._id)
+        rows = self._pages.blocks(self._id, self._pages.totals(self._id).newest_block - 1, 1)
+        if not rows:
+            return None
+        last = rows[0].block
+        return Blocks(
+            last=last,
+            complete=sum(
+                count.blocks
+                for count in counts
+                if count.kind is last.kind and count.state is BlockState.COMPLETE
+            ),
+            measurements=sum(count.measurements for count in counts),
+        )
 
     def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
-        """Compute the estimates from the stored blocks; none if the workload's file is gone."""
+        """Compute the estimates from the stored blocks, of which only the new ones are read; none
+        if the workload's file is gone.
+        """
         try:
             rules = stored_rules(self.campaign())
-            blocks = self._store.block_times(self._id, rules.components)
-            table = ScoreTable.of(blocks, rules.components, rules.weights)
-            return against_baseline(table, rules, kind)
+            if self._scores is None:
+                self._scores = ScoreTable(rules.components, rules.weights, keep_times=False)
+            read_on(self._scores, self._store, self._id)
+            return against_baseline(self._scores, rules, kind)
         except (SpecError, KeyError):
             return {}
 
@@ -194,21 +225,18 @@ class _Teller:
         if not self._live:
             return
         try:
-            blocks, measurements = self._source.blocks()
-            if not blocks:
+            blocks = self._source.blocks()
+            if blocks is None:
                 return
-            last = blocks[-1]
+            last = blocks.last
             standing = outside_standing(
                 self._source.trials(),
                 last,
                 self._source.estimates(last.kind),
                 incumbent=self._incumbent,
-                measurements=measurements,
+                measurements=blocks.measurements,
                 elapsed_s=max(0.0, (datetime.now(UTC) - self._began).total_seconds()),
-                blocks=sum(
-                    block.kind is last.kind and block.state is BlockState.COMPLETE
-                    for block in blocks
-                ),
+                blocks=blocks.complete,
             )
         except TunerError:
             return

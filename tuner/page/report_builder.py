@@ -40,7 +40,7 @@ from tuner.report.recommend import Effect, effect, recommendation_document
 from tuner.report.summary import Effort, effort_text, time_rows
 from tuner.report.why import reasons
 from tuner.results.expiry import with_expiry
-from tuner.results.reference_comparison import stored_reference_comparisons
+from tuner.results.overview import reference_comparisons
 from tuner.results.stored_comparison import stored_comparison
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.space_section import stored_spaces
@@ -102,11 +102,7 @@ def report_document(
     snapshot, record = look.snapshot, with_expiry(store, look.campaign)
     answer, all_names = record.recommendation, names(record)
     spaces = stored_spaces(record.spec, files=effects.files)
-    references = (
-        stored_reference_comparisons(record, store.blocks(campaign), measured_with)
-        if snapshots.pages.has_references(campaign)
-        else ()
-    )
+    references = reference_comparisons(store, record, measured_with)
     comparison = stored_comparison(store, record, snapshot.trials, measured_with)
     baseline = snapshot.trials[BASELINE].configuration if snapshot.trials else Configuration()
     leading = snapshot.trials[snapshot.leader].configuration if snapshot.trials else baseline

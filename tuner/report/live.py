@@ -187,9 +187,14 @@ def live_table(rows: tuple[LiveTrial, ...], width: int) -> Table:
     bars = width >= _WIDTH_FOR_BARS
     numbers = not bars or width >= _WIDTH_FOR_BOTH
     axis = Axis.around([r.estimate for r in rows if r.estimate], 21 if numbers else 19)
+    digits = max((len(str(row.blocks)) for row in rows), default=1)
     columns: list[tuple[RenderableType, int, Callable[[LiveTrial], RenderableType]]] = [
         (Text("Trial", justify="right"), 5, _number),
-        (Text("n", justify="right"), 2, lambda row: Text(str(row.blocks), justify="right")),
+        (
+            Text("n", justify="right"),
+            max(2, digits),
+            lambda row: Text(str(row.blocks), justify="right"),
+        ),
     ]
     if bars:
         columns.append(("State", 9, _state))

@@ -6,12 +6,12 @@ rows take several times as much memory as the scores.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.errors import SpecError
 from tuner.model import BASELINE, Block, BlockCount, BlockKind, Campaign
-from tuner.plan.rules import Rules, stored_rules
+from tuner.plan.rules import MeasuredWith, Rules, stored_rules
 from tuner.plan.scores import ScoreTable
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
@@ -68,15 +68,18 @@ def overview(store: Store, campaign: Campaign) -> Overview:
     return Overview(counts, newest, numbers, references)
 
 
-def reference_comparisons(store: Store, campaign: Campaign) -> list[Comparison]:
+def reference_comparisons(
+    store: Store, campaign: Campaign, measured_with: MeasuredWith | None = None
+) -> list[Comparison]:
     """Compare the tuned service of a stored campaign with its references; empty if it has none, or
-    if its workload file is gone or has changed.
+    if its workload file is gone or has changed. ``measured_with``: see ``stored_rules``.
     """
     if not Pages(store).has_references(campaign.id):
         return []
     answer = campaign.recommendation
     trials = {BASELINE} if answer is None else {BASELINE, answer.trial}
-    return stored_reference_comparisons(campaign, _in_pieces(store, campaign.id, trials))
+    blocks = Pages(store).whole_blocks(campaign.id, trials)
+    return stored_reference_comparisons(campaign, blocks, measured_with)
 
 
 def read_on(table: ScoreTable, store: Store, campaign: str) -> None:
@@ -94,14 +97,6 @@ def read_on(table: ScoreTable, store: Store, campaign: str) -> None:
             )
         )
         more = table.newest == before + _AT_A_TIME
-
-
-def _in_pieces(store: Store, campaign: str, trials: Collection[int]) -> Iterator[Block]:
-    after, more = 0, True
-    while more:
-        piece = store.blocks(campaign, after, _AT_A_TIME, trials=trials)
-        yield from piece
-        after, more = after + _AT_A_TIME, len(piece) == _AT_A_TIME
 
 
 def _numbers(store: Store, campaign: Campaign, rules: Rules, newest: Sequence[Block]) -> Numbers:

@@ -11,17 +11,19 @@ import gzip
 import io
 import json
 import math
+import pickle
+import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from sqlalchemy import Column, Connection, Table, insert, select
 
-from tuner.errors import ConflictError, SpecError
+from tuner.errors import ConflictError, SpecError, StoreError
 from tuner.identifiers import campaign_id
 from tuner.new_file import new_file
 from tuner.states import BlockState
@@ -29,6 +31,8 @@ from tuner.store import queries, tables
 from tuner.store.database import json_text
 from tuner.store.imported import value, wrong_data
 from tuner.store.store import Store
+
+Row = dict[str, object]
 
 #: A change of ``TABLES`` or of their columns needs a new number, and code that reads the old ones.
 FORMAT = 3
@@ -110,24 +114,60 @@ def write_campaign(store: Store, campaign: str, output: BinaryIO) -> int:
 def import_campaign(store: Store, file: Path) -> str:
     """Store the campaign of a file, all of it or nothing; return its identifier.
 
-    Raises SpecError when the file is not an exported campaign, or is damaged, and ConflictError
-    when a campaign with that identifier exists.
+    Raises SpecError when the file is not an exported campaign, or is damaged, ConflictError when a
+    campaign with that identifier exists, and StoreError when there is no space for the rows.
     """
-
     _check_whole(file)
+    lines = _lines(file)
+    campaign, form = _header(file, lines)
 
-    def add(connection: Connection) -> str:
-        lines = _lines(file)
-        campaign, form = _header(file, lines)
+    def refuse_existing(connection: Connection) -> None:
         same = select(tables.campaign.c.id).where(tables.campaign.c.id == campaign)
         if connection.execute(same).first() is not None:
             raise ConflictError(f"campaign {campaign} is already in {store.where}")
-        for table, rows in groupby(_checked(file, lines, campaign, form), lambda each: each[0]):
-            while some := [row for _, row in islice(rows, _ROWS_AT_ONCE)]:
-                connection.execute(insert(table), some)
-        return campaign
 
-    return store._database.write(add)
+    # Reading takes much longer than writing, and campaigns that run must not wait for it.
+    store._database.read(refuse_existing)
+    with _collected(_checked(file, lines, campaign, form)) as rows:
+
+        def add(connection: Connection) -> None:
+            refuse_existing(connection)
+            # The transaction is run again from the start after a lost connection.
+            for name, some in _loaded(rows):
+                connection.execute(insert(_BY_NAME[name]), some)
+
+        store._database.write(add)
+    return campaign
+
+
+def _collected(checked: Iterator[tuple[Table, Row]]) -> IO[bytes]:
+    """Write rows to a temporary file that nobody else can open, some at a time; return it. Raises
+    StoreError.
+    """
+    try:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
+        try:
+            for table, rows in groupby(checked, lambda each: each[0]):
+                while some := [row for _, row in islice(rows, _ROWS_AT_ONCE)]:
+                    pickle.dump((table.name, some), file)
+            file.flush()
+        except BaseException:
+            with suppress(OSError):  # it would write the rest of its buffer
+                file.close()
+            raise
+    except OSError as problem:
+        raise StoreError(
+            f"{tempfile.gettempdir()}: the rows of a campaign cannot be written:"
+            f" {problem.strerror}; set TMPDIR to a directory with more space"
+        ) from problem
+    return file
+
+
+def _loaded(file: IO[bytes]) -> Iterator[tuple[str, list[Row]]]:
+    file.seek(0)
+    with suppress(EOFError):
+        while True:
+            yield pickle.load(file)
 
 
 def _key(table: Table) -> Column[str]:
@@ -196,7 +236,7 @@ def _header(file: Path, lines: Iterator[tuple[int, Any]]) -> tuple[str, int]:
 
 def _checked(
     file: Path, lines: Iterator[tuple[int, Any]], campaign: str, form: int
-) -> Iterator[tuple[Table, dict[str, object]]]:
+) -> Iterator[tuple[Table, Row]]:
     """Yield the rows of a file, each with its table. Raises SpecError at an invalid line."""
     counts = dict.fromkeys(_FIRST_NUMBERS, 0)
     for rows, (number, line) in enumerate(lines):

@@ -22,7 +22,8 @@ from tuner.states import EventKind, VerifyOutcome
 from tuner.store.column_types import Seed, UtcTime
 
 _EARLIEST, _LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-_LONGEST_TEXT, _LONGEST_SPEC = 1 << 16, 1 << 20
+#: The longest text of data describes the state of every host of a testbed.
+_LONGEST_TEXT, _LONGEST_DATA, _LONGEST_SPEC = 1 << 16, 1 << 20, 1 << 20
 _MOST_ENTRIES = 10_000
 _DEEPEST = 32
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,63}\.[a-z][a-z0-9_]{0,63}", re.ASCII)
@@ -116,7 +117,7 @@ def _scalar(raw: Any) -> object:
     if raw is None or type(raw) is bool:
         return raw
     if isinstance(raw, str):
-        return _text(raw)
+        return _text(raw, _LONGEST_DATA)
     return raw if _is_int(raw) else _number(raw)
 
 

@@ -5,7 +5,7 @@ whole.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -28,6 +28,8 @@ from tuner.store.rows import record
 from tuner.store.store import Store
 
 Result = TypeVar("Result")
+
+_BLOCKS_AT_ONCE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Pages:
     """
 
     def __init__(self, store: Store) -> None:
+        self._store = store
         # Both share the one open database of the store.
         self._database = store._database
 
@@ -136,6 +139,16 @@ class Pages:
             ]
 
         return self._read(read)
+
+    def whole_blocks(self, campaign: str, trials: Collection[int] | None = None) -> Iterator[Block]:
+        """Yield the blocks by number, with the measurements of all or these ``trials``. Only some
+        blocks are in memory at a time; each piece is a snapshot of its own.
+        """
+        after, more = 0, True
+        while more:
+            piece = self._store.blocks(campaign, after, _BLOCKS_AT_ONCE, trials=trials)
+            yield from piece
+            after, more = after + _BLOCKS_AT_ONCE, len(piece) == _BLOCKS_AT_ONCE
 
     def measurements(
         self, campaign: str, after: tuple[int, int], limit: int

@@ -13,6 +13,7 @@ from tuner.states import BlockState, CampaignState, EventKind, TrialState
 from tuner.store import queue_tables, schema, tables
 from tuner.store.database import Database
 from tuner.store.opening import open_database
+from tuner.store.pages import Pages
 from tuner.store.sqlite import SQLite
 from tuner.store.store import Store
 
@@ -84,7 +85,7 @@ def _contradictions(store: Store, campaign: Campaign) -> Iterator[str]:
         yield "its events are not numbered from 1 without gaps"
     if campaign.state is CampaignState.FINISHED and campaign.recommendation is None:
         yield "it is finished but has no answer"
-    for block in store.blocks(campaign.id):
+    for block in Pages(store).whole_blocks(campaign.id):
         # Earlier versions imported events without checking their data.
         here = [one for one in left_out if one.get("block") == block.number]
         missing = failed | {one.get("trial") for one in here}

@@ -164,6 +164,13 @@ def test_the_live_view_shows_what_matters(width: int) -> None:
     assert lines[-1].endswith("restarting [fileserver] for trial 4  12 s")
 
 
+def test_the_number_of_blocks_is_shown_whole() -> None:
+    screen = Screen(80)
+    live = live_on(screen)
+    live.standing(replace(STANDING, rows=(replace(STANDING.rows[0], blocks=1234),)))
+    assert any(line.split()[:2] == ["0", "1234"] for line in drawing(screen, live))
+
+
 def test_a_low_terminal_keeps_the_first_trials_and_counts_the_others() -> None:
     screen = Screen(80, 12)
     live = live_on(screen)

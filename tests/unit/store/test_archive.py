@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import resource
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,7 +19,7 @@ from tests.unit.store.conftest import Place
 from tuner.errors import ConflictError, NotFoundError, SpecError, StoreError
 from tuner.model import Aspect, Prior
 from tuner.states import BlockState, CampaignState
-from tuner.store import Store, problems, tables
+from tuner.store import NewEvent, Store, problems, tables
 from tuner.store import archive as archive_module
 from tuner.store.archive import FORMAT, export_campaign, import_campaign
 from tuner.time_use import TimeUse
@@ -304,6 +307,53 @@ def test_a_block_that_was_running_does_not_occupy_its_testbed(
     store.begin_block(campaign, replace(records.block(4), testbed="hall 7"), records.event())
     store.end_block(campaign, 4, BlockState.VOID, "", 0.0, records.event())
     assert problems(store) == []
+
+
+def test_the_state_of_very_many_hosts_comes_back(store: Store, file: Path, tmp_path: Path) -> None:
+    hosts = "node07.cluster.example.org: ..." * 10_000
+    with Store.open(tmp_path / "theirs") as theirs:
+        campaign = filled(theirs)
+        theirs.add_event(campaign, NewEvent(records.NOON, "testbed-ready", "", {"hosts": hosts}))
+        export_campaign(theirs, campaign, file)
+    assert import_campaign(store, file) == campaign
+    assert store.events(campaign)[-1].data["hosts"] == hosts
+
+
+def test_others_can_write_while_a_file_is_read(
+    store: Store, content: bytes, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_bytes(content)
+    live, every_row = records.new_campaign(store), archive_module._checked
+
+    def meanwhile(*arguments: Any) -> Iterator[Any]:
+        for row in every_row(*arguments):
+            writer = Thread(target=store.add_event, args=(live, records.event()))
+            writer.start()
+            writer.join(10.0)
+            assert not writer.is_alive()
+            yield row
+
+    monkeypatch.setattr(archive_module, "_checked", meanwhile)
+    before = len(store.events(live))
+    campaign = import_campaign(store, file)
+    assert len(store.events(live)) > before
+    assert store.trials(campaign)
+
+
+def test_rows_for_which_there_is_no_space_are_an_error(
+    empty: Store, content: bytes, file: Path
+) -> None:
+    file.write_bytes(content)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(StoreError, match="cannot be written: File too large; set TMPDIR"):
+            import_campaign(empty, file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert empty.campaigns() == []
 
 
 def test_a_campaign_that_is_gone_is_not_exported(store: Store, file: Path) -> None:

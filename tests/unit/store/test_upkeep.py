@@ -16,6 +16,7 @@ from tuner.errors import ConflictError, StoreError
 from tuner.states import BlockState, TrialState
 from tuner.store import NewEvent, Store, backup, problems
 from tuner.store.opening import FILE, open_database
+from tuner.store.pages import Pages
 
 
 @pytest.fixture
@@ -65,6 +66,14 @@ def test_contradictions_are_found(
     assert sentences
     assert sentences[0].startswith(f"campaign {campaign}: ")
     assert problem in sentences[0]
+
+
+def test_blocks_are_read_in_pieces(
+    store: Store, campaign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.store.pages._BLOCKS_AT_ONCE", 1)
+    assert list(Pages(store).whole_blocks(campaign)) == store.blocks(campaign)
+    assert list(Pages(store).whole_blocks(campaign, {0})) == store.blocks(campaign, trials={0})
 
 
 def test_a_block_that_continued_without_a_trial_is_sound(
