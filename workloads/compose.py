@@ -87,9 +87,10 @@ def _add(
     if isinstance(mapping, Mapping) and "workloads" in mapping:
         raise SpecError(entry.path("workload"), f"{source!r} is itself composed of others")
     try:
-        spec = parse(mapping)
+        parse(mapping)
         assert isinstance(mapping, Mapping)
         inner = mapping if by == 1.0 else scaled(mapping, by)
+        spec = parse(inner)
     except SpecError as error:
         raise SpecError(entry.path("workload"), f"{source!r}: {error}") from None
     if spec.name in names:
@@ -117,6 +118,7 @@ def _add(
                 **stage,
                 "name": own(stage["name"]),
                 "processes": stage_spec.processes,
+                "wall_clock_limit_s": stage_spec.wall_clock_limit_s,
                 "phases": phases,
             }
         )

@@ -54,8 +54,8 @@ def run_stage(
     ``rundir.remove``. Raises WorkloadFailure if the run is void, KeyError if there is no such
     stage, ValueError if the run id is invalid.
     """
-    deadline = time.monotonic() + spec.wall_clock_limit_s
     index = spec.stage_index(stage_name)
+    deadline = time.monotonic() + spec.stages[index].wall_clock_limit_s
     processes = spec.stages[index].processes
     root = rundir.path_of(directory, run_id)
     plan = plan_stage(spec, index, seed)
@@ -74,7 +74,9 @@ def run_stage(
 
     phases = []
     with Crew(processes, serve, deadline, root) as crew:
-        crew.ask(("enter", int(index == 0)), "enter", count=1)
+        if index == 0:
+            crew.ask(("create", 0), "enter", count=1)
+        crew.ask(("enter", 0), "enter")
         options.start(stage_name, deadline)
         for number, stage_plan in enumerate(plan.phases):
             result = _run_phase(

@@ -9,6 +9,8 @@ import stat
 from workloads.steps import CheckResult, Job, PathOperation, StepError
 
 _MODES = (0o640, 0o644)
+#: NFS locks a file exclusively only for who may write it.
+_LOCKED = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Mkdir(PathOperation):
@@ -86,7 +88,7 @@ class Flock(PathOperation):
     """Acquire and release an exclusive lock on a file."""
 
     def perform(self, index: int) -> None:
-        descriptor = os.open(self._paths[index], os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(self._paths[index], _LOCKED)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)

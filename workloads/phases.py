@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from workloads.fields import Fields, SpecError
 from workloads.filesets import MAX_RECORD_BYTES, MAX_STEPS, FileSet
-from workloads.sequence import OPERATIONS, POSTMARK, REPEATABLE
+from workloads.sequence import OPERATIONS, POSTMARK, REPEATABLE, TREE
 from workloads.sizes import Fixed, Sizes, Uniform, parse_sizes
 
 MIXABLE = (
@@ -16,6 +16,12 @@ MIXABLE = (
     *("random-write", "truncate", "fsync", "create", "create-empty", "unlink", "mkdir"),
 )
 """Operations that a mix may contain."""
+
+_WRITES = (
+    *("create", "create-empty", "rewrite", "append", "next-write", "random-write"),
+    "read-modify-write",
+)
+"""Operations of a mix that write a file, which fsync(2) may follow."""
 
 SUBJECTS = ("any", "same", "first")
 """The file that a step of a cycle uses, among those of its process: a random one, that of the
@@ -88,6 +94,7 @@ def parse_phase(fields: Fields, filesets: Mapping[str, FileSet], processes: int)
         raise SpecError(
             fields.path("passes"), f"only {', '.join(REPEATABLE)} can be repeated, not {operation}"
         )
+    _check_order(fields, operation, fileset, order)
     if passes * fileset.files > MAX_STEPS:
         raise SpecError(
             fields.path("passes"), f"makes more than {MAX_STEPS} operations of one phase"
@@ -95,6 +102,17 @@ def parse_phase(fields: Fields, filesets: Mapping[str, FileSet], processes: int)
     if operation in POSTMARK:
         _check_postmark(fields, fileset, processes)
     return Phase(operation, fileset, component, warm_up, order, passes, rate_per_s, mix)
+
+
+def _check_order(fields: Fields, operation: str, fileset: FileSet, order: str) -> None:
+    if order == "sequential":
+        return
+    if operation in ("mix", *TREE, *POSTMARK):
+        raise SpecError(fields.path("order"), f"{operation} has an order of its own; leave it out")
+    if fileset.fanout and operation in ("mkdir", "rmdir"):
+        raise SpecError(
+            fields.path("order"), f"{operation} of a tree goes from level to level; leave it out"
+        )
 
 
 def _mix(fields: Fields, fileset: FileSet, processes: int) -> Mix:
@@ -119,6 +137,16 @@ def _mix(fields: Fields, fileset: FileSet, processes: int) -> Mix:
         )
     else:
         cycle = tuple(_cycle_step(Fields(item, key)) for key, item in fields.items("cycle"))
+    commit_percent = fields.integer("commit_percent", 0, 100, default=0)
+    if commit_percent and cycle:
+        raise SpecError(
+            fields.path("commit_percent"), "only for choose; steps of a cycle have sync: true"
+        )
+    if commit_percent and not any(operation in _WRITES for operation, _ in choose):
+        raise SpecError(
+            fields.path("commit_percent"),
+            f"no operation of the mix writes; those that do are {', '.join(_WRITES)}",
+        )
     default = Fixed(fileset.record_bytes)
     return Mix(
         operations,
@@ -126,7 +154,7 @@ def _mix(fields: Fields, fileset: FileSet, processes: int) -> Mix:
         cycle,
         _transfers(fields, "read_size", default),
         _transfers(fields, "write_size", default),
-        fields.integer("commit_percent", 0, 100, default=0),
+        commit_percent,
     )
 
 
@@ -143,6 +171,10 @@ def _cycle_step(fields: Fields) -> CycleStep:
         fields.flag("sync"),
     )
     fields.refuse_unknown()
+    if step.sync and step.operation not in _WRITES:
+        raise SpecError(
+            fields.path("sync"), f"only for {', '.join(_WRITES)}; {step.operation} does not write"
+        )
     return step
 
 

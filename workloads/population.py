@@ -154,7 +154,8 @@ class Population:
         path, part = self.path(file), file.image.part(start, end)
         if operation == "read-modify-write":
             before = old.part(start, end)
-            return Step(operation, path, "", before, part, start, end, max(1, end - start))
+            length = max(1, end - start)
+            return Step(operation, path, "", before, part, start, end, length, sync)
         record_bytes = self.fileset.record_bytes if operation == "append" else end - start
         return self._moving(operation, path, part, start, end, record_bytes, sync)
 

@@ -15,8 +15,8 @@ from workloads.content import Buffers
 from workloads.steps import CheckResult, Job, StepError
 from workloads.writes import PREPARED_RECORDS, await_stored
 
-_READ = os.O_RDONLY | os.O_CLOEXEC
-_READ_WRITE = os.O_RDWR | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+_READ_WRITE = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class _Window:
@@ -120,7 +120,9 @@ class ReadModifyWrite(_Reading):
             self._prepared = [self._new(index) for index in range(len(job.steps))]
 
     def perform(self, index: int) -> None:
-        """open(2), preadv(2), pwritev(2), close(2), and the calls of ``await_stored``."""
+        """open(2), preadv(2), pwritev(2), [fsync(2)], close(2), and the calls of
+        ``await_stored``.
+        """
         step, path = self._steps[index], self._paths[index]
         descriptor = os.open(path, _READ_WRITE)
         length = step.end - step.start
@@ -133,6 +135,8 @@ class ReadModifyWrite(_Reading):
             written_bytes = os.pwritev(descriptor, parts, step.start)
             if written_bytes != length:
                 raise StepError("short-write", f"{written_bytes} of {length} bytes written")
+        if step.sync:
+            os.fsync(descriptor)
         os.close(descriptor)
         await_stored(path, step.end)
 

@@ -2,7 +2,8 @@
 
 A file set says what is scaled: ``scale: files`` (its files and directories; the default), ``size``
 (the size of each file) or ``fixed`` (nothing; meant for warm-ups). The operations of a mix and the
-transactions of postmark are scaled too. Passes, rates, record sizes and processes stay the same.
+transactions of postmark are scaled too, and upwards the time that a stage may take. Passes, rates,
+record sizes and processes stay the same.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workloads.spec import parse
+from workloads.spec import MAX_LIMIT_S, Stage, parse
 
 _IN_SIZE = ("bytes", "min_bytes", "max_bytes", "median_bytes")
 
@@ -33,6 +34,7 @@ def scaled(mapping: Mapping[str, Any], by: float) -> dict[str, Any]:
         "stages": [
             {
                 **stage,
+                **_limit(parsed, by),
                 "phases": [
                     _phase(phase, mapping["filesets"][phase["fileset"]], by, parsed.processes)
                     for phase in stage["phases"]
@@ -41,6 +43,15 @@ def scaled(mapping: Mapping[str, Any], by: float) -> dict[str, Any]:
             for stage, parsed in zip(mapping["stages"], spec.stages)
         ],
     }
+
+
+def _limit(stage: Stage, by: float) -> dict[str, float]:
+    """A limit of its own for a stage that takes longer; that of the file is compared with the
+    one that a campaign has stored, and stays.
+    """
+    if by <= 1:
+        return {}
+    return {"wall_clock_limit_s": min(MAX_LIMIT_S, stage.wall_clock_limit_s * by)}
 
 
 def _fileset(fileset: Mapping[str, Any], by: float, processes: int) -> dict[str, Any]:

@@ -21,6 +21,9 @@ from workloads.sequence import FileSetState, OutOfOrder, advance
 
 MAX_PROCESSES = 256
 MAX_CLIENTS = 1000
+MAX_LIMIT_S = 86_400.0
+
+_LEAST_LIMIT_S = 0.001
 
 WEIGHT_FLOOR = 0.05
 """Minimum weight of a component; below it, a setting could ruin the component unnoticed."""
@@ -28,11 +31,15 @@ WEIGHT_FLOOR = 0.05
 
 @dataclass(frozen=True)
 class Stage:
-    """What one invocation runs, in ``processes`` processes; ``cache`` is "as-is" or "cold"."""
+    """What one invocation runs, in ``processes`` processes; ``cache`` is "as-is" or "cold".
+
+    It may take ``wall_clock_limit_s``.
+    """
 
     name: str
     cache: str
     processes: int
+    wall_clock_limit_s: float
     phases: tuple[Phase, ...]
 
 
@@ -77,7 +84,7 @@ def parse(mapping: object) -> Spec:
     name = fields.name("name")
     description = fields.text("description")
     processes = fields.integer("processes", 1, MAX_PROCESSES)
-    limit_s = fields.number("wall_clock_limit_s", 0.001, 86_400.0)
+    limit_s = fields.number("wall_clock_limit_s", _LEAST_LIMIT_S, MAX_LIMIT_S)
     scaled_by = fields.number("scaled_by", 1e-9, 1e9, default=1.0)
     least_clients = fields.integer("least_clients", 1, MAX_CLIENTS, default=1)
     filesets = tuple(
@@ -85,7 +92,9 @@ def parse(mapping: object) -> Spec:
         for index, (set_name, value) in enumerate(fields.mapping("filesets"))
     )
     stages = tuple(
-        _stage(Fields(item, key), {fileset.name: fileset for fileset in filesets}, processes)
+        _stage(
+            Fields(item, key), {fileset.name: fileset for fileset in filesets}, processes, limit_s
+        )
         for key, item in fields.items("stages")
     )
     _check_stages(stages)
@@ -104,15 +113,20 @@ def parse(mapping: object) -> Spec:
     )
 
 
-def _stage(fields: Fields, filesets: Mapping[str, FileSet], default: int) -> Stage:
+def _stage(
+    fields: Fields, filesets: Mapping[str, FileSet], default: int, default_limit_s: float
+) -> Stage:
     name = fields.name("name")
     cache = fields.choice("cache", ("as-is", "cold"))
     processes = fields.integer("processes", 1, MAX_PROCESSES, default=default)
+    limit_s = fields.number(
+        "wall_clock_limit_s", _LEAST_LIMIT_S, MAX_LIMIT_S, default=default_limit_s
+    )
     phases = tuple(
         parse_phase(Fields(item, key), filesets, processes) for key, item in fields.items("phases")
     )
     fields.refuse_unknown()
-    return Stage(name, cache, processes, phases)
+    return Stage(name, cache, processes, limit_s, phases)
 
 
 def _check_stages(stages: tuple[Stage, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from importlib.resources import files
 
-ENGINE_VERSION = "3"
+ENGINE_VERSION = "4"
 """Incremented whenever the same spec and seed would do different work or be timed differently."""
 
 

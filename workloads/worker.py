@@ -1,7 +1,8 @@
 """A worker process: it prepares, runs on the clock and checks.
 
-The first worker also creates and removes the run directory. All access to the filesystem under test
-happens in workers, so that the parent always stays responsive.
+The first worker also creates and removes the run directory. All workers work inside it, with paths
+relative to it, and no link leads them anywhere else (see ``confinement``). All access to the
+filesystem under test happens in workers, so that the parent always stays responsive.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class PhaseTime:
 class Worker:
     """One worker; ``number`` selects its share of each phase.
 
-    ``answer`` maps a request to its answer: ("enter", 1 in the first stage) and ("leave", 0) to
-    None, ("prepare", phase) to None, ("go", phase) to PhaseTime, ("check", phase) to each
-    operation's OperationResult; and every error to a Failure.
+    ``answer`` maps a request to its answer: ("create", 0) in the first stage, ("enter", 0),
+    ("leave", 0) and ("prepare", phase) to None, ("go", phase) to PhaseTime, ("check", phase) to
+    each operation's OperationResult; and every error to a Failure.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Worker:
         self._run_id = run_id
         self._identity = {"run_id": run_id, "seed": str(seed), "spec_sha256": spec.sha256}
         self._content = content
+        self._above = -1
         self._watch = Stopwatch()
         self._steps: tuple[Step, ...] = ()
         self._jobs: dict[str, Job] = {}
@@ -84,6 +86,7 @@ class Worker:
     def answer(self, request: str, argument: int) -> object:
         """Return the answer to one request, a Failure if it failed."""
         act: dict[str, Callable[[int], object]] = {
+            "create": self._create,
             "enter": self._enter,
             "prepare": self._prepare,
             "go": self._go,
@@ -97,16 +100,16 @@ class Worker:
         except Exception as error:
             return Failure("engine-error", request, self._root, None, repr(error))
 
-    def _enter(self, first: int) -> None:
-        if first:
-            files = sum(fileset.files for fileset in self._spec.filesets)
-            total_bytes = sum(fileset.total_bytes for fileset in self._spec.filesets)
-            rundir.create(self._root, self._identity, files, total_bytes)
-        else:
-            rundir.check(self._root, self._identity)
+    def _create(self, _: int) -> None:
+        files = sum(fileset.files for fileset in self._spec.filesets)
+        total_bytes = sum(fileset.total_bytes for fileset in self._spec.filesets)
+        rundir.create(self._root, self._identity, files, total_bytes)
+
+    def _enter(self, _: int) -> None:
+        self._above = rundir.enter(self._root, self._identity)
 
     def _leave(self, _: int) -> None:
-        rundir.remove(self._root, self._run_id)
+        rundir.remove_from(self._above, self._root, self._run_id)
 
     def _prepare(self, phase_number: int) -> None:
         phase_plan = self._plan.phases[phase_number]
@@ -119,7 +122,7 @@ class Worker:
         held_bytes = max(MAX_RECORD_BYTES, HELD_BYTES // self._processes)
         self._watch = Stopwatch()
         self._jobs = {
-            name: Job(self._root, steps, self._content, held_bytes, self._watch)
+            name: Job(".", steps, self._content, held_bytes, self._watch)
             for name, steps in own.items()
         }
         self._operations = {name: TABLE[name](job) for name, job in self._jobs.items()}
@@ -197,7 +200,6 @@ class Worker:
 
     def _failure(self, error: StepError, operation: str, step: Step | None) -> WorkloadFailure:
         if error.index is not None:
-            path = self._jobs[operation].path(error.index)
-        else:
-            path = f"{self._root}/{step.path}" if step else self._root
+            step = self._jobs[operation].steps[error.index]
+        path = f"{self._root}/{step.path}" if step else self._root
         return WorkloadFailure(Failure(error.kind, operation, path, None, error.message))

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from workloads.content import Buffers
 from workloads.steps import CheckResult, Job, PathOperation, StepError
 
-_READ = os.O_RDONLY | os.O_CLOEXEC
-_WRITE = os.O_WRONLY | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+_WRITE = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 #: Up to so many records are sliced in advance.
 PREPARED_RECORDS = 100_000
 

@@ -1,8 +1,16 @@
-"""Attack: a local user has created files in a well-known place before fstune does."""
+"""Attack: a local user has created files in a well-known place before fstune does, or replaces them
+while fstune works there.
+"""
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +23,9 @@ from tuner.hosts.lease import Owner
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
 from tuner.store import Store
+from workloads import rundir, zipapp
+from workloads.confinement import confine
+from workloads.failure import WorkloadFailure
 
 ROOT = os.geteuid() == 0
 OTHER = 1234
@@ -132,3 +143,214 @@ def test_permissions_left_open_by_an_earlier_release_are_fixed(tmp_path: Path) -
     with Cells(state).use("try"), Store.open(state):
         modes = {path.name: path.stat().st_mode & 0o077 for path in state.rglob("*")}
     assert set(modes.values()) == {0}
+
+
+def test_a_restore_directory_left_open_by_its_administrator_is_closed(tmp_path: Path) -> None:
+    """Anyone who can open it can lock it: the host could be neither changed nor put back."""
+    directory = tmp_path / "restore-here"
+    directory.mkdir()
+    directory.chmod(0o755)
+    hold = take(directory)
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert hold.give_back() is None
+
+
+VICTIM = b"root:secret\n" * 10
+WRITING = ("rewrite", "append", "truncate", "chmod", "read-modify-write", "rename", "unlink")
+
+
+def run_as_other(code: str) -> None:
+    become = f"import os; os.setgroups([]); os.setgid({OTHER}); os.setuid({OTHER}); "
+    subprocess.run([sys.executable, "-I", "-c", become + code], check=True, timeout=60)
+
+
+def swap(path: Path, target: Path) -> None:
+    """As another user, put a link to ``target`` in the place of ``path``."""
+    where, old = str(path), f"{path}.old"
+    run_as_other(f"os.rename({where!r}, {old!r}); os.symlink({str(target)!r}, {where!r})")
+
+
+@pytest.fixture
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of root's with a file that has the name of the first one of a workload."""
+    directory = tmp_path_factory.mktemp("outside")
+    (directory / "f0000000").write_bytes(VICTIM)
+    (directory / "f0000000").chmod(0o600)
+    return directory
+
+
+@pytest.fixture
+def volume() -> Iterator[Path]:
+    """A directory where other users may write, as its access control list says in AFS."""
+    with tempfile.TemporaryDirectory() as above:
+        Path(above).chmod(0o755)
+        directory = Path(above, "volume")
+        directory.mkdir()
+        directory.chmod(0o777)
+        yield directory
+
+
+def engine(place: Path, operation: str) -> list[str]:
+    """The command that runs a workload whose last phase is ``operation``, from a zipapp."""
+    spec = {
+        "name": "one",
+        "description": "one operation",
+        "processes": 2,
+        "wall_clock_limit_s": 60,
+        "filesets": {"a": {"files": 2, "size": {"distribution": "fixed", "bytes": 100}}},
+        "stages": [
+            {
+                "name": "only",
+                "cache": "as-is",
+                "phases": [
+                    {"operation": "mkdir", "fileset": "a"},
+                    {"operation": "create", "fileset": "a"},
+                    {"operation": operation, "fileset": "a", "component": "c"},
+                ],
+            }
+        ],
+        "weights": {"c": 1.0},
+    }
+    (place / "spec.json").write_text(json.dumps(spec))
+    program = str(zipapp.build(place / "workloads.pyz").path)
+    return [sys.executable, "-I", "-S", program, "run", str(place / "spec.json")]
+
+
+@as_root
+@pytest.mark.parametrize("what", ["file", "directory"])
+@pytest.mark.parametrize("operation", WRITING)
+def test_a_workload_does_not_follow_links_out_of_its_directory(
+    tmp_path: Path, volume: Path, outside: Path, operation: str, what: str
+) -> None:
+    """The link is made when the workload is running already, just before it is used."""
+    command = [*engine(tmp_path, operation), "--dir", str(volume), "--run-id", "one"]
+    running = subprocess.Popen(
+        [*command, "--seed", "1", "--gate", "phase"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdin
+    assert running.stderr
+    directory = volume / "fstune-one" / "a.d00000"
+    try:
+        for phase in range(3):
+            assert running.stderr.readline() == f"ready only {phase}\n"
+            if phase == 2:
+                for path in (directory, directory.parent):
+                    path.chmod(0o777)
+                if what == "file":
+                    swap(directory / "f0000000", outside / "f0000000")
+                else:
+                    swap(directory, outside)
+            running.stdin.write("\n")
+            running.stdin.flush()
+        output, _ = running.communicate(timeout=60)
+    finally:
+        running.kill()
+        running.wait()
+    victim = outside / "f0000000"
+    assert victim.read_bytes() == VICTIM
+    assert victim.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in outside.iterdir()] == ["f0000000"]
+    error = json.loads(output).get("error")
+    if error:
+        assert error["path"].startswith(str(directory.parent))
+    rundir.remove(str(directory.parent), "one")
+    assert list(volume.iterdir()) == []
+
+
+def in_child(act: Callable[[], object]) -> str:
+    """Return the representation of what ``act`` returns or raises in a process of its own."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            answer = repr(act())
+        except BaseException as error:
+            answer = repr(error)
+        os.write(writing, answer.encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as stream:
+        text = stream.read()
+    os.waitpid(pid, 0)
+    return text
+
+
+@as_root
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_confined_process_reaches_nothing_above(tmp_path: Path) -> None:
+    """Not even from a directory that is moved out of its root while it is looked up."""
+    inside = tmp_path / "run" / "below"
+    inside.mkdir(parents=True)
+    (tmp_path / "run" / "planted.py").write_text("")
+
+    def act() -> object:
+        above = os.open(tmp_path, os.O_RDONLY)
+        confine(os.open("run", os.O_RDONLY, dir_fd=above), "run")
+        sys.path.insert(0, "/")
+        with pytest.raises(ImportError):
+            importlib.import_module("planted")
+        os.chdir("below")
+        os.rename("run/below", "moved", src_dir_fd=above, dst_dir_fd=above)
+        return os.listdir("..")
+
+    assert in_child(act).startswith("FileNotFoundError")
+    assert (tmp_path / "moved").is_dir()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("marker", ["pipe", "link"])
+def test_a_marker_that_is_not_a_file_is_not_read(tmp_path: Path, marker: str) -> None:
+    root = tmp_path / "fstune-one"
+    root.mkdir()
+    if marker == "pipe":
+        os.mkfifo(root / rundir.MARKER)
+    else:
+        (tmp_path / "marker").write_text('{"made_by": "fstune-workloads", "run_id": "one"}')
+        (root / rundir.MARKER).symlink_to(tmp_path / "marker")
+    with pytest.raises(WorkloadFailure):
+        rundir.remove(str(root), "one")
+    assert root.exists()
+
+
+def test_a_run_directory_that_is_replaced_is_not_emptied(
+    tmp_path: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is replaced by a link after its marker was checked, just before it is listed."""
+    root = rundir.path_of(str(tmp_path), "one")
+    rundir.create(root, {"run_id": "one"}, 0, 0)
+    Path(root, "mail").touch()
+    scandir = os.scandir
+
+    def late(path: int | str) -> object:
+        if not os.path.islink(root):
+            os.rename(root, tmp_path / "old")
+            os.symlink(outside, root)
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", late)
+    with pytest.raises(WorkloadFailure, match="is not a directory"):
+        rundir.remove(root, "one")
+    monkeypatch.undo()
+    assert (outside / "f0000000").read_bytes() == VICTIM
+    assert os.listdir(tmp_path / "old") == [rundir.MARKER]
+
+
+def test_a_run_directory_is_not_made_through_a_link(
+    tmp_path: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rundir.path_of(str(tmp_path), "one")
+    mkdir = os.mkdir
+
+    def swapping(path: str, mode: int, **options: int) -> None:
+        mkdir(path, mode, **options)
+        os.rename(tmp_path / ".fstune-one", tmp_path / "old")
+        os.symlink(outside, tmp_path / ".fstune-one")
+
+    monkeypatch.setattr("os.mkdir", swapping)
+    with pytest.raises(WorkloadFailure, match="Not a directory"):
+        rundir.create(root, {"run_id": "one"}, 0, 0)
+    assert os.listdir(outside) == ["f0000000"]

@@ -90,7 +90,8 @@ def show_workload(name: Name, scale: Scale = 1.0, as_json: AsJson = False) -> No
         return
     _say(f"{spec.name}: {spec.description}")
     size = f"{_size_bytes(spec) / _MIB:,.0f} MiB in files"
-    _say(f"{size}; at most {spec.wall_clock_limit_s:g} s per stage\n")
+    limit_s = max(stage.wall_clock_limit_s for stage in spec.stages)
+    _say(f"{size}; at most {limit_s:g} s per stage\n")
     _list(
         (Column("component", rigid=True), Column("weight", rigid=True, right=True)),
         [(part.name, f"{part.weight:.3g}") for part in spec.components],

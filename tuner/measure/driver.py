@@ -119,12 +119,12 @@ class ClientEngine:
 
     def run_stage(self, stage: str, run_id: str, seed: int) -> Report:
         """Run one stage. Raises WorkloadError; its files are not removed."""
-        limit_s = self.workload.spec.wall_clock_limit_s + GRACE_S
-        number = [part.name for part in self.workload.spec.stages].index(stage) + 1
+        index = self.workload.spec.stage_index(stage)
+        limit_s = self.workload.spec.stages[index].wall_clock_limit_s + GRACE_S
         command = self.command(stage, run_id, seed)
         try:
             result = self.client.run_long(
-                command, run_id=f"{run_id}-stage{number}", timeout_s=limit_s
+                command, run_id=f"{run_id}-stage{index + 1}", timeout_s=limit_s
             )
         except CommandTimeout as problem:
             raise WorkloadError(f"stage {stage}: not finished within {limit_s:g} s") from problem

@@ -73,7 +73,8 @@ class Together:
             part = (number + cold_before) % len(self.engines)
             own = engine.command(stage, _part_id(run_id, part), part_seed(seed, part))
             commands.append([*own, "--gate", "phase"])
-        limit_s = self.workload.spec.wall_clock_limit_s + GRACE_S
+        index = self.workload.spec.stage_index(stage)
+        limit_s = self.workload.spec.stages[index].wall_clock_limit_s + GRACE_S
         speakers = [engine.client for engine in self.engines]
         documents = _Stage(stage, speakers, time.monotonic() + limit_s, limit_s).run(commands)
         try:

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass
+from typing import Any
 
 from search_spaces import Expression, Space
 from tuner.judge.levels import ALPHA
@@ -52,14 +53,22 @@ def aspects(
     }
     return {
         **of_spaces,
-        "workload": aspect(_without_words(json.loads(workload.document))),
+        "workload": aspect(_comparable(json.loads(workload.document))),
         "statistics": aspect(statistics),
         "testbed": aspect(testbed),
     }
 
 
-def _without_words(workload: dict[str, object]) -> dict[str, object]:
-    return {key: value for key, value in workload.items() if key != "description"}
+def _comparable(workload: dict[str, Any]) -> dict[str, Any]:
+    """Without the description, and the limits of stages: older stored campaigns lack them, and they
+    do not change what is measured.
+    """
+    stages = [
+        {key: value for key, value in stage.items() if key != "wall_clock_limit_s"}
+        for stage in workload["stages"]
+    ]
+    words = {key: value for key, value in workload.items() if key != "description"}
+    return {**words, "stages": stages}
 
 
 def programs(identity: str) -> dict[str, Aspect]:

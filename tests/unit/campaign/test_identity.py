@@ -231,6 +231,17 @@ def test_narrowing_is_part_of_a_space() -> None:
     assert ": 100, was " in message
 
 
+def test_the_limits_of_stages_are_no_part_of_a_workload() -> None:
+    """Campaigns of earlier releases have stored combined and enlarged workloads without them."""
+    for workload in (load_workload("office"), load_workload("mixed-use", 2.0)):
+        rules = rules_of(spec(faster()), workload)
+        document = aspects({}, workload, rules, {})["workload"].document
+        assert isinstance(document, dict)
+        assert not any("wall_clock_limit_s" in stage for stage in document["stages"])
+        whole = {"office": 10920, "mixed-use": 120}[document["name"]]
+        assert document["wall_clock_limit_s"] == whole
+
+
 def test_differences_are_named_and_counted() -> None:
     old = {"x": aspect({"a": 1, "b": [1, 2], "c": {"d": "long " * 20}, "e": None}), "y": aspect(1)}
     new = {"x": aspect({"a": 2, "b": [1, 3], "c": {"d": ""}, "f": 0}), "z": aspect(2)}

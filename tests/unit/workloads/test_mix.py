@@ -120,6 +120,15 @@ def test_a_cycle_is_followed_in_turn(mapping: dict[str, Any]) -> None:
             assert not read.sync
 
 
+def test_a_read_modify_write_may_end_with_fsync(mapping: dict[str, Any]) -> None:
+    name = "read-modify-write"
+    cycle = [{"operation": name, "sync": True}, {"operation": name}]
+    for share in _planned(_spec(mapping, operations=20, cycle=cycle)).steps:
+        assert [step.sync for step in share] == [True, False] * 5
+    mix = _spec(mapping, operations=20, choose={name: 1}, commit_percent=100)
+    assert all(step.sync for share in _planned(mix).steps for step in share)
+
+
 def test_a_process_without_files_makes_one(mapping: dict[str, Any]) -> None:
     phase = _planned(_spec(mapping, operations=200, choose={"unlink": 1}))
     counts = Counter(step.operation for share in phase.steps for step in share)

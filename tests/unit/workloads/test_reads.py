@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import tracemalloc
 import zlib
@@ -103,6 +104,22 @@ def test_new_data_takes_no_memory_before_it_is_written(
         assert (tmp_path / step.path).read_bytes()[step.start : step.end] == expected
     moved = len(steps) * RECORD
     assert change.check() == CheckResult(2 * moved, len(steps), moved)
+
+
+def test_new_data_is_flushed_if_the_step_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = _job(tmp_path)
+    steps = [
+        replace(step, end=RECORD, becomes=step.image.write(0, RECORD, 2), sync=sync)
+        for step, sync in zip(job.steps, (False, True, False), strict=True)
+    ]
+    change = ReadModifyWrite(replace(job, steps=steps))
+    flushes: list[int] = []
+    monkeypatch.setattr("os.fsync", lambda descriptor: flushes.append(os.fstat(descriptor).st_ino))
+    for index in range(len(steps)):
+        change.perform(index)
+    assert flushes == [os.stat(tmp_path / "1").st_ino]
 
 
 def test_compressible_data_compresses_as_declared() -> None:

@@ -13,6 +13,7 @@ from tuner.errors import SpecError as TunerSpecError
 from tuner.measure.workload import load_workload
 from workloads import SpecError, load, parse, resolve
 from workloads.__main__ import main
+from workloads.scale import scaled
 
 
 def _none(name: str) -> object:
@@ -80,6 +81,7 @@ def shelf(mapping: dict[str, Any]) -> dict[str, Any]:
         **mapping,
         "name": "small",
         "processes": 1,
+        "wall_clock_limit_s": 30,
         "stages": [{**stage, "name": stage["name"]} for stage in mapping["stages"]],
     }
     return {"one": mapping, "two": small}
@@ -98,7 +100,16 @@ def test_combined_workloads_keep_their_properties(shelf: dict[str, Any]) -> None
     assert weights["every-operation-stream"] == pytest.approx(0.15)
     assert weights["small-stream"] == pytest.approx(0.05)
     assert spec.filesets[0].files == 2 * spec.filesets[2].files == 20
-    assert spec.wall_clock_limit_s == 120
+    assert [stage.wall_clock_limit_s for stage in spec.stages] == [60, 60, 60, 30, 30, 30]
+
+
+def test_a_larger_workload_may_take_longer_and_a_smaller_one_no_less(
+    shelf: dict[str, Any],
+) -> None:
+    for by, limits_s in ((10.0, [600] * 3 + [300] * 3), (0.1, [60] * 3 + [30] * 3)):
+        spec = parse(resolve(_mix(), shelf.__getitem__, by))
+        assert [stage.wall_clock_limit_s for stage in spec.stages] == limits_s
+    assert parse(scaled(shelf["one"], 5e3)).stages[0].wall_clock_limit_s == 86_400
 
 
 @pytest.mark.parametrize(

@@ -172,11 +172,40 @@ ERRORS: list[tuple[tuple[str | int, ...], object, str, str]] = [
                 "at most",
             ),
             (
+                {"operations": 5, "cycle": [{"operation": "append"}], "commit_percent": 1},
+                "stages[1].phases[0].commit_percent",
+                "only for choose; steps of a cycle have sync",
+            ),
+            (
+                {"operations": 5, "choose": {"read": 1, "fsync": 1}, "commit_percent": 1},
+                "stages[1].phases[0].commit_percent",
+                "no operation of the mix writes",
+            ),
+            (
+                {"operations": 5, "cycle": [{"operation": "truncate", "sync": True}]},
+                "stages[1].phases[0].cycle[0].sync",
+                "truncate does not write",
+            ),
+            (
+                {"operations": 5, "choose": {"read": 1}, "order": "shuffled"},
+                "stages[1].phases[0].order",
+                "mix has an order of its own",
+            ),
+            (
                 {"operations": 5, "choose": {"read": 1}, "fileset": "big"},
                 "stages[1].phases[0].fileset",
                 "a directory of its own: 1 directories, 2 processes",
             ),
         )
+    ),
+    *(
+        (
+            ("stages", 2, "phases", 0),
+            {"operation": operation, "fileset": "small", "order": "shuffled"},
+            "stages[2].phases[0].order",
+            "has an order of its own; leave it out",
+        )
+        for operation in ("extract", "remove-tree", "postmark-delete")
     ),
     (
         ("stages", 0, "phases", 1, "operation"),
@@ -214,6 +243,13 @@ def test_a_mistake_is_named_with_its_key_path(
     assert caught.value.key == key
     assert problem in caught.value.problem
     assert str(caught.value).startswith(f"{key}: ")
+
+
+def test_directories_of_a_tree_are_not_made_in_any_order(mapping: dict[str, Any]) -> None:
+    mapping["filesets"]["small"]["fanout"] = 2
+    mapping["stages"][0]["phases"][2]["order"] = "shuffled"
+    with pytest.raises(SpecError, match=r"order: mkdir of a tree goes from level to level"):
+        parse(mapping)
 
 
 @pytest.mark.parametrize("value", [None, [], "mixed-use", 3])

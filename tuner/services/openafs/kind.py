@@ -44,6 +44,7 @@ from tuner.services.openafs.diagnostics import DIAGNOSTICS
 from tuner.services.openafs.file import SshSection, TestbedFile, read_testbed
 from tuner.services.openafs.spaces import SYSCTL, check_network, check_runtime
 from tuner.services.openafs.start import CellStart, HostsStart
+from tuner.services.openafs.suitable import mistakes_of_workload
 from tuner.services.testbed import Testbed
 
 FILESERVER, CACHE_MANAGER, CLIENT_RUNTIME = "fileserver", "cache_manager", "client_runtime"
@@ -139,8 +140,9 @@ class CellType(TestbedType[CellSection]):
         )
 
     def mistakes(self, section: CellSection, where: str, needs: Needs) -> Sequence[str]:
-        """See TestbedType.mistakes: the cell must have as many clients as the workload requires."""
-        return _too_few(section.clients, f"{where}.{self.key}.clients", "this cell", needs)
+        """See TestbedType.mistakes: the workload must be able to run in the cell."""
+        place = f"{where}.{self.key}.clients"
+        return mistakes_of_workload(section.clients, place, "this cell", needs)
 
     def preview(self, section: CellSection, state_directory: Path) -> Preview | None:
         """See TestbedType.preview: a cell that is not up yet will be on this machine."""
@@ -197,9 +199,9 @@ class HostsType(TestbedType[str]):
         return HostsTestbed(file, path.parent, state_directory, _requirements(needs))
 
     def mistakes(self, section: str, where: str, needs: Needs) -> Sequence[str]:
-        """See TestbedType.mistakes: there must be as many clients as the workload requires."""
+        """See TestbedType.mistakes: the workload must be able to run on the hosts."""
         clients = read_testbed(Path(section)).clients
-        return _too_few(len(clients), f"{where}.{self.key}", "its file", needs)
+        return mistakes_of_workload(len(clients), f"{where}.{self.key}", "its file", needs)
 
     def offer(self, file: Path) -> Offer:
         """See TestbedType.offer."""
@@ -318,17 +320,6 @@ def _document(file: TestbedFile) -> dict[str, object]:
 def _host(ssh: SshSection) -> str:
     """Identify a host; the same address is a different host in each private cell."""
     return f"host {ssh.address}" + (f" from {ssh.netns}" if ssh.netns else "")
-
-
-def _too_few(clients: int, where: str, which: str, needs: Needs) -> list[str]:
-    """Why there are too few clients for the workload, if there are; ``which`` has them."""
-    work = needs.workload.spec
-    if clients >= work.least_clients:
-        return []
-    return [
-        f"{where}: workload {work.name} needs at least {work.least_clients} clients, {which} has "
-        f"{clients}"
-    ]
 
 
 def _check_file(spaces: Mapping[str, Space], file: TestbedFile) -> None:
