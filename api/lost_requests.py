@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from tuner.errors import TunerError
-from tuner.run.holding import is_gone
+from tuner.holders import is_gone
 from tuner.store import Store
 from tuner.store.applications import Applications
 from tuner.store.verifications import Verifications

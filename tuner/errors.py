@@ -86,6 +86,12 @@ class ConflictError(TunerError):
     exit_code = 4
 
 
+class InUseError(ConflictError):
+    """Another process uses a testbed or one of its hosts, or runs the campaign: later, it may be
+    free.
+    """
+
+
 class StalePlanError(ConflictError):
     """The configuration in effect has changed since the approved plan was made."""
 

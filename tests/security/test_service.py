@@ -25,8 +25,8 @@ from tests.unit.store import records
 from tests.unit.store.conftest import state_directory
 from tests.unit.store.test_migrations import earlier, empty
 from tuner.errors import ConflictError, SpecError, StoreError
+from tuner.holders import is_gone, this_process
 from tuner.model import Event
-from tuner.run.holding import is_gone, this_process
 from tuner.settings import ServiceSettings
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store, upgrade

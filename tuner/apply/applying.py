@@ -17,7 +17,7 @@ from tuner.apply.open_testbed import OpenTestbed, open_testbed
 from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, unfit
 from tuner.apply.testbed import Destination, recommended
 from tuner.errors import ConflictError, SpecError, StalePlanError, TunerError
-from tuner.identifiers import new_application_id
+from tuner.identifiers import is_application_id, new_application_id
 from tuner.interruption import check
 from tuner.model import Campaign, Configuration
 from tuner.records.differences import differences
@@ -255,6 +255,7 @@ def roll_back(actor: Actor, application: Application) -> Application:
             return application  # already undone in ``holding``
         _check_newest(actor, application)
         with open_testbed(destination, application.id, actor.say, putting_back=True) as testbed:
+            _check_other_databases(actor, application, testbed)
             testbed.check_record(application.before, application.after)
             with undisturbed(actor.say):
                 message = f"{actor.by} rolls {application.id} back on {destination.label}"
@@ -277,4 +278,23 @@ def _check_newest(actor: Actor, application: Application) -> None:
     if newest.id != application.id:
         raise ConflictError(
             f"{newest.id} was applied on this testbed after {application.id}; roll that back first"
+        )
+
+
+def _check_other_databases(actor: Actor, application: Application, testbed: OpenTestbed) -> None:
+    """Raise ConflictError when a host keeps a journal of a later application that this database
+    does not know: it was made from another one, or this one is an older copy.
+    """
+    ids = {one.id for one in actor.applications.all()}
+    later = {
+        name: host
+        for name, host in testbed.kept_names().items()
+        if is_application_id(name) and name > application.id and name not in ids
+    }
+    if later:
+        name, host = max(later.items())
+        raise ConflictError(
+            f"{name} was applied on {host} after {application.id}, from another database: roll it "
+            f"back from there first, with fstune rollback {name}; if that database is lost, remove "
+            f"applied/{name} in the restore directory of each host"
         )

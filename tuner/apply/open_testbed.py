@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -22,7 +22,8 @@ Say = Callable[[str], None]
 @dataclass(slots=True)
 class OpenTestbed:
     """A testbed that is open for one application. ``name``: the application's identifier;
-    ``remarks``: problems that make changes risky but do not forbid them.
+    ``remarks``: problems that make changes risky but do not forbid them; ``kept_names``: see
+    LastingTestbed.
     """
 
     name: str
@@ -30,6 +31,7 @@ class OpenTestbed:
     parts: dict[str, LastingPart]
     remarks: Sequence[str]
     say: Say
+    kept_names: Callable[[], Mapping[str, str]] = dict
     _checks: int = 0
 
     @property
@@ -179,7 +181,8 @@ def open_testbed(
     place.claim(name)
     try:
         ready = place.open(health(), say)
-        testbed = OpenTestbed(name, ready, lasting_parts(ready.target), tuple(place.remarks), say)
+        parts, remarks = lasting_parts(ready.target), tuple(place.remarks)
+        testbed = OpenTestbed(name, ready, parts, remarks, say, place.kept_names)
         yield testbed
         testbed.clean()
     finally:

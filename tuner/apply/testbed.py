@@ -13,6 +13,7 @@ from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.measure.workload import Workload, load_workload
 from tuner.model import Answer, Campaign, Recommendation
 from tuner.services.kind import Needs, TestbedIdentity
+from tuner.services.kinds import type_of_file
 from tuner.services.lasting import LastingTestbed
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.testbed_section import TestbedSection
@@ -49,7 +50,7 @@ class Destination:
         """
         spec = CampaignSpec.from_json(campaign.spec)
         if file is not None:
-            section = _section({"hosts": str(file.absolute())})
+            section = _section({type_of_file(file).key: str(file.absolute())})
         elif spec.testbed is not None:
             section = spec.testbed
         else:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 
 from tuner.errors import NotFoundError
+from tuner.holders import is_gone
 from tuner.interruption import check
-from tuner.run.holding import is_gone
 from tuner.states import CampaignState
 from tuner.store import Store
 from tuner.store.applications import Applications

@@ -10,7 +10,7 @@ import typer
 from tuner.cli.options import Database, StateDir, database_address, open_store, state_directory
 from tuner.cli.say import say
 from tuner.errors import StoreError
-from tuner.run.holding import is_gone
+from tuner.holders import is_gone
 from tuner.store import backup, problems
 from tuner.store import upgrade as upgrade_database
 from tuner.text import counted

@@ -103,7 +103,11 @@ class Connector(Protocol):
     def change(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
-        """Run a command that may change something to its end, whatever its exit status."""
+        """Run a command that may change something to its end, whatever its exit status.
+
+        On a leased host it has the lock of the host as file descriptor 9. A daemon that it starts
+        itself must be started with that closed (``9<&-``): otherwise the next change is refused.
+        """
         ...
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:

@@ -10,6 +10,7 @@ The serial lock, for a node of a private cell, which has no lease: one change wa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -21,11 +22,19 @@ class LockUse(StrEnum):
     RESTORING = "restoring"
 
 
-class Refusal(StrEnum):
+class Reason(StrEnum):
     """Why a host refused to start a command."""
 
     NOT_HELD = "not-held"
     BUSY = "busy"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A command that was not started. ``processes``: those that hold the lock, if that is why."""
+
+    reason: Reason
+    processes: str
 
 
 #: Scripts are constant, so that ``bare`` recognises them: everything that varies is an argument.
@@ -38,7 +47,8 @@ _SCRIPT = r"""
 # change any tuned setting. "restoring" is like "hold", for a host from which all our files may
 # already have been removed.
 #
-# A refusal is reported on standard error, prefixed with MARK, which no command knows.
+# A refusal is reported on standard error, prefixed with MARK, which no command knows. That the lock
+# is taken is reported with the processes that hold it.
 directory=$1 mark=$2 how=$3
 shift 3
 
@@ -53,10 +63,23 @@ held() {
     [ "$owner" = "$mark" ] || refuse not-held
 }
 
+# Others that wait for the lock have the directory open too; "lock:" tells its holders apart.
+holders() {
+    separator=' '
+    for info in /proc/[0-9]*/fdinfo/9; do
+        process=${info%/fdinfo/9}
+        [ "$process/fd/9" -ef "$directory" ] && grep -qs '^lock:' "$info" || continue
+        name=
+        { IFS= read -r name < "$process/comm"; } 2> /dev/null
+        printf '%s%s (%s)' "$separator" "${process#/proc/}" "$name"
+        separator=', '
+    done
+}
+
 [ "$how" != restoring ] || [ -e "$directory/heartbeat.sh" ] || exec "$@"
 held
 exec 9< "$directory" || refuse not-held
-flock --timeout 30 9 || refuse busy
+flock --timeout 30 9 || refuse "busy$(holders 9<&-)"
 # The previous holder of the lock may have restored this host.
 held
 [ "$how" != begin ] || exec 9<&-
@@ -99,7 +122,9 @@ def bare(argv: Sequence[str]) -> Sequence[str]:
 
 def refusal(stderr: str, mark: str) -> Refusal | None:
     """Why the guard refused the command; None if it started it."""
-    for reason in Refusal:
-        if stderr == f"{mark}: {reason}\n":
-            return reason
-    return None
+    line = stderr.removesuffix("\n")
+    text = line.removeprefix(f"{mark}: ")
+    reason, _, processes = text.partition(" ")
+    if text == line or "\n" in text or reason not in list(Reason):
+        return None
+    return Refusal(Reason(reason), processes)

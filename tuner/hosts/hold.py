@@ -29,7 +29,7 @@ from tuner.hosts.connector import (
     write_whole,
 )
 from tuner.hosts.conversation import Conversation, SpeakingConnector
-from tuner.hosts.lease import AFTER, WATCH, Lease, Owner
+from tuner.hosts.lease import AFTER, WATCH, EndRuns, Lease, Owner
 from tuner.hosts.put_back import PUT_BACK, check_own
 
 _SCRIPTS = files("tuner.hosts") / "scripts"
@@ -60,17 +60,24 @@ class Hold:
 
     @classmethod
     def take(
-        cls, connector: SpeakingConnector, directory: str, owner: Owner, after_s: float
+        cls,
+        connector: SpeakingConnector,
+        directory: str,
+        owner: Owner,
+        after_s: float,
+        end_runs: EndRuns = lambda *_: None,
     ) -> Hold:
         """Take the lease and start the watch, first restoring what an earlier holder left behind.
 
-        Raises ConflictError when another campaign holds the host and has sent a recent heartbeat,
-        TestbedError when the earlier holder's changes cannot be undone.
+        ``end_runs``: see Lease. Raises InUseError when somebody else holds the host and may be
+        alive, TestbedError when the earlier holder's changes cannot be undone.
         """
-        hold = cls(Lease(connector, directory, owner, after_s))
+        hold = cls(Lease(connector, directory, owner, after_s, end_runs))
         check_own(connector, directory)
         check_change(connector, ["mkdir", "--parents", "--mode=0700", directory])
         check_own(connector, directory)  # it may have been created in the meantime
+        # Any process that can open it can lock it and prevent every change and restore.
+        check_change(connector, ["chmod", "0700", directory])
         try:
             hold.lease.take()
             for name in (_HEARTBEAT, WATCH, PUT_BACK):
@@ -234,11 +241,12 @@ class Hold:
     def _let_in(self, result: CommandResult) -> CommandResult:
         """Return the result of a guarded command. Raises TestbedError if its guard refused it."""
         refusal = guard.refusal(result.stderr, self.lease.mark)
-        if refusal is guard.Refusal.NOT_HELD:
+        if refusal is not None and refusal.reason is guard.Reason.NOT_HELD:
             self._lost.set()
             self._check_hold()
         if refusal is not None:
-            raise TestbedError(f"{self.host}: another change is still under way there; see 'ps'")
+            who = f": {refusal.processes}" if refusal.processes else "; see 'ps'"
+            raise TestbedError(f"{self.host}: another change is still under way there{who}")
         return result
 
     def _check_hold(self) -> None:

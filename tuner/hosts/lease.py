@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from tuner.errors import ConflictError
+from tuner.errors import ConflictError, InUseError, SpecError, TestbedError
+from tuner.holders import is_gone, this_process
 from tuner.hosts import guard
 from tuner.hosts.connector import CommandFailed, check, check_change, understood
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.hosts.put_back import restore_all
-from tuner.identifiers import word
+from tuner.identifiers import is_application_id, word
+from tuner.model import Holder
 
 WATCH = "watch.sh"
 #: In the restore directory: how long the holder may be silent, in seconds.
@@ -32,6 +35,17 @@ mv --no-target-directory --no-clobber "$1" "$2"
 #: How long to wait for a host that is restoring itself.
 _EXPIRED_S = 60.0
 _AGAIN_S = 1.0
+#: Silence in seconds after which another machine may continue the same campaign. Heartbeats are at
+#: most 30 s apart. The database usually allows it only after so long; a copy of the database knows
+#: nothing of a process that uses the original.
+_DEAD_S = 120.0
+#: DIRECTORY PID: whether that is the watch. Process IDs are reused, and anybody may name a process
+#: watch.sh, but only we can be in the directory.
+_IS_WATCH = r"""
+[ -O "/proc/$2" ] && [ "/proc/$2/cwd" -ef "$1" ] && grep -qs 'watch\.sh' "/proc/$2/cmdline"
+"""
+#: Ends the workloads of a campaign on a host: connector, restore directory, campaign.
+EndRuns = Callable[[SpeakingConnector, str, str], None]
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
@@ -51,12 +65,17 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One holder's lease of a host, taken or not. ``directory``: where it is on the host."""
+    """One holder's lease of a host, taken or not. ``directory``: where it is on the host;
+    ``end_runs``: is called for an earlier holder that has died, whose workloads may go on.
+    """
 
     connector: SpeakingConnector
     directory: str
     owner: Owner
     after_s: float
+    end_runs: EndRuns = field(default=lambda *_: None)
+    #: The process that holds the host.
+    holder: Holder = field(default_factory=this_process)
     #: Distinguishes this hold from others of the same campaign, such as that of a hung process.
     token: str = field(default_factory=lambda: secrets.token_hex(8))
 
@@ -78,8 +97,8 @@ class Lease:
     def take(self) -> None:
         """Take it once the host has restored itself, if it is doing that.
 
-        Raises ConflictError when another campaign holds the host and has sent a recent heartbeat,
-        TestbedError when the earlier holder's changes cannot be undone.
+        Raises InUseError when somebody else holds the host and may be alive, TestbedError when
+        the earlier holder's changes cannot be undone.
         """
         self._await_watch()
         if not self._make():
@@ -104,6 +123,8 @@ class Lease:
         fresh = f"{self.directory}/lease.{self.owner.campaign}"
         check_change(self.connector, ["mkdir", "--parents", "--mode=0700", fresh])
         self.connector.put(f"{fresh}/owner", f"{self.mark}\n".encode(), mode=0o600)
+        process = f"{self.holder.machine} {self.holder.pid} {self.holder.start_ticks}\n"
+        self.connector.put(f"{fresh}/process", process.encode(), mode=0o600)
         boot = check(self.connector, ["cat", _BOOT])
         self.connector.put(f"{fresh}/boot", boot.encode(), mode=0o600)
         # So that the age of the lease is known from the start.
@@ -115,7 +136,7 @@ class Lease:
             [*argv, f"{self.directory}/{_EXPIRED}"], timeout_s=60.0 + _EXPIRED_S
         )
         if moved.status == _BUSY:
-            raise ConflictError(f"{self.host} is being put back now; try again in a few minutes")
+            raise InUseError(f"{self.host} is being put back now; try again in a few minutes")
         if moved.status == 0 and self.connector.ask(["test", "-e", fresh]).status != 0:
             return True
         check_change(self.connector, ["rm", "--recursive", "--force", fresh])
@@ -127,24 +148,61 @@ class Lease:
         """
         read = self.connector.ask(["cat", f"{self.path}/owner"])
         mark = read.stdout.strip()
-        holder = mark.split()[:2]
+        campaign, machine, *_ = *mark.split(), "", ""
         if read.status != 0:
             if self.connector.ask(["test", "-e", self.path]).status == 0:
                 raise CommandFailed(self.host, read)
             self._await_watch()  # it has just ended the lease
-        elif holder != str(self.owner).split():
-            age_s = self._silence_s()
-            # The holder may allow itself a longer silence than we do.
-            if age_s is not None and age_s < max(self.after_s, self._holders_after_s()):
-                raise ConflictError(
-                    f"{self.host} is in use by campaign {' on '.join(holder)}, last seen "
-                    f"{age_s:.0f} s ago; wait until it ends, or stop it there"
-                )
-            restore_all(self.connector, self.directory, mark)
-        else:
+        elif campaign == self.owner.campaign:
+            if machine != self.owner.machine:
+                self._await_silence(machine)
             check_change(self.connector, ["rm", "--recursive", "--force", self.path])
+        else:
+            # The holder may allow itself a longer silence than we do.
+            age_s = self._live_s(max(self.after_s, self._holders_after_s()))
+            if age_s is not None:
+                raise InUseError(_in_use(self.host, campaign, machine, age_s))
+            # A campaign that is not a word was never ours, and there may be no runs to end.
+            with suppress(TestbedError, SpecError):
+                self.end_runs(self.connector, self.directory, campaign)
+            restore_all(self.connector, self.directory, mark)
         if not self._make():
-            raise ConflictError(f"{self.host} was taken by another campaign at the same moment")
+            raise InUseError(f"{self.host} was taken by another campaign at the same moment")
+
+    def _await_silence(self, machine: str) -> None:
+        """Wait until another machine that ran the same campaign counts as dead. Raises
+        InUseError if it sends a heartbeat.
+        """
+        before_s = 0.0
+        while (age_s := self._live_s(_DEAD_S)) is not None:
+            if age_s < before_s:
+                raise InUseError(
+                    f"{self.host} is in use by the same campaign on {machine}, which sends "
+                    "heartbeats; end it there first"
+                )
+            before_s = age_s
+            time.sleep(_AGAIN_S)
+        self._await_watch()  # it may have ended the lease meanwhile
+
+    def _live_s(self, limit_s: float) -> float | None:
+        """Seconds since the last heartbeat of a holder that may be alive; None if it has been
+        silent for ``limit_s`` or its process is known to have ended.
+        """
+        holder = self._holder()
+        if holder is not None and is_gone(holder):
+            return None
+        age_s = self._silence_s()
+        return None if age_s is None or age_s >= limit_s else age_s
+
+    def _holder(self) -> Holder | None:
+        """The process that holds the host; None if the lease, which may be of an earlier release,
+        does not say.
+        """
+        words = self.connector.ask(["cat", f"{self.path}/process"]).stdout.split()
+        match words:
+            case [machine, pid, ticks] if pid.isdecimal() and ticks.isdecimal():
+                return Holder("", machine, int(pid), int(ticks))
+        return None
 
     def _silence_s(self) -> float | None:
         """Seconds since the last heartbeat; None if that was before a reboot or is unreadable. A
@@ -184,9 +242,21 @@ class Lease:
     def _watched(self) -> bool:
         """Whether a watch runs on the host."""
         pid = self.connector.ask(["cat", f"{self.directory}/watch.pid"]).stdout.strip()
-        return WATCH in self.connector.ask(["cat", f"/proc/{pid}/cmdline"]).stdout
+        argv = ["sh", "-c", _IS_WATCH, "sh", self.directory, pid]
+        return pid.isdecimal() and self.connector.ask(argv).status == 0
 
     def _up_s(self) -> float:
         """Uptime of the host in seconds: unlike its clock, it is never adjusted."""
         with understood(self.host):
             return float(check(self.connector, ["cat", "/proc/uptime"]).split()[0])
+
+
+def _in_use(host: str, campaign: str, machine: str, age_s: float) -> str:
+    kind, end = "campaign", "resume"
+    if is_application_id(campaign):
+        kind, end = "application", "rollback"
+    return (
+        f"{host} is in use by {kind} {campaign} on {machine}, last seen {age_s:.0f} s ago; wait "
+        f"until it ends, or if its process has died: fstune {end} {campaign}, or fstune testbed "
+        "restore FILE"
+    )

@@ -7,44 +7,20 @@ separate thread sends heartbeats.
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
-from deploy.cell.process import ProcessId
 from tuner.errors import ConflictError, StoreError
-from tuner.model import Holder, Lease
+from tuner.holders import is_gone, this_process
+from tuner.model import Lease
 from tuner.store import NewEvent, Store
 
 #: Heartbeats per lease limit, the time after which a silent process counts as dead.
 _BEATS = 6
 
 _log = logging.getLogger(__name__)
-
-
-def this_process() -> Holder:
-    """Return this process as a lease holder."""
-    own = ProcessId.of(os.getpid())
-    return Holder(socket.gethostname(), _machine(), own.pid, own.start_ticks)
-
-
-def is_gone(holder: Holder) -> bool:
-    """Whether a process of this machine has ended; False for other machines (unknown there)."""
-    machine = _machine()
-    if holder.machine != machine:
-        return False
-    boot = machine.partition(":")[0]
-    return not ProcessId(holder.pid, holder.start_ticks, boot).is_alive()
-
-
-def _machine() -> str:
-    """Identify a machine: equal for processes that see each other (same boot and PID namespace)."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 class LeaseKeeper:

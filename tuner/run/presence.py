@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 
+from tuner.holders import is_gone
 from tuner.model import Campaign, Event, Holder
 from tuner.queue_records import QueuedRun, WorkerProcess
 from tuner.records.status import (
@@ -20,7 +21,6 @@ from tuner.records.status import (
     Status,
     WaitingCampaign,
 )
-from tuner.run.holding import is_gone
 from tuner.states import CampaignState
 from tuner.store import Running, Store
 from tuner.store.queue import Queue

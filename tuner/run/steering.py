@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 
 from tuner.errors import ConflictError, SpecError
+from tuner.holders import is_gone
 from tuner.model import Campaign, Request, Wish
-from tuner.run.holding import is_gone
 from tuner.run.waiting import is_waited_for
 from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
@@ -18,6 +18,11 @@ _ENDS = {
     Wish.CANCEL: (CampaignState.CANCELLED, "campaign-cancelled"),
 }
 _REQUESTED = {Wish.PAUSE: EventKind.PAUSE_REQUESTED, Wish.CANCEL: EventKind.CANCEL_REQUESTED}
+#: What puts back the testbed of a campaign that cannot be resumed.
+_PUT_BACK = (
+    "the next campaign there does that, and so do 'fstune testbed restore FILE' for hosts and "
+    "'fstune cell down' for a private cell"
+)
 
 
 class StopRequested(Exception):
@@ -66,8 +71,8 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
         _end(store, campaign, wish, f"{wish} requested from {asked_by} after its process died", now)
         rest = "its testbed has not been put back"
-        todo = f"; 'fstune resume {campaign.id}' does that" if wish is Wish.PAUSE else ""
-        return f"campaign {campaign.id} is {_ENDS[wish][0]}; {rest}{todo}"
+        todo = f"'fstune resume {campaign.id}' does that" if wish is Wish.PAUSE else _PUT_BACK
+        return f"campaign {campaign.id} is {_ENDS[wish][0]}; {rest}; {todo}"
     was_queued = queue is not None and queue.withdraw(campaign.id, _off_queue(asked_by, now))
     if wish is Wish.PAUSE and was_queued:
         todo = f"'fstune resume {campaign.id} --queue' puts it back on the queue"

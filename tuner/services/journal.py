@@ -200,6 +200,16 @@ class Journal:
         return result.stdout.strip()
 
 
+def kept_names(host: Connector, directory: str) -> set[str]:
+    """Return the names under which journals are kept on a host. ``directory``: that of everything
+    needed to put it back. A name whose journals have been opened again is not among them.
+    """
+    place = f"{directory}/{_LASTING}"
+    depth = ["-mindepth", "2", "-maxdepth", "2"]
+    listing = host.ask(["find", place, *depth, "-type", "d", "-printf", "%P\\n"])
+    return {line.partition("/")[0] for line in listing.stdout.splitlines()}
+
+
 def _nul_separated(values: Sequence[str]) -> bytes:
     return "".join(f"{value}\0" for value in values).encode("utf-8", "surrogateescape")
 

@@ -7,7 +7,7 @@ favour and kept under the name of the application, for a rollback.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -73,6 +73,12 @@ class LastingTestbed(Testbed, Protocol):
     @property
     def remarks(self) -> Sequence[str]:
         """Problems that do not prevent changing it; available once it is open."""
+        ...
+
+    def kept_names(self) -> Mapping[str, str]:
+        """The names of applications under which journals are kept, each with a host that has one;
+        available once it is open. Raises TestbedError.
+        """
         ...
 
 

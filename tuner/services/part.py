@@ -45,7 +45,8 @@ class Part(Protocol):
         """Put these values into effect.
 
         Returns what had to be done, or None if they were in effect already. Raises
-        ConfigurationError when the program does not start with them.
+        ConfigurationError when the program does not start with them. For programs that it starts
+        and that go on, see Connector.change.
         """
         ...
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
 
-from tuner.errors import ConflictError
+from tuner.errors import ConflictError, InUseError
 from tuner.model import Aspect, Campaign, Event, Holder, Lease, Prior, Request, Wish
 from tuner.states import ENDS_WAITING, BlockState, CampaignState, EventKind
 from tuner.store import queries, statements, tables
@@ -48,7 +48,7 @@ class LeaseStore(OpenStore):
 
         A process that ``has_ended``, or sent no heartbeat for its promised ``limit_s``, loses
         testbed and campaign: its running block is voided, with ``event`` as the record of that.
-        Raises ConflictError when a live process uses a testbed or runs the campaign.
+        Raises InUseError when a live process uses a testbed or runs the campaign.
         """
         table = tables.lease
         names = sorted(testbeds)
@@ -57,13 +57,13 @@ class LeaseStore(OpenStore):
             there = or_(table.c.testbed.in_(names), table.c.campaign == campaign)
             for lease_there in self._leases(connection, there):
                 if lease_there.is_live(has_ended):
-                    raise ConflictError(_in_use(lease_there, campaign))
+                    raise InUseError(_in_use(lease_there, campaign))
                 mine = (table.c.testbed == lease_there.testbed) & (
                     table.c.token == lease_there.token
                 )
                 if connection.execute(delete(table).where(mine)).rowcount != 1:
                     what = f"testbed {lease_there.testbed}"
-                    raise ConflictError(f"{what} was just taken by another process")
+                    raise InUseError(f"{what} was just taken by another process")
             now = self._database.moment(connection)
             leases = []
             for name in names:

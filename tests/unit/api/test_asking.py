@@ -19,7 +19,7 @@ from tests.waiting import wait_for
 from tuner.apply.actor import Actor
 from tuner.apply.applying import make_plan
 from tuner.apply.testbed import Destination
-from tuner.run.holding import this_process
+from tuner.holders import this_process
 from tuner.states import ApplicationState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications

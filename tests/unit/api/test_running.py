@@ -18,8 +18,8 @@ from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
 from tests.unit.store.test_leases import LIMIT_S, THERE
 from tests.waiting import wait_for
+from tuner.holders import this_process
 from tuner.model import Holder
-from tuner.run.holding import this_process
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 from tuner.tokens import Scope

@@ -15,8 +15,8 @@ from api.problems import RequestError
 from api.watching import Feeds, Presence
 from tests.unit.store.test_leases import LIMIT_S
 from tuner.errors import StoreError
+from tuner.holders import this_process
 from tuner.model import Event
-from tuner.run.holding import this_process
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 from tuner.store.deletion import delete_campaign

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from tests.recommending import recommending
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
 from tests.unit.apply.test_applying import cut_off, die, interrupt
+from tests.unit.campaign.campaigns import spec
 from tuner.apply.actor import finish
 from tuner.apply.applying import carry_out, make_plan, roll_back
 from tuner.apply.open_testbed import OpenTestbed
 from tuner.errors import ConflictError, StalePlanError, TestbedError
+from tuner.identifiers import new_application_id
 from tuner.model import Campaign, Value
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated.document import SimulatedSection
 from tuner.services.simulated.keeper import Keeper
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import ApplicationState
-from tuner.store import NewEvent
+from tuner.store import NewEvent, Store
 
 STATES = ApplicationState
 
@@ -168,3 +172,30 @@ def test_a_requested_rollback_stays_requested_while_the_application_is_completed
     assert (completed.state, completed.asked_by) == (STATES.APPLIED, "bob")
     back = roll_back(desk.actor, completed)
     assert (back.state, back.asked_by) == (STATES.ROLLED_BACK, None)
+
+
+@pytest.mark.slow
+def test_what_was_applied_from_another_database_is_rolled_back_from_there_first(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would be lost, and its own rollback would bring back what it replaced."""
+    campaign = desk.campaign(name="shared")
+    early = desk.apply(campaign)
+    settings = desk.in_force(campaign)
+    name = new_application_id(datetime.now(UTC) + timedelta(hours=1))
+    monkeypatch.setattr("tuner.apply.applying.new_application_id", lambda now: name)
+    with Store.open(tmp_path / "other") as store:
+        other = Desk(store, tmp_path)
+        world = {"simulated": {"name": "shared", "found": dict(ORIGINAL)}}
+        candidate = CANDIDATE | {"cache_manager.daemons": 5}
+        late = other.apply(recommending(store, spec(testbed=world), CANDIDATE, candidate))
+        with pytest.raises(
+            ConflictError, match=f"{late.id} was applied on the .* after {early.id}"
+        ):
+            roll_back(desk.actor, early)
+        assert desk.actor.applications.get(early.id).state is STATES.APPLIED
+        assert desk.in_force(campaign) == settings | {"cache_manager.daemons": 5}
+        roll_back(other.actor, late)
+    assert desk.in_force(campaign) == settings
+    assert roll_back(desk.actor, early).state is STATES.ROLLED_BACK
+    assert desk.in_force(campaign) == ORIGINAL

@@ -10,8 +10,9 @@ from tests.unit.apply.conftest import Desk
 from tuner.apply import waiting
 from tuner.apply.applying import carry_out
 from tuner.errors import ConflictError
+from tuner.holders import is_gone
 from tuner.model import Campaign
-from tuner.run.holding import hold_testbeds, is_gone
+from tuner.run.holding import hold_testbeds
 from tuner.states import ApplicationState, CampaignState, EventKind
 from tuner.store import NewEvent
 

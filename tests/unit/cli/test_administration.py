@@ -170,7 +170,8 @@ def test_what_a_killed_process_left_is_ended(
             identifier = store.campaign("last").id
         done = fstune(wish, identifier, "--state-dir", directory)
         assert done.returncode == 0, done.stderr
-        assert "its testbed has not been put back" in done.stdout
+        todo = f"'fstune {'testbed restore FILE' if wish == 'cancel' else f'resume {identifier}'}'"
+        assert re.search(f"its testbed has not been put back.*{todo}", done.stdout)
         with Store.open(directory) as store:
             campaign = store.campaign("last")
             assert campaign.state is end

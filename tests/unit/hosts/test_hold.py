@@ -17,7 +17,7 @@ import pytest
 
 from tests.unit.hosts.place import PROVES, THEIRS, Place, put_first
 from tests.waiting import wait_for
-from tuner.errors import ConflictError, TestbedError
+from tuner.errors import ConflictError, InUseError, TestbedError
 from tuner.hosts import hold as holding
 from tuner.hosts import lease as leases
 from tuner.hosts.connector import CommandFailed, CommandResult
@@ -106,7 +106,7 @@ def test_a_holder_may_be_silent_as_long_as_it_has_declared(place: Place) -> None
     hold = place.take(after_s=1800.0)
     up_s = float(Path("/proc/uptime").read_text().split()[0])
     (place.directory / "lease" / "heartbeat").write_text(f"{up_s - 300.0:.0f}\n")
-    with pytest.raises(ConflictError, match="in use by campaign campaign-1 on here, last seen 30"):
+    with pytest.raises(InUseError, match="in use by campaign campaign-1 on here, last seen 30"):
         place.take(THEIRS, after_s=60.0)
     hold.beat()
 

@@ -11,7 +11,7 @@ from tests.waiting import wait_for
 from tuner.errors import TestbedError
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.local import LocalConnector
-from tuner.services.openafs.restoring import recover
+from tuner.services.openafs.restoring import recover, restore
 
 pytestmark = pytest.mark.slow
 
@@ -106,3 +106,16 @@ def test_runs_of_the_campaign_are_ended_first(place: Place, tmp_path: Path) -> N
     assert put_back(place) == ["part on localhost restored"]
     words = (place.directory / "words").read_text()
     assert f"'{place.directory}/workloads.pyz', 'campaign-1'" in words
+
+
+@pytest.mark.parametrize("name", ["lease", "lease.expired"])
+def test_runs_of_the_campaign_are_ended_before_a_restore_by_hand(place: Place, name: str) -> None:
+    place.take()
+    place.kill_watch()
+    place.journal("[ -e ../../ended ] || { echo in use; exit 1; }\necho restored\n")
+    (place.directory / "lease").rename(place.directory / name)
+    program = "import pathlib, sys; pathlib.Path(sys.path[0], 'ended').write_text(sys.argv[2])\n"
+    (place.directory / "end_runs.py").write_text(program)
+    sentences = list(restore([LocalConnector()], str(place.directory)))
+    assert sentences == ["part on localhost restored"]
+    assert (place.directory / "ended").read_text() == "campaign-1"

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.hosts.place import Place
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
-from tuner.services.journal import Journal
+from tuner.services.journal import Journal, kept_names
 
 
 @pytest.fixture(autouse=True)
@@ -22,14 +22,17 @@ def _open_umask() -> Iterator[None]:
     os.umask(before)
 
 
-def test_no_group_can_write_where_journals_are(tmp_path: Path) -> None:
+def test_journals_are_kept_where_no_group_can_write(tmp_path: Path) -> None:
     place = Place(tmp_path / "fstune")
     place.directory.mkdir(mode=0o700)
     directory = place.journal()
     journal = Journal(
         LocalConnector(), str(directory), "tuner.services.openafs", "fileserver-restore.sh"
     )
+    host = LocalConnector()
+    assert kept_names(host, str(place.directory)) == set()
     journal.keep("a1")
+    assert kept_names(host, str(place.directory)) == {"a1"}
     modes = {
         str(path.relative_to(place.directory)): path.stat().st_mode & 0o777
         for path in place.directory.rglob("*")
@@ -37,4 +40,5 @@ def test_no_group_can_write_where_journals_are(tmp_path: Path) -> None:
     }
     assert modes == dict.fromkeys(("restore", "applied", "applied/a1", "applied/a1/part"), 0o700)
     journal.reopen("a1")
+    assert kept_names(host, str(place.directory)) == set()
     assert restore_all(LocalConnector(), str(place.directory)) == ["part on localhost restored"]

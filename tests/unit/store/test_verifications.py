@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tuner.errors import ConflictError
-from tuner.run.holding import this_process
+from tuner.holders import this_process
 from tuner.states import EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.verifications import Verifications

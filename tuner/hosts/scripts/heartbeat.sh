@@ -18,9 +18,10 @@ held() {
     first lease/owner && [ "$line" = "$1" ]
 }
 
-# Checks the command line too: the process ID may have been reused.
+# The process ID may have been reused, and anybody may name a process watch.sh, but only we can be in this directory.
 watched() {
-    first watch.pid && grep -qs 'watch\.sh' "/proc/$line/cmdline"
+    first watch.pid && [ -O "/proc/$line" ] && [ "/proc/$line/cwd" -ef . ] &&
+        grep -qs 'watch\.sh' "/proc/$line/cmdline"
 }
 
 held "$1" || exit 9

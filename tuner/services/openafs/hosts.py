@@ -29,9 +29,11 @@ from tuner.hosts.node import SupervisedNode
 from tuner.hosts.node_supervisor import NodeSupervisors
 from tuner.hosts.parallel import on_all
 from tuner.hosts.ssh import SshConnector
+from tuner.measure.driver import end_runs
 from tuner.measure.workload import Workload
 from tuner.measure.workload_run import run_once
 from tuner.services.facts import HostFacts, host_facts
+from tuner.services.journal import kept_names
 from tuner.services.kind import Finding, Rehearsal
 from tuner.services.openafs import cache_manager, fileserver
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
@@ -187,7 +189,9 @@ class HostsTestbed:
 
         def take(number: int) -> None:
             connector = hosts.all[number]
-            holds[number] = Hold.take(connector, restore.directory, self._owner, restore.after)
+            holds[number] = Hold.take(
+                connector, restore.directory, self._owner, restore.after, end_runs
+            )
 
         holds: dict[int, Hold] = {}
         server, *clients = range(len(hosts.all))
@@ -215,6 +219,13 @@ class HostsTestbed:
         if failure is not None:
             raise failure
         return "; ".join(messages) or None
+
+    def kept_names(self) -> dict[str, str]:
+        """See LastingTestbed.kept_names."""
+        directory = self._file.restore.directory
+        names = on_all(self._holds, lambda hold: kept_names(hold, directory))
+        pairs = zip(self._holds, names, strict=True)
+        return {name: hold.host for hold, each in pairs for name in each}
 
     def put_back(self, campaign: str) -> list[str]:
         """See Recoverable.put_back. Hosts that were taken are left to their watches."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from tuner.errors import TestbedError, TunerError
+from tuner.errors import SpecError, TestbedError, TunerError
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.hosts.hold import Hold, has_journals
 from tuner.hosts.lease import Owner
@@ -15,22 +15,28 @@ from tuner.measure.driver import end_runs
 
 
 def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]:
-    """Restore every host from its journals and end all holds on it.
+    """Restore every host from its journals and end all holds on it, with the workloads of their
+    campaigns, which may keep a client in use.
 
     Yields a sentence for each part as soon as it is done. If a host fails, the others are still
     restored; then the first failure is raised (TestbedError).
     """
     failure: TestbedError | None = None
-    reachable: list[SpeakingConnector] = []
+    reachable: list[tuple[SpeakingConnector, set[str]]] = []
     for connector in hosts:
         try:
+            campaigns = _campaigns(connector, directory)
             # Before anything is restored: from now on, the current holder of the host is refused;
             # commands that it has already started are waited for.
             connector.change(["rm", "--recursive", "--force", f"{directory}/lease"])
-            reachable.append(connector)
+            reachable.append((connector, campaigns))
         except TestbedError as problem:
             failure = failure or problem
-    for connector in reachable:
+    for connector, campaigns in reachable:
+        for campaign in campaigns:
+            # None may ever have been installed there.
+            with suppress(TestbedError, SpecError):
+                end_runs(connector, directory, campaign)
         try:
             messages = restore_all(connector, directory)
             yield from messages or [f"{connector.host}: nothing to put back"]
@@ -39,6 +45,13 @@ def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]
             failure = failure or problem
     if failure is not None:
         raise failure
+
+
+def _campaigns(connector: SpeakingConnector, directory: str) -> set[str]:
+    """The campaigns that hold a host, or whose hold its watch has ended."""
+    files = [f"{directory}/{name}/owner" for name in ("lease", "lease.expired")]
+    marks = connector.ask(["cat", *files]).stdout.splitlines()
+    return {mark.partition(" ")[0] for mark in marks}
 
 
 def recover(
@@ -57,7 +70,7 @@ def recover(
         try:
             if not has_journals(host, directory):
                 return []
-            hold = Hold.take(host, directory, owner, after_s)
+            hold = Hold.take(host, directory, owner, after_s, end_runs)
             # They may keep a client in use. None may ever have been installed there.
             with suppress(TestbedError):
                 end_runs(hold, directory, owner.campaign)

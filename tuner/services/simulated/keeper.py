@@ -95,6 +95,10 @@ class Keeper:
             document.open[part] = document.kept[name].pop(part)
             self._write(document)
 
+    def kept_names(self) -> set[str]:
+        """See journal.kept_names."""
+        return {name for name, parts in self._read().kept.items() if parts}
+
     def put_back(self, part: str) -> None:
         """Restore the initial settings; does nothing if nothing was changed."""
         document = self._read()

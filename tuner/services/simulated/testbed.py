@@ -74,6 +74,8 @@ class Keeping(Protocol):
 
     def put_back(self, part: str) -> None: ...
 
+    def kept_names(self) -> set[str]: ...
+
 
 @dataclass(slots=True)
 class _SimulatedPart:
@@ -270,6 +272,7 @@ class SimulatedTestbed:
         self.clock = VirtualClock()
         self._world = world
         self._references = references
+        self._keeper = keeper
         of = Configuration.of(initial or {})
         self._parts: dict[str, _SimulatedPart] = {}
         for name, space in spaces.items():
@@ -312,6 +315,11 @@ class SimulatedTestbed:
     def close(self) -> str | None:
         """See Testbed.close."""
         return None
+
+    def kept_names(self) -> dict[str, str]:
+        """See LastingTestbed.kept_names."""
+        names = set[str]() if self._keeper is None else self._keeper.kept_names()
+        return dict.fromkeys(names, "the simulated testbed")
 
     @property
     def world(self) -> World:
