@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,11 +31,14 @@ from tuner.spec.campaign import CampaignSpec
 from tuner.spec.checking import check_plan
 from tuner.spec.space_section import load_space
 from tuner.spec.values import wrong_names
-from tuner.store import Store
+from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
+from tuner.store.queue import Queue
 
 if TYPE_CHECKING:
     from tuner.run.runner import Outcome
+
+_OFF_QUEUE = "off-queue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +189,16 @@ def _refuse_unfinished(store: Store, testbeds: Sequence[str]) -> None:
         )
 
 
+def _take_off_queue(store: Store, campaign: str, observer: Observer) -> None:
+    """Take a campaign that this process runs off the queue: once it is paused here, a worker would
+    start it again.
+    """
+    queue, message = Queue.find(store), "taken off the queue: it was resumed without a worker"
+    event = NewEvent(datetime.now(UTC), _OFF_QUEUE, message)
+    if queue is not None and queue.withdraw(campaign, event, from_worker=True):
+        observer.say(store.events(campaign, kinds=(_OFF_QUEUE,))[-1])
+
+
 def conduct(
     store: Store,
     campaign: Campaign,
@@ -193,14 +207,16 @@ def conduct(
     *,
     pilot_only: bool = False,
     keep_request: bool = False,
+    patient: bool = False,
     stopping: Callable[[str], None] | None = None,
 ) -> tuple[Outcome, Pilot | None]:
     """Run a campaign, new or resumed, in this process. Stop signals pause it.
 
     Returns its outcome and the results of its pilot. ``pilot_only``: pause when the pilot ends.
     ``keep_request``: nobody asked for this run, so it carries out a request that was made to a run
-    that died. ``stopping``: called with a message by the handler of stop signals, by default that
-    of the observer. Raises ConflictError when another process runs it or uses one of its testbeds.
+    that died. ``patient``: see ``LaneGroup``. ``stopping``: called with a message by the handler of
+    stop signals, by default that of the observer. Raises ConflictError when it must not run now,
+    InUseError if only because another process runs it or uses one of its testbeds.
     """
     from tuner.run.runner import Runner
 
@@ -214,6 +230,7 @@ def conduct(
         _refuse_unfinished(store, names)
         if not keep_request:
             store.drop_request(campaign.id)
+            _take_off_queue(store, campaign.id, observer)
         runner = Runner(
             store,
             campaign.id,
@@ -224,5 +241,6 @@ def conduct(
             aspects=prepared.aspects,
             leases=holding,
             pilot_only=pilot_only,
+            patient=patient,
         )
         return runner.run(), runner.pilot

@@ -145,8 +145,8 @@ def recommend(
         str | None,
         typer.Option(
             "--part",
-            help="Print only the settings of this part (fileserver, cache_manager); for the "
-            "formats after 'flags'.",
+            help="Print only the settings of this part (such as fileserver); for the formats after "
+            "'flags'.",
             show_default=False,
         ),
     ] = None,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,7 @@ from tuner.cli.options import (
 from tuner.cli.say import say
 from tuner.cli.worker import Queued, to_queue
 from tuner.compose import Prepared, conduct, prepare
-from tuner.errors import INTERRUPTED, ConflictError, SpecError
+from tuner.errors import INTERRUPTED, ConflictError, InUseError, SpecError
 from tuner.judge.pilot import Pilot, PilotOutcome
 from tuner.model import Campaign, Prior
 from tuner.plan.rules import rules_of
@@ -42,6 +43,7 @@ from tuner.report.progress import progress_for
 from tuner.run.branching import priors
 from tuner.run.resuming import refuse_verification
 from tuner.run.runner import Outcome
+from tuner.run.steering import in_use
 from tuner.run.waiting import wait
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec, read_spec
@@ -249,6 +251,9 @@ def _conduct(
 ) -> tuple[Outcome, Pilot | None]:
     """Run a campaign, and wait and continue it where only its testbeds' hours end the run.
     ``from_queue``: do not wait, as the worker does.
+
+    After a wait, a testbed that others use is a reason to wait on: they may have waited for the
+    same hours.
     """
     title = f"{campaign.name} · {campaign.id}"
     progress = (
@@ -257,22 +262,36 @@ def _conduct(
         else LogProgress(sys.stderr, log, campaign.id)
     )
     acknowledge = progress.notice if isinstance(progress, LiveProgress) else _acknowledge
+    last: tuple[Outcome, Pilot | None] | None = None
     with progress as observer:
         while True:
-            outcome, result = conduct(
-                store,
-                campaign,
-                prepared,
-                observer,
-                pilot_only=pilot_only,
-                keep_request=from_queue,
-                stopping=None if log is not None else acknowledge,
-            )
-            if from_queue or outcome.until is None:
+            try:
+                last = outcome, result = conduct(
+                    store,
+                    campaign,
+                    prepared,
+                    observer,
+                    pilot_only=pilot_only,
+                    keep_request=from_queue,
+                    patient=from_queue or last is not None,
+                    stopping=None if log is not None else acknowledge,
+                )
+                until = outcome.until
+            except InUseError:
+                if last is None:
+                    raise
+                until = datetime.now(UTC)
+            if from_queue or until is None:
                 return outcome, result
-            if not wait(store, campaign.id, outcome.until, observer):
+            names = [each.name for each in prepared.identities]
+            free = partial(_is_free, store, campaign.id, names)
+            if not wait(store, campaign.id, until, observer, is_free=free):
                 return replace(outcome, campaign=store.campaign(campaign.id)), result
             prepared = prepare(prepared.spec, directory)
+
+
+def _is_free(store: Store, campaign: str, testbeds: Sequence[str]) -> bool:
+    return not in_use(store, campaign, testbeds)
 
 
 def _acknowledge(message: str) -> None:

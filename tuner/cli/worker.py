@@ -43,7 +43,7 @@ def worker(
         typer.Option(
             help="Take campaigns on these testbeds only: 'simulated', 'cell' (private ones of this "
             "machine's state directory), 'hosts' (queued on this machine) or 'hosts@HOST' (queued "
-            "on that one; same files and keys here). Default: the first three.",
+            "on that one; same files and keys here). Default: every type, of this machine.",
             show_default=False,
         ),
     ] = None,

@@ -6,8 +6,9 @@ Owns the messages about each of them; ``measuring`` measures on them.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
-from tuner.errors import CampaignHalted, TestbedError, TunerError, evidence
+from tuner.errors import CampaignHalted, InUseError, TestbedError, TunerError, evidence
 from tuner.measure.workload import Workload
 from tuner.model import BlockTimes
 from tuner.plan.halting import MAX_VOID_IN_A_ROW
@@ -20,9 +21,12 @@ from tuner.services.recovery import Recoverable
 from tuner.services.testbed import ReadyTestbed, Unavailable
 from tuner.states import BlockState
 
+#: After this time, a run is tried again that others kept from one of its hosts.
+_AGAIN = timedelta(minutes=5)
+
 
 class Closed(Exception):
-    """No testbed may be used now; ``until``: from when on one may be used again."""
+    """The run ends because of who may use the testbeds when; ``until``: when the next may begin."""
 
     def __init__(self, testbeds: Sequence[Unavailable]) -> None:
         super().__init__(testbeds[0].reason)
@@ -33,7 +37,8 @@ class LaneGroup:
     """One lane for each testbed of a campaign.
 
     ``together``: whether the specification lists several testbeds. The campaign can lose one of
-    them and continue on the others, and messages name the testbed they are about.
+    them and continue on the others, and messages name the testbed they are about. ``patient``: a
+    host that others hold is a reason to wait, not a failure.
     """
 
     def __init__(
@@ -43,14 +48,18 @@ class LaneGroup:
         observer: Observer,
         *,
         together: bool,
+        patient: bool = False,
     ) -> None:
         self.ledgers = Ledgers([each.testbed.clock for each in testbeds])
         self._together = together
+        self._patient = patient
         self._lanes = [
             Lane(each.name, each.label, each.testbed, ledger)
             for each, ledger in zip(testbeds, self.ledgers.each, strict=True)
         ]
         self._losses: list[TunerError] = []
+        #: Lost only because they must not be used yet.
+        self._left_out: list[Lane] = []
         self._writer = writer
         self._observer = observer
         self._doing = observer.doing
@@ -68,14 +77,15 @@ class LaneGroup:
 
     def open(self, campaign: str, workload: Workload) -> None:
         """Open the testbeds. One of several that fails, or that may not be used now, is lost; a
-        single one that fails raises. Raises Closed, without having opened any, if none may be used
-        now.
+        single one that fails raises. Raises Closed if none may be used now, without having opened
+        any, and if others hold a host and the group is patient.
         """
         self._campaign = campaign
         closed = _closed(self._lanes)
         for lane in self._lanes:
             if lane.label in closed:
                 self.lose(lane, TestbedError(closed[lane.label].reason))
+                self._left_out.append(lane)
                 continue
             with self.ledgers.run.on("testbed"):
                 if lane.testbed.claim(campaign):
@@ -89,6 +99,11 @@ class LaneGroup:
                     if not self._together:
                         raise
                     self.lose(lane, problem)
+                except InUseError as problem:
+                    if not self._patient:
+                        raise
+                    again = datetime.now(UTC) + _AGAIN
+                    raise Closed([Unavailable(str(problem), again)]) from problem
 
     @property
     def have_file(self) -> bool:
@@ -126,13 +141,18 @@ class LaneGroup:
     def available(self) -> list[Lane]:
         """Return the testbeds that may be used now.
 
-        If none is left, raises the error of the last one lost; if they are only unavailable at
-        present, Closed.
+        If none is left, raises the error of the last one lost. Raises Closed if they are only
+        unavailable at present, or if one that was left out at the start may be used by now: the
+        next run opens it too.
         """
         usable = [lane for lane in self._lanes if lane.usable]
         if not usable:
             raise self._losses[-1]
-        closed = _closed(usable)
+        closed = _closed([*usable, *self._left_out])
+        for lane in self._left_out:
+            if lane.label not in closed:
+                reason = f"testbed {lane.label} may be used now: the campaign continues on it too"
+                raise Closed([Unavailable(reason, datetime.now(UTC))])
         return [lane for lane in usable if lane.label not in closed]
 
     def look_at(

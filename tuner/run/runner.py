@@ -57,7 +57,7 @@ from tuner.store import Store
 class Outcome:
     """How a run ended: the campaign as stored, and a sentence for each thing that was put back.
 
-    ``until``: if only its testbeds' hours ended it, when they start again.
+    ``until``: if it ended only because no testbed may be used now, when to continue.
     """
 
     campaign: Campaign
@@ -71,7 +71,7 @@ class Runner:
 
     ``testbeds``: those of the campaign, as many as the specification names. ``aspects``: what it
     measures with, checked against what earlier runs measured with. ``leases``: on the testbeds,
-    held by this process.
+    held by this process. ``patient``: see ``LaneGroup``.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class Runner:
         aspects: Mapping[str, Aspect] | None = None,
         leases: LeaseKeeper | None = None,
         pilot_only: bool = False,
+        patient: bool = False,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._store = store
@@ -104,7 +105,9 @@ class Runner:
         self._failures: Failures
         self.pilot: Pilot | None = None
         self._together = spec.testbed is None
-        self._testbeds = LaneGroup(testbeds, self._writer, observer, together=self._together)
+        self._testbeds = LaneGroup(
+            testbeds, self._writer, observer, together=self._together, patient=patient
+        )
         self._ledgers = self._testbeds.ledgers
         self._halt = threading.Event()
         self._before = store.campaign(campaign).time_use

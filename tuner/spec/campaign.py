@@ -273,7 +273,14 @@ class CampaignSpec(Section):
             return cls.model_validate_json(text)
         except ValidationError as problem:
             wrong = problems(problem, cls)
-            raise SpecError(f"this version of fstune cannot read the campaign: {wrong}") from None
+            unknown = any(
+                error["type"] == "extra_forbidden" and error["loc"][0] in ("testbed", "testbeds")
+                for error in problem.errors()
+            )
+            raise SpecError(
+                f"this version of fstune cannot read the campaign: {wrong}"
+                + ("; or the package of its kind of service is not installed here" * unknown)
+            ) from None
 
 
 def read_spec(path: Path) -> CampaignSpec:

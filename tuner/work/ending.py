@@ -30,7 +30,7 @@ class JobEnd(StrEnum):
     REFUSED = "refused"
     #: Its process died too often: no further attempt is made.
     GIVEN_UP = "given-up"
-    #: Back on the queue until its testbeds may be used again.
+    #: Back on the queue until its testbeds may be used again: their hours, or others there.
     WAITING = "waiting"
     #: Its process died: it will be resumed.
     DIED = "died"

@@ -171,8 +171,8 @@ def deferring(
     campaign: str, queue: str, testbeds: Sequence[str], *, override_pilot: bool = False
 ) -> Defer:
     """Return a function that adds the job of a campaign to a queue. Procrastinate locks only the
-    first of its ``testbeds``, for one job at a time; whether the others are free is checked when
-    the job is taken.
+    first of its ``testbeds``, for one job at a time; whether the others are free, and whose turn it
+    is there, is checked when the job is taken.
     """
     app = App(connector=PsycopgConnector())
 

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -23,10 +23,10 @@ from procrastinate import JobContext
 from procrastinate.jobs import Job
 
 from tuner.errors import ConflictError, NotFoundError, StoreError
+from tuner.holders import this_process
 from tuner.interruption import stops
 from tuner.model import Campaign
 from tuner.report.log import LogForm
-from tuner.run.holding import this_process
 from tuner.run.steering import in_use
 from tuner.states import CampaignState, EventKind
 from tuner.store import NewEvent, Store
@@ -36,6 +36,7 @@ from tuner.work.ending import DIED, TAKEN, JobEnd, RunEnd, continues_at, end_wit
 from tuner.work.jobs import PutBack, app_of
 from tuner.work.metrics import WorkerMetrics
 from tuner.work.runs import Run, run_of
+from tuner.work.turns import is_ahead
 
 #: The number of heartbeats within the time after which a worker counts as dead.
 _BEATS = 6
@@ -45,6 +46,11 @@ _GAP = 2
 #: is polled.
 _LOOK_S = 2.0
 _LONGEST_WAIT_S = 15.0
+#: A campaign that may be taken within this time keeps its turn: its testbed was in use. Clocks may
+#: differ, so it is longer than the longest wait.
+_SOON_S = 2 * _LONGEST_WAIT_S
+#: How long a campaign is put back that a worker failed to run. Others need not wait for it.
+_FAILED_S = 60.0
 #: Disables Procrastinate's own check for dead workers: each worker has its own limit, which
 #: ``Queue.take_over`` uses.
 _NEVER_S = 1e9
@@ -235,7 +241,7 @@ class Worker:
             if not isinstance(problem, (StoreError, OSError)):
                 _log.exception("a bug in fstune")
             self._say("error", "worker-failed", campaign=campaign, message=str(problem))
-            raise PutBack("the worker failed", _LONGEST_WAIT_S) from problem
+            raise PutBack("the worker failed", _FAILED_S) from problem
 
     async def _take_up(
         self, job: Job, campaign: str, testbeds: list[str], override_pilot: bool
@@ -247,6 +253,9 @@ class Worker:
             if end is None:
                 if await asyncio.to_thread(in_use, self._store, campaign, testbeds):
                     raise PutBack("its testbed is in use", self._wait_s())
+                waits = await asyncio.to_thread(self._is_ahead, job.id)
+                if waits:
+                    raise PutBack("an earlier campaign needs its testbed", self._wait_s())
                 end = await self._run(campaign, testbeds, override_pilot)
         finally:
             self._jobs.discard(job.id)
@@ -258,6 +267,11 @@ class Worker:
             raise PutBack("its testbed must not be used now", await self._closed_s(campaign))
         if end is JobEnd.PUT_BACK:
             raise PutBack("it continues later", 0.0 if self._stopping else self._wait_s())
+
+    def _is_ahead(self, job: int) -> bool:
+        served = {queue for worker in self._queue.workers() for queue in worker.queues}
+        soon = datetime.now(UTC) + timedelta(seconds=_SOON_S)
+        return is_ahead(self._queue.runs(), job, served, soon)
 
     def _end_without_run(self, campaign: str) -> JobEnd | None:
         return end_without_run(self._store.campaign(campaign), self._store.events(campaign))

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -14,22 +10,16 @@ import pytest
 from tests.unit.campaign.campaigns import SHORT, Campaign, Recorder, faster, spec
 from tests.unit.campaign.conftest import ON_BOTH, Begin
 from tests.unit.campaign.several import several
-from tests.unit.report.samples import printed
-from tuner.errors import ConflictError, TestbedError
+from tuner.compose import conduct
+from tuner.errors import ConflictError, InUseError, TestbedError
 from tuner.model import Request, Wish
-from tuner.records.status import Presence, Status
-from tuner.report.status import status_pages
-from tuner.run import presence
 from tuner.run.resuming import putting_back
-from tuner.run.steering import steer
-from tuner.run.waiting import wait
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated import kind as simulated_kind
 from tuner.services.testbed import Unavailable
 from tuner.states import CampaignState
-from tuner.store import NewEvent, Store
-from tuner.store.deletion import delete_campaign
-from tuner.work.ending import JobEnd, RunEnd, continues_at, job_end
+from tuner.store import NewEvent
+from tuner.work.ending import JobEnd, RunEnd, continues_at, end_without_run, job_end
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 REASON = "outside the hours of testbed x (20:00 to 06:00)"
@@ -254,125 +244,75 @@ def test_several_testbeds_wait_for_the_first_that_may_be_used(begin: Begin, hour
     assert (outcome.campaign.reason, outcome.until) == (REASON, sooner)
 
 
-class Clock:
-    """A clock that only sleeping advances; ``events``: what happens at which sleep."""
+@pytest.mark.slow
+def test_a_testbed_that_was_left_out_is_used_from_when_its_hours_start(
+    begin: Begin, hours: Hours
+) -> None:
+    """The run ends at once, and the next one opens all testbeds."""
+    hours.closed = {1: CLOSED}
+    campaign = begin(several(faster(), names=("a", "b")))
+    open_after(campaign, hours, blocks=4)
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.PAUSED
+    assert outcome.campaign.reason == "testbed a may be used now: the campaign continues on it too"
+    assert outcome.until is not None
+    assert outcome.until <= datetime.now(UTC)
+    assert {block.testbed for block in campaign.blocks} == {"simulated b"}
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    assert {block.testbed for block in campaign.blocks} == {"simulated a", "simulated b"}
 
-    def __init__(self, events: dict[int, Callable[[], object]] | None = None) -> None:
-        self.time = NOW
-        self.sleeps = 0
-        self._events = events or {}
 
-    def now(self) -> datetime:
-        return self.time
+@pytest.mark.slow
+def test_testbeds_with_different_hours_wait_for_the_next_that_may_be_used(
+    begin: Begin, hours: Hours
+) -> None:
+    """Also for one that was left out at the start."""
+    sooner = CLOSED.until - timedelta(hours=1)
+    hours.closed = {1: Unavailable("outside the hours of testbed a (19:00 to 06:00)", sooner)}
+    hours.left = {2: 4}
+    outcome = begin(several(faster(), names=("a", "b"))).run()
+    assert (outcome.campaign.state, outcome.until) == (CampaignState.PAUSED, sooner)
 
-    def sleep(self, seconds: float) -> None:
-        self.sleeps += 1
-        self.time += timedelta(seconds=seconds)
-        self._events.get(self.sleeps, lambda: None)()
 
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_host_that_others_use_is_waited_for_by_those_who_are_patient(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, patient: bool
+) -> None:
+    """A worker is patient: all campaigns on its queue would fail one after another."""
+    reason = "fs9 is in use by campaign c9 on elsewhere"
 
-@pytest.fixture
-def paused(begin: Begin, hours: Hours) -> Campaign:
-    hours.closed = {0: CLOSED}
+    def refuse(*_: object) -> None:
+        raise InUseError(reason)
+
+    monkeypatch.setattr(SimulatedTestbed, "open", refuse)
     campaign = begin(spec(faster(), **SHORT))
-    assert campaign.run().campaign.state is CampaignState.PAUSED
-    return campaign
+    record = campaign.store.campaign(campaign.id)
+    before = datetime.now(UTC)
+    outcome, _ = conduct(
+        campaign.store, record, campaign.prepared(), Recorder(), keep_request=True, patient=patient
+    )
+    assert outcome.campaign.reason == reason
+    events = campaign.store.events(campaign.id)
+    end = job_end(RunEnd(outcome.campaign, events, 1, in_use=False, stopping=False))
+    if patient:
+        assert (outcome.campaign.state, outcome.error) == (CampaignState.PAUSED, None)
+        assert outcome.until is not None
+        assert outcome.until > before
+        assert (end, continues_at(events)) == (JobEnd.WAITING, outcome.until)
+        assert end_without_run(outcome.campaign, events) is None
+    else:
+        assert outcome.campaign.state is CampaignState.FAILED
+        assert isinstance(outcome.error, InUseError)
+        assert (end, outcome.until) == (JobEnd.FAILED, None)
 
 
-def waited(campaign: Campaign, clock: Clock) -> bool:
-    until = NOW + timedelta(seconds=60)
-    recorder = Recorder()
-    return wait(campaign.store, campaign.id, until, recorder, now=clock.now, sleep=clock.sleep)
+def open_after(campaign: Campaign, hours: Hours, blocks: int) -> None:
+    """Let all testbeds be usable once the campaign has so many blocks."""
+    answer = hours.answer
 
+    def changing(testbed: SimulatedTestbed) -> Unavailable | None:
+        if len(campaign.blocks) >= blocks:
+            hours.closed = {}
+        return answer(testbed)
 
-def test_waiting_ends_when_the_testbed_may_be_used(paused: Campaign) -> None:
-    clock = Clock()
-    assert waited(paused, clock) is True
-    assert clock.time == NOW + timedelta(seconds=60)
-    assert paused.kinds()[-1] == "campaign-waits"
-
-
-def test_the_status_lists_a_campaign_that_waits_and_whether_its_process_lives(
-    paused: Campaign,
-) -> None:
-    listed: list[Status] = []
-    clock = Clock({3: lambda: listed.append(presence.status(paused.store))})
-    assert presence.status(paused.store).closed == ()
-    assert waited(paused, clock) is True
-    (one,) = listed[0].closed
-    assert (one.campaign, one.name) == (paused.id, paused.store.campaign(paused.id).name)
-    assert (one.pid, one.presence) == (os.getpid(), Presence.ALIVE)
-    assert one.until == NOW + timedelta(seconds=60)
-    table = printed(status_pages(listed[0])[1], 200)
-    assert f"{os.getpid()} on {socket.gethostname()}" in table
-    assert "at 2026-03-01T12:01:00Z" in table
-    event = paused.store.events(paused.id)[-1]
-    data = {**event.data, "start_ticks": 1}  # a process of another time with this number
-    paused.store.add_event(paused.id, NewEvent(NOW, "campaign-waits", "it waits", data))
-    status = presence.status(paused.store)
-    assert status.closed[0].presence is Presence.DIED
-    assert "died; resume it with 'fstune resume'" in printed(status_pages(status)[1], 200)
-    _steer(paused.store, paused.id, Wish.PAUSE)
-    assert presence.status(paused.store).closed == ()
-
-
-def _steer(store: Store, campaign: str, wish: Wish) -> str:
-    return steer(store, store.campaign(campaign), wish, "here", NOW)
-
-
-def _again(store: Store, campaign: str) -> None:
-    event = NewEvent(NOW, "campaign-started", "campaign resumed")
-    store.move_campaign(campaign, CampaignState.RUNNING, "", event)
-
-
-def _resume_elsewhere(store: Store, campaign: str) -> None:
-    """Resume the campaign and pause it again between two looks."""
-    _again(store, campaign)
-    event = NewEvent(NOW, "campaign-paused", "campaign paused")
-    store.move_campaign(campaign, CampaignState.PAUSED, "", event)
-
-
-def _queue(store: Store, campaign: str) -> None:
-    store.add_event(campaign, NewEvent(NOW, "campaign-queued", "on the queue"))
-
-
-def _delete(store: Store, campaign: str) -> None:
-    _steer(store, campaign, Wish.CANCEL)
-    delete_campaign(store, campaign)
-
-
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda store, campaign: _steer(store, campaign, Wish.CANCEL),
-        lambda store, campaign: _steer(store, campaign, Wish.PAUSE),
-        _again,
-        _resume_elsewhere,
-        _queue,
-        _delete,
-    ],
-    ids=["cancelled", "pause", "running", "resumed", "queued", "deleted"],
-)
-@pytest.mark.parametrize("at", [2, 12], ids=["early", "last"])
-def test_waiting_ends_when_somebody_else_decides(
-    paused: Campaign, act: Callable[[Store, str], object], at: int
-) -> None:
-    clock = Clock({at: lambda: act(paused.store, paused.id)})
-    assert waited(paused, clock) is False
-    assert clock.sleeps == at
-
-
-def test_of_two_that_wait_the_later_one_continues(paused: Campaign) -> None:
-    later: list[bool] = []
-    clock = Clock({3: lambda: later.append(waited(paused, Clock()))})
-    assert waited(paused, clock) is False
-    assert later == [True]
-
-
-def test_ctrl_c_ends_waiting_and_leaves_the_campaign_paused(paused: Campaign) -> None:
-    clock = Clock({3: lambda: signal.raise_signal(signal.SIGINT)})
-    assert waited(paused, clock) is False
-    assert paused.store.campaign(paused.id).state is CampaignState.PAUSED
-    assert paused.store.events(paused.id)[-1].message == "no longer waits: SIGINT"
-    with pytest.raises(ConflictError, match="is paused; it is not running"):
-        _steer(paused.store, paused.id, Wish.PAUSE)
+    hours.answer = changing  # type: ignore[method-assign]

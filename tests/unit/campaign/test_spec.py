@@ -196,3 +196,14 @@ def test_several_cells_have_names_of_their_own(tmp_path: Path) -> None:
     assert len(set(names)) == 2
     assert [each.label for each in prepared.campaign_testbeds("id")] == ["cell a", "cell b"]
     assert set(prepared.aspects["testbed"].document) == {"testbeds"}  # type: ignore[call-overload]
+
+
+def test_a_stored_campaign_of_a_kind_that_is_not_installed() -> None:
+    document = CampaignSpec.model_validate(SHORTEST).model_dump(mode="json")
+    text = json.dumps(document | {"testbed": {"samba": {}}})
+    with pytest.raises(SpecError, match="or the package of its kind of service is not installed"):
+        CampaignSpec.from_json(text)
+    text = json.dumps(document | {"bugdet": {}})
+    with pytest.raises(SpecError, match="cannot read the campaign: bugdet") as caught:
+        CampaignSpec.from_json(text)
+    assert "installed" not in str(caught.value)

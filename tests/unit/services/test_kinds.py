@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,12 @@ from tests.toy.start import ToyStart
 from tuner.errors import ConfigurationError, SpecError
 from tuner.measure.workload import load_workload
 from tuner.measure.workload_run import run_once
-from tuner.model import Configuration
+from tuner.model import Configuration, Value
 from tuner.services import kinds as module
 from tuner.services.kind import Kind, Needs, TestbedType
 from tuner.services.kinds import kinds, offer, offers, part_order, programs, types_of_testbeds
 from tuner.services.openafs.kind import OPENAFS
+from tuner.services.part import Part
 from tuner.services.simulated.kind import SIMULATED
 from tuner.services.testbed import ReadyTestbed
 from tuner.services.testbed import Testbed as AnyTestbed
@@ -237,6 +238,34 @@ def test_any_configuration_is_in_effect_and_put_back(
         assert all(target.incarnations()[part] != lives[part] for part in changed if lives[part])
     assert len(target.restore(lambda what: None)) == len(target.parts)
     assert target.apply(before, lambda what: None).actions == ()
+
+
+def readings(part: Part, values: Mapping[str, Value]) -> dict[str, Value]:
+    """What the program of a part should show for these values."""
+    expected = part.space.effective(values, dict(part.facts)).values()
+    return {each.key: each.reading for each in expected}
+
+
+@pytest.mark.slow
+def test_settings_that_are_not_in_effect_are_noticed(
+    open_testbed: tuple[AnyTestbed, ReadyTestbed],
+) -> None:
+    _, ready = open_testbed
+    for name, part in ready.target.parts.items():
+        facts, draws = dict(part.facts), [Chance(number, 0.8) for number in range(20)]
+        values, *others = [draw(part.space, chance, facts) for chance in draws]
+        part.apply(values)
+        now = readings(part, values)
+        different = [
+            each
+            for each in others
+            if any(now.get(key, value) != value for key, value in readings(part, each).items())
+        ]
+        assert different, name
+        for each in different:
+            with pytest.raises(ConfigurationError):
+                part.read_back(each)
+        part.restore()
 
 
 @pytest.mark.slow

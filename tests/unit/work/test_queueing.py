@@ -13,13 +13,15 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from tests.unit.store.conftest import Place
+from tests.unit.store.records import NOON
 from tests.unit.work.test_queue import LIMIT_S, Hand
 from tests.unit.work.test_workers import campaign_on
 from tuner.cli.app import app
 from tuner.errors import SpecError
+from tuner.holders import is_gone, this_process
 from tuner.model import Holder
 from tuner.states import CampaignState
-from tuner.store import Store
+from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
 from tuner.work.queueing import queue_name, queues_of
 
@@ -89,6 +91,42 @@ def test_a_campaign_that_a_worker_took_and_did_not_begin_is_deleted(
     worker.fall_silent(silent_s)
     assert fstune(state, address, "delete", campaign.id, "--yes").exit_code == 0
     assert (store.campaigns(), queue.runs()) == ([], [])
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("by_worker", [False, True])
+def test_a_campaign_that_is_run_by_hand_is_taken_off_the_queue(
+    state: Path, address: str, store: Store, queue: Queue, file: Path, by_worker: bool
+) -> None:
+    """Otherwise a worker would start it again once it is paused."""
+    fstune(state, address, "run", str(file), "--queue")
+    (campaign,) = store.campaigns()
+    arguments = ["--from-queue"] if by_worker else []
+    done = fstune(state, address, "resume", campaign.id, *arguments)
+    assert done.exit_code == 0, (done.output, done.exception)
+    off = [e.message for e in store.events(campaign.id) if e.kind == "off-queue"]
+    if by_worker:
+        assert ([run.campaign for run in queue.runs()], off) == ([campaign.id], [])
+    else:
+        assert (queue.runs(), off) == (
+            [],
+            ["taken off the queue: it was resumed without a worker"],
+        )
+        assert off[0] in done.output
+
+
+@pytest.mark.postgres
+def test_a_campaign_stays_on_the_queue_when_it_cannot_be_run_by_hand(
+    state: Path, address: str, store: Store, queue: Queue, file: Path
+) -> None:
+    fstune(state, address, "run", str(file), "--queue")
+    (campaign,) = store.campaigns()
+    other = store.create_campaign("other", "{}", 0, NOON).id
+    event = NewEvent(NOON, "block-void", "")
+    store.take_testbeds(other, ["simulated one"], this_process(), LIMIT_S, is_gone, event)
+    done = fstune(state, address, "resume", campaign.id)
+    assert "is in use by campaign" in str(done.exception)
+    assert [run.campaign for run in queue.runs()] == [campaign.id]
 
 
 @pytest.mark.postgres

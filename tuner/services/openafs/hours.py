@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, time, timedelta
+from itertools import count
 
 from tuner.services.openafs.file import HoursSection, TestbedFile
 from tuner.services.testbed import Unavailable
@@ -30,6 +31,14 @@ def span(hours: HoursSection) -> str:
 
 
 def _start(hours: HoursSection, now: datetime) -> datetime:
-    """Return the next time at which the hours start, by the local clock."""
-    day = now.date() if now.time() < hours.start else now.date() + timedelta(days=1)
-    return datetime.combine(day, hours.start).astimezone()
+    """Return the next time at which the hours start, by the local clock.
+
+    When clocks change, a start that the day does not have, or has twice, may lie before ``now`` or
+    outside the hours: by ``fold`` it stands for two times.
+    """
+    starts = (
+        datetime.combine(now.date() + timedelta(days), hours.start.replace(fold=fold)).astimezone()
+        for days in count()
+        for fold in (0, 1)
+    )
+    return next(start for start in starts if start > now and within(hours, start.time()))

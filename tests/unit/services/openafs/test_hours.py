@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time as clock
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,74 @@ def test_a_testbed_may_be_used_again_when_its_hours_start(span: Span, now: str, 
     assert closed is not None
     assert closed.until == datetime.fromisoformat(until).astimezone()
     assert closed.reason == f"outside the hours of testbed {file.name} ({span.start} to {span.end})"
+
+
+@pytest.fixture
+def in_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Return a function that sets the local time zone."""
+
+    def move(zone: str) -> None:
+        monkeypatch.setenv("TZ", zone)
+        clock.tzset()
+
+    yield move
+    monkeypatch.undo()
+    clock.tzset()
+
+
+#: By zone: noon before the nights of 2026 in which clocks change.
+CHANGES = [
+    ("Europe/Berlin", "2026-03-28"),
+    ("Europe/Berlin", "2026-10-24"),
+    ("Europe/London", "2026-03-28"),
+    ("Europe/London", "2026-10-24"),
+    ("America/New_York", "2026-03-07"),
+    ("America/New_York", "2026-10-31"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("zone", "eve"), CHANGES)
+def test_hours_start_later_and_within_themselves_when_clocks_change(
+    in_zone: Callable[[str], None], zone: str, eve: str
+) -> None:
+    """For every start, some lengths, and every time from which to wait."""
+    in_zone(zone)
+    noon = datetime.fromisoformat(f"{eve}T12:00").astimezone(UTC)
+    moments = [(noon + timedelta(minutes=10 * n)).astimezone() for n in range(6 * 36)]
+    midnight = datetime(2026, 1, 1, tzinfo=UTC)
+    for half_hours in range(48):
+        start = midnight + timedelta(minutes=30 * half_hours)
+        for length_h in (0.5, 1, 4, 12, 23):
+            end = start + timedelta(hours=length_h)
+            hours = Span(f"{start:%H:%M}", f"{end:%H:%M}").section()
+            file = FILE.model_copy(update={"hours": hours})
+            for now in moments:
+                if (closed := outside_hours(file, now)) is not None:
+                    assert now < closed.until <= now + timedelta(hours=49), (hours, now)
+                    assert within(hours, closed.until.astimezone().time()), (hours, now)
+
+
+@pytest.mark.parametrize(
+    ("zone", "start", "now", "until"),
+    [
+        ("Europe/Berlin", "02:00", "2026-03-29T01:00+01:00", "2026-03-29T03:00+02:00"),
+        ("Europe/Berlin", "02:00", "2026-03-28T12:00+01:00", "2026-03-29T03:00+02:00"),
+        ("Europe/Berlin", "02:30", "2026-10-24T12:00+02:00", "2026-10-25T02:30+02:00"),
+        # It was open until clocks went back.
+        ("Europe/Berlin", "02:30", "2026-10-25T02:10+01:00", "2026-10-25T02:30+01:00"),
+        ("Europe/London", "01:00", "2026-03-29T00:59+00:00", "2026-03-29T02:00+01:00"),
+        ("America/New_York", "02:00", "2026-03-08T01:59-05:00", "2026-03-08T03:00-04:00"),
+    ],
+)
+def test_hours_that_start_when_clocks_change(
+    in_zone: Callable[[str], None], zone: str, start: str, now: str, until: str
+) -> None:
+    in_zone(zone)
+    file = FILE.model_copy(update={"hours": Span(start, "06:00").section()})
+    closed = outside_hours(file, datetime.fromisoformat(now).astimezone())
+    assert closed is not None
+    assert closed.until == datetime.fromisoformat(until)
 
 
 def test_a_testbed_without_hours_may_always_be_used() -> None:
