@@ -13,6 +13,7 @@ from tuner.plan.batches import batch_number
 from tuner.plan.guide import Noise, Pick
 from tuner.plan.rules import Rules
 from tuner.plan.scores import ScoreTable
+from tuner.propose.allowed import is_allowed, is_possible
 from tuner.propose.encoding import Tunable
 from tuner.propose.objective import Objective
 from tuner.propose.prediction import Contribution, Prediction
@@ -28,8 +29,9 @@ _MODEL = "model"
 class ModelGuide:
     """Views a campaign through the model of effects.
 
-    ``first``: configurations to try first. ``proposer``: proposes new configurations; None to let
-    the model propose them.
+    ``first``: configurations to try first. ``priors``: those that this campaign may not try itself
+    only inform the model. ``proposer``: proposes new configurations; None to let the model propose
+    them.
     """
 
     tunables: Mapping[str, Tunable]
@@ -38,10 +40,19 @@ class ModelGuide:
     first: Sequence[Proposal] = ()
     priors: Sequence[Prior] = ()
     proposer: Proposer | None = None
+    _not_allowed: frozenset[Configuration] = frozenset()
     _arms: list[Arm] = field(default_factory=list)
     _blocks_read: int = 0
     _view: _ModelView | None = None
     _view_key: tuple[object, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.priors = [one for one in self.priors if is_possible(one.configuration, self.tunables)]
+        self._not_allowed = frozenset(
+            one.configuration
+            for one in self.priors
+            if not is_allowed(one.configuration, self.tunables)
+        )
 
     def look(
         self, trials: Sequence[Trial], table: ScoreTable, out: Collection[int], floor: float
@@ -99,7 +110,9 @@ class _ModelView:
         # out.
         here = {t.configuration for t in trials}
         self._priors = [prior for prior in guide.priors if prior.configuration not in here]
-        prior_trials, prior_arms = _prior_arms(self._priors, len(trials), len(rules.weights))
+        prior_trials, prior_arms = _prior_arms(
+            self._priors, guide._not_allowed, len(trials), len(rules.weights)
+        )
         self._search = Search(
             guide.tunables,
             guide.baseline,
@@ -178,13 +191,16 @@ class _ModelView:
 
 
 def _prior_arms(
-    priors: Sequence[Prior], first: int, components: int
+    priors: Sequence[Prior], not_allowed: Collection[Configuration], first: int, components: int
 ) -> tuple[list[SearchTrial], list[Arm]]:
-    """Convert results of earlier campaigns to trials and arms, with one block for each prior."""
+    """Convert results of earlier campaigns to trials and arms, with one block for each prior.
+    ``not_allowed``: must not be measured here.
+    """
     trials, arms = [], []
     for number, prior in enumerate(priors):
         trial, block = first + number, -1 - number
-        trials.append(SearchTrial(trial, prior.configuration, earlier=True))
+        out = prior.configuration in not_allowed
+        trials.append(SearchTrial(trial, prior.configuration, out=out, earlier=True))
         arms.append(Arm(BASELINE, block, (0.0,) * components))
         arms.append(Arm(trial, block, (prior.difference,) * components))
     return trials, arms

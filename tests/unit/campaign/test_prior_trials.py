@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tests.unit.campaign.histories import rules
-from tests.unit.propose.spaces import small
+from tests.unit.propose.spaces import SERVER, SMALL_CLIENT, small, tunables
 from tuner.model import BASELINE, Configuration, Prior, Trial
 from tuner.plan.model_guide import ModelGuide
 from tuner.plan.scores import ScoreTable
+from tuner.propose.encoding import Tunable
+from tuner.propose.proposer import Proposal
 from tuner.states import TrialState
 
 PROMISING = Configuration.of({"fileserver.threads": 64})
@@ -38,3 +42,47 @@ def test_a_prior_raises_hopes() -> None:
 )
 def test_what_failed_or_was_dropped_here_stays_out(state: TrialState, out: tuple[int, ...]) -> None:
     assert hope(state, out) == 0.0
+
+
+def priors_of(
+    tunables: Mapping[str, Tunable], *configurations: Configuration
+) -> set[Configuration]:
+    """Return the configurations that a campaign measures first, given promising priors."""
+    rules_here = rules()
+    priors = [Prior(one, -0.5, f"earlier:{n}") for n, one in enumerate(configurations, 1)]
+    guide = ModelGuide(tunables, Configuration(), rules_here, priors=priors)
+    trials = [Trial(BASELINE, Configuration(), 0, "as found", TrialState.RUNNING, {})]
+    table = ScoreTable(rules_here.components, rules_here.weights)
+    view = guide.look(trials, table, (), rules_here.race.floor)
+    picks = view.picks(8, None)
+    return {pick.configuration for pick in picks if isinstance(pick, Proposal)}
+
+
+def test_a_prior_that_the_file_does_not_allow_is_not_tried() -> None:
+    """An earlier campaign searched other parameters, in wider ranges."""
+    inside = Configuration.of({"fileserver.threads": 64})
+    above = Configuration.of({"fileserver.threads": 200})
+    risky = Configuration.of({"fileserver.threads": 64, "fileserver.sync_behavior": "onclose"})
+    narrow = tunables(SERVER.narrow(only=("threads",), ranges={"threads": (16, 64)}), SMALL_CLIENT)
+    arms = priors_of(narrow, inside, above, risky)
+    assert inside in arms
+    assert above not in arms
+    assert all("fileserver.sync_behavior" not in arm.as_dict() for arm in arms)
+
+
+def test_a_fixed_value_is_set_whatever_an_earlier_campaign_had() -> None:
+    fixed_space = SERVER.narrow(
+        only=("threads",), fix={"sync_behavior": "always"}, allow_risk=("durability",)
+    )
+    other = Configuration.of({"fileserver.threads": 64, "fileserver.sync_behavior": "onclose"})
+    arms = priors_of(tunables(fixed_space, SMALL_CLIENT), other)
+    assert arms
+    assert all(arm.as_dict()["fileserver.sync_behavior"] == "always" for arm in arms)
+
+
+def test_a_prior_with_a_value_that_the_space_has_lost_is_left_out() -> None:
+    outdated = Configuration.of({"fileserver.threads": 64, "fileserver.sync_behavior": "sometimes"})
+    guide = ModelGuide(
+        small(), Configuration(), rules(), priors=[Prior(outdated, -0.5, "earlier:1")]
+    )
+    assert guide.priors == []
