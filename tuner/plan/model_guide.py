@@ -184,7 +184,11 @@ class _ModelView:
         if count - len(first) > 1 or self._blocks % 2 == 0:
             leader = self._search.arms(1, new=0)
             picks += [numbers[each] for each in leader if each not in first_configurations]
-        return [*picks, *self._guide.proposer.propose(min(room, count - len(picks)), observations)]
+        picks += self._guide.proposer.propose(min(room, count - len(picks)), observations)
+        if len(picks) < count:  # nothing new may or can be added
+            known = [numbers[each] for each in self._search.arms(count, new=0) if each in numbers]
+            picks += [number for number in known if number not in picks][: count - len(picks)]
+        return picks
 
     def _difference(self, trial: Trial) -> float | None:
         return 0.0 if trial.number == BASELINE else self._means.get(trial.number)

@@ -283,6 +283,8 @@ class _State:
         """Search on, begin an attempt, or finish."""
         rules, view = self.rules, self._view()
         wide = here.answer is not None and can_narrow(here.answer, all_attempts, rules)
+        # Its blocks of the search are no fresh ones: alone, they would tell nothing.
+        certified = None if here.answer is None else here.answer.finalist
         picks = cache(lambda: view.picks(rules.arms * self.testbeds, self._most_new()))
         cost = Cost.of(self.table, self.testbeds)
         position = Position(
@@ -296,7 +298,9 @@ class _State:
             arms_left=cost.arms_left(rules),
             total_arms=cost.total_arms(rules),
             measured=sum(len(each.block.times_s) for each in self.table.scored),
-            can_search=lambda: any(map(self._worth_a_block, picks())),
+            can_search=lambda: any(
+                pick != certified and self._worth_a_block(pick) for pick in picks()
+            ),
             may_add=self._most_new() != 0,
             own_trials=self._own_trials,
             refuted=self._is_refuted(all_attempts, here.answers),

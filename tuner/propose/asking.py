@@ -17,7 +17,7 @@ from tuner.propose.encoding import Tunable
 from tuner.propose.proposer import Observation, Proposal
 from tuner.propose.trials import AskTrial, Replay, ask, replay
 
-#: Number of asks per proposal after which a space counts as exhausted.
+#: Number of asks in a row without anything new after which a space counts as exhausted.
 _MOST_ASKS = 50
 
 
@@ -47,13 +47,14 @@ class OptunaProposer:
             observation.configuration for observation in observations if not observation.prior
         }
         proposals: list[Proposal] = []
-        for _ in range(_MOST_ASKS * count):
-            if len(proposals) == count:
-                break
+        repeats = 0
+        while len(proposals) < count and repeats < _MOST_ASKS:
             configuration = self._ask(study)
+            repeats += 1
             if configuration not in measured_here:
                 measured_here.add(configuration)
                 proposals.append(Proposal(configuration, self._name))
+                repeats = 0
         return proposals
 
     def _study(self, observations: Sequence[Observation]) -> optuna.Study:

@@ -15,6 +15,7 @@ from tuner.propose.strategies import proposer
 from tuner.run.equivalence import Facts
 from tuner.services.target import Target
 from tuner.spec.campaign import CampaignSpec
+from tuner.spec.checking import wrong_on
 from tuner.spec.values import given_values, laid_over
 
 
@@ -29,11 +30,14 @@ def guide_of(
 
     ``facts``: the facts of the hosts, by part. ``priors``: results of earlier campaigns, which
     guide the search but are no evidence. Raises SpecError if a configuration of the specification
-    does not fit its host.
+    does not fit its host, or none does.
     """
     tunables = {
         name: Tunable(part.space, facts[name], part.initial) for name, part in target.parts.items()
     }
+    for name, tunable in tunables.items():
+        if wrong := next(wrong_on(tunable.space, tunable.facts, tunable.baseline), None):
+            raise SpecError(f"spaces.{name}: {wrong}")
     strategy = proposer(spec.search.sampler, tunables, spec.seed)
     first = first_proposals(target, facts, spec)
     return ModelGuide(tunables, target.baseline, rules, first, priors, strategy)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from search_spaces import Space
+from search_spaces import Chance, Space, SpaceError, draw
 from tuner.errors import SpecError
-from tuner.model import Configuration
+from tuner.model import Configuration, Value
 from tuner.services.kind import Preview
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.values import given_values, laid_over
+
+#: Draws in which something would differ from the settings in effect if it could.
+_DRAWS = 20
 
 
 def check_plan(
@@ -23,7 +26,11 @@ def check_plan(
 
     ``services``: a preview of each of its testbeds; None for one of which nothing is known.
     """
-    if wrong := [*_wrong_first(spec, spaces, services), *_nothing_to_try(spec, spaces)]:
+    wrong = [*_wrong_first(spec, spaces, services), *_nothing_to_try(spec, spaces)]
+    for hosts in services:
+        if hosts is not None:
+            wrong += _unsearchable(spec, spaces, hosts)
+    if wrong:
         raise SpecError("; ".join(dict.fromkeys(wrong)))
 
 
@@ -31,13 +38,9 @@ def _wrong_first(
     spec: CampaignSpec, spaces: Mapping[str, Space], services: Sequence[Preview | None]
 ) -> Iterator[str]:
     """Yield problems of the given configurations, checked against the hosts' limits where known."""
-    parameters = {f"{part}.{name}" for part, space in spaces.items() for name in space.by_name}
     for where, values in given_values(spec):
         for hosts in services:
-            # A space supplied by the campaign need not cover every setting that will be found.
-            own_settings = {} if hosts is None else hosts.initial
-            relevant = {name: value for name, value in own_settings.items() if name in parameters}
-            initial = Configuration.of(relevant)
+            initial = Configuration() if hosts is None else _relevant(hosts, spaces)
             configuration = laid_over(initial, values, spaces)
             for part, space in spaces.items():
                 own = configuration.part(part)
@@ -49,10 +52,59 @@ def _wrong_first(
                 yield from (f"{where}: {part}: {problem}" for problem in wrong)
 
 
-def _nothing_to_try(spec: CampaignSpec, spaces: Mapping[str, Space]) -> Iterator[str]:
+def _relevant(hosts: Preview, spaces: Mapping[str, Space]) -> Configuration:
+    """The settings in effect that the spaces know: one supplied by the campaign need not cover
+    every setting that will be found.
+    """
+    parameters = {f"{part}.{name}" for part, space in spaces.items() for name in space.by_name}
+    return Configuration.of({n: v for n, v in hosts.initial.items() if n in parameters})
+
+
+def wrong_on(space: Space, facts: Mapping[str, int], initial: Mapping[str, Value]) -> Iterator[str]:
+    """Yield why a narrowed space cannot be searched on a host with these facts and settings."""
+    fixed = {p.name: p.fixed for p in space.parameters if p.fixed is not None}
+    problems = space.violations({**initial, **fixed}, facts, initial) if fixed else []
+    if problems:
+        yield from (f"fix: {problem}" for problem in problems)
+        return
+    try:
+        draw(space, Chance(0, 1.0), facts, initial)
+    except SpaceError as problem:
+        yield str(problem)
+
+
+def _unsearchable(spec: CampaignSpec, spaces: Mapping[str, Space], hosts: Preview) -> Iterator[str]:
+    """Yield why the spaces cannot be searched on a testbed, or why nothing differs from the
+    settings in effect there.
+    """
+    initial = _relevant(hosts, spaces)
+    problems = [
+        f"spaces.{part}: {problem}"
+        for part, space in spaces.items()
+        for problem in wrong_on(space, hosts.facts, initial.part(part))
+    ]
+    yield from problems
+    searched = [(part, p) for part, space in spaces.items() for p in space.searched]
+    if problems or not searched or _gives_values(spec, spaces):
+        return
+    drawn = (
+        draw(space, Chance(number, 1.0), hosts.facts, initial.part(part)) == initial.part(part)
+        for part, space in spaces.items()
+        for number in range(_DRAWS)
+    )
+    if all(drawn):
+        whys = [f"{part}.{p.name}: {p.only_if.why}" for part, p in searched if p.only_if]
+        why = f" ({'; '.join(whys)})" if whys else ""
+        yield f"spaces: nothing that is searched can be changed on this testbed{why}"
+
+
+def _gives_values(spec: CampaignSpec, spaces: Mapping[str, Space]) -> bool:
     sections = [spec.spaces[part] for part in spaces]
-    values = given_values(spec) or any(section.fix or section.presets for section in sections)
-    if not values and not any(space.searched for space in spaces.values()):
+    return bool(given_values(spec)) or any(each.fix or each.presets for each in sections)
+
+
+def _nothing_to_try(spec: CampaignSpec, spaces: Mapping[str, Space]) -> Iterator[str]:
+    if not _gives_values(spec, spaces) and not any(space.searched for space in spaces.values()):
         yield (
             "spaces: no parameter is searched, so there is nothing to try; leave out 'only', or "
             "name parameters in it"

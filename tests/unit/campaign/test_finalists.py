@@ -235,3 +235,11 @@ def test_what_looks_best_but_is_not_allowed_is_named_when_no_trial_is_worth_a_ce
         "what looks best is 35.0% faster than the baseline, but it was not among the 1 "
         "configurations allowed"
     )
+
+
+def test_the_only_configuration_is_not_searched_again_once_it_is_certified() -> None:
+    history = History(rules(max_trials=1), {1: 0.8}, noise=0.01)
+    assert isinstance(history.run(), Finish)
+    kinds = [block.kind for block in history.blocks]
+    assert BlockKind.CERTIFY in kinds
+    assert BlockKind.SEARCH not in kinds[kinds.index(BlockKind.CERTIFY) :]

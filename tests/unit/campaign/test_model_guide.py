@@ -88,3 +88,20 @@ def test_the_baseline_is_never_what_looks_best(
     guide = ModelGuide(small(), BEFORE, rules())
     view = guide.look(TRIALS, score_table(BLOCK), (), rules().race.floor)
     assert view.best == (prediction if best else None)
+
+
+def test_where_a_sampler_has_nothing_new_the_block_is_filled_with_what_was_measured() -> None:
+    proposer = create_proposer("random", small(), 1)
+    guide = ModelGuide(small(), BEFORE, rules(), proposer=proposer)
+    several = {"fileserver.threads": (16, 64, 128), "fileserver.dir_buffers": (60, 80)}
+    settings = [{name: value} for name, values in several.items() for value in values]
+    trials = [
+        *TRIALS[:1],
+        *(
+            Trial(n, Configuration.of(BEFORE.as_dict() | one), 1, "random", TrialState.RUNNING, {})
+            for n, one in enumerate(settings, 1)
+        ),
+    ]
+    picks = guide.look(trials, score_table(BLOCK), (), rules().race.floor).picks(4, 0)
+    assert len(set(picks)) == 4
+    assert set(picks) <= set(range(1, 6))

@@ -131,3 +131,34 @@ def test_the_plan_is_shown_and_nothing_is_stored(tmp_path: Path) -> None:
         "with 20 blocks of certification",
     ):
         assert words in page
+
+
+CLIENT = """name: mine
+testbed: {simulated: {found: {cache_manager.memcache: true}}}
+workload: mixed-use
+spaces:
+  cache_manager: {name: openafs-cache-manager-fuse-1.8, """
+
+
+@pytest.mark.parametrize(
+    ("section", "why"),
+    [
+        (
+            "only: [daemons], fix: {memcache: false, blocks: 50000000}}",
+            "spaces.cache_manager: fix: blocks: 50000000 is above ",
+        ),
+        (
+            "only: [daemons], fix: {memcache: true, blocks: 4000000, stat: 5000000}}",
+            "spaces.cache_manager: fix: the configuration would take more than half of the client's",
+        ),
+        (
+            "only: [files]}",
+            "spaces: nothing that is searched can be changed on this testbed (cache_manager.files:",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", [("campaign", "check"), ("run",)])
+def test_a_space_that_leaves_nothing_on_the_hosts(
+    tmp_path: Path, section: str, why: str, command: tuple[str, ...]
+) -> None:
+    assert why in refusal(tmp_path, CLIENT + section, *command)

@@ -89,6 +89,19 @@ def test_check_finds_an_expression_that_has_no_value_for_some_samples(tmp_path: 
     assert "'memory_bytes // (width - 5)': integer" in failure("check", str(file))
 
 
+def test_check_finds_what_is_not_read_as_it_was_written(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    text = (DATA / "good" / "settings.yaml").read_text(encoding="utf-8")
+    file.write_text(text.replace("a.size", '"a=size"'))
+    assert "unknown setting 'a'" in failure("check", str(file))
+
+
+def test_show_names_a_file_as_it_was_given() -> None:
+    file = str(DATA / "good" / "tiny.yaml")
+    command = output("show", file).splitlines()[-1].partition("fstune space ")[2]
+    assert output(*command.split()).startswith("preset: a")
+
+
 def test_sample_is_the_same_for_a_seed_and_valid() -> None:
     space = load(SERVER)
     samples = json.loads(output("sample", SERVER, "-n", "30", "--seed", "4", "--json"))
