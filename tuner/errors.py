@@ -91,6 +91,8 @@ class InUseError(ConflictError):
     free.
     """
 
+    slug = "in-use"
+
 
 class StalePlanError(ConflictError):
     """The configuration in effect has changed since the approved plan was made."""

@@ -82,6 +82,7 @@ def test_long_campaigns_are_not_read_in_full(begin: Begin, monkeypatch: pytest.M
 
     monkeypatch.setattr(Store, "blocks", blocks)
     monkeypatch.setattr(reading, "_AT_A_TIME", 3)
+    monkeypatch.setattr("tuner.store.pages._BLOCKS_AT_ONCE", 3)
     monkeypatch.setattr(reading, "_WHOLE", 2)
     summary = overview(campaign.store, campaign.store.campaign(campaign.id))
     last = Pages(campaign.store).totals(campaign.id).newest_block
