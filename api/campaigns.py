@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Response
@@ -302,9 +302,12 @@ def older_than(key: Sequence[str | int] | None) -> tuple[datetime, str] | None:
     if key is None:
         return None
     try:
-        at = datetime.fromisoformat(str(key[0]))
-    except ValueError:
-        at = None
-    if at is None or at.tzinfo is None or "\0" in str(key[1]):
+        at, campaign = datetime.fromisoformat(str(key[0])), str(key[1])
+        # What the database cannot take: times before the year 1 in UTC, and half a character.
+        at.astimezone(UTC)
+        campaign.encode()
+    except (ValueError, OverflowError):
+        at, campaign = None, ""
+    if at is None or at.tzinfo is None or "\0" in campaign:
         raise SpecError("page: not the `next` of an earlier page")
-    return at, str(key[1])
+    return at, campaign

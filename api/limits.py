@@ -65,7 +65,6 @@ class _Answer:
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.send = send
-        self.secure = scope.get("scheme") == "https"
         self.if_none_match = Headers(scope=scope).get("if-none-match", "")
         self.tags = scope["method"] in ("GET", "HEAD")
         self.has_begun = False
@@ -79,8 +78,6 @@ class _Answer:
             message["headers"] = headers.raw
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
-            if self.secure:
-                headers.setdefault("strict-transport-security", "max-age=31536000")
             headers.setdefault("cache-control", "private, no-cache")
             kind = headers.get("content-type", "")
             length = int(headers.get("content-length", _LARGEST_TAGGED_BYTES + 1))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Annotated, Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -54,6 +55,8 @@ _PATIENCE_S = 0.7
 #: The live part of a campaign's page, and its placeholder.
 _LIVE, _READING = "live.html", "reading.html"
 _SEE_OTHER = 303
+#: Not //host or /\\host, which browsers take for another site.
+_OWN_PATH = re.compile(r"/(?!/)[^\\\x00-\x1f\x7f-\x9f]{0,2000}")
 _FOR_PROGRAMS = ("/v1/", "/healthz", "/readyz", "/metrics", "/static/", "/openapi.json")
 
 _templates = Environment(
@@ -206,23 +209,29 @@ def steer_campaign(campaign: PathCampaign, wish: str, serving: Serving, who: Ope
 @router.get("/login")
 def login_page(request: Request, serving: Serving) -> Response:
     """The page where a token is exchanged for a session."""
+    place = own_path(request.query_params.get("next", ""))
     if visitor(request, serving) is not None:
-        return RedirectResponse("/", _SEE_OTHER)
-    return render("login.html", None, refused=False)
+        return RedirectResponse(place, _SEE_OTHER)
+    return render("login.html", None, refused=False, place=place)
 
 
-async def form_token(request: Request) -> str:
-    """The token in a submitted form, "" if there is none."""
+def own_path(text: str) -> str:
+    """A path of this service to continue at after the login; "/" for what may lead elsewhere."""
+    return text if _OWN_PATH.fullmatch(text) else "/"
+
+
+async def login_form(request: Request) -> dict[str, str]:
+    """The fields of a submitted form, each without surrounding blanks."""
     try:
         fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=5)
     except ValueError:
-        return ""
-    return fields.get("token", [""])[0].strip()
+        return {}
+    return {name: values[0].strip() for name, values in fields.items()}
 
 
 @router.post("/login")
 def login(
-    request: Request, serving: Serving, text: Annotated[str, Depends(form_token)]
+    request: Request, serving: Serving, form: Annotated[dict[str, str], Depends(login_form)]
 ) -> Response:
     """Start a session with a valid token."""
     if not same_origin(request):
@@ -230,19 +239,21 @@ def login(
             HTTPStatus.FORBIDDEN, "other-origin", "log in from the service's own page"
         )
     now = datetime.now(UTC)
-    token = serving.access.token_of(text, now)
+    place = own_path(form.get("next", ""))
+    token = serving.access.token_of(form.get("token", ""), now)
     if token is None or token.parent is not None:
-        return render("login.html", None, 401, refused=True)
+        return render("login.html", None, 401, refused=True, place=place)
     until = now + _SESSION if token.expires is None else min(token.expires, now + _SESSION)
     serving.access.forget_sessions(now)
     _, session = serving.access.create(token.name, token.scope, now, until, token.id)
-    answer = RedirectResponse("/", _SEE_OTHER)
+    answer = RedirectResponse(place, _SEE_OTHER)
     answer.set_cookie(
         COOKIE,
         session,
         max_age=math.ceil((until - now).total_seconds()),
         httponly=True,
-        samesite="strict",
+        # Also sent with links from other sites: a GET changes nothing, and changes need our Origin.
+        samesite="lax",
         secure=request.url.scheme == "https",
     )
     return answer
@@ -254,7 +265,7 @@ def logout(serving: Serving, who: Reader) -> Response:
     if who.token is not None and who.token.parent is not None:
         serving.access.revoke(who.token.id, datetime.now(UTC))
     answer = RedirectResponse("/login", _SEE_OTHER)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    answer.delete_cookie(COOKIE, httponly=True, samesite="lax")
     return answer
 
 
@@ -264,10 +275,17 @@ def wants_page(request: Request) -> bool:
     return takes_html and not request.url.path.startswith(_FOR_PROGRAMS)
 
 
+def _login_address(method: str, place: str) -> str:
+    if method != "GET" or place == "/" or own_path(place) != place:
+        return "/login"
+    return f"/login?next={quote(place, safe='/')}"
+
+
 def problem_page(request: Request, problem: Problem) -> Response | None:
     """The error page for a problem; None if the client is a program."""
     if not wants_page(request):
         return None
     if problem.status == HTTPStatus.UNAUTHORIZED:
-        return RedirectResponse("/login", _SEE_OTHER)
+        place = request.url.path + (f"?{query}" if (query := request.url.query) else "")
+        return RedirectResponse(_login_address(request.method, place), _SEE_OTHER)
     return render("error.html", None, problem.status, problem=problem)

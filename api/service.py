@@ -90,11 +90,10 @@ def visitor(request: Request, serving: Service) -> Visitor | None:
     if not serving.settings.auth:
         return Visitor(None)
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
-    by_cookie = not scheme
+    # Other schemes are of a proxy in front of the service; a browser sends them with the cookie.
+    by_cookie = scheme.lower() != "bearer"
     if by_cookie:
         text = request.cookies.get(COOKIE, "")
-    elif scheme.lower() != "bearer":
-        text = ""
     token = serving.access.token_of(text.strip(), datetime.now(UTC)) if text else None
     return None if token is None else Visitor(token, by_cookie)
 

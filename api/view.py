@@ -34,6 +34,7 @@ from tuner.records.status import Absence
 from tuner.report.answer import claim
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.parameter_effects import EffectsDocument, effects_document
+from tuner.report.ranking import best_first
 from tuner.states import OVER, CampaignState, TrialState, state_now
 from tuner.text import (
     counted,
@@ -138,7 +139,8 @@ def of(
     delta = margin(rules.race.delta) if rules is not None else None
     marks = () if delta is None else (-delta, delta)
     strongest = _strongest_estimates(snapshot)
-    trials = _by_relevance(snapshot)[:_TRIALS_SHOWN]
+    estimates = {n: e for n, (e, _) in strongest.items()}
+    trials = best_first(snapshot.trials, (BASELINE, snapshot.leader), estimates)[:_TRIALS_SHOWN]
     estimates_shown = [strongest[t.number][0] for t in trials if t.number in strongest]
     axis = svg.Axis.around(estimates_shown, *marks)
     components_axis = svg.Axis.around(snapshot.components.values())
@@ -149,7 +151,6 @@ def of(
         if comparison is None
         else _best_of_comparison(snapshot, strongest, comparison)
     )
-    estimates = {n: e for n, (e, _) in strongest.items()}
     parallel, parallel_text = parallel_coordinates(
         effects, snapshot.trials, strongest, snapshot.leader
     )
@@ -213,14 +214,6 @@ def _strongest_estimates(snapshot: Snapshot) -> dict[int, tuple[Estimate, int]]:
     for kind in (BlockKind.PILOT, BlockKind.SEARCH, BlockKind.CERTIFY):
         strongest |= snapshot.estimates.get(kind, {})
     return strongest
-
-
-def _by_relevance(snapshot: Snapshot) -> list[Trial]:
-    """Order trials: baseline and leader, other live ones, then those out; newest first."""
-    live = [t for t in snapshot.trials if t.state not in _OUT]
-    first = [t for t in live if t.number in (BASELINE, snapshot.leader)]
-    rest = [t for t in reversed(live) if t.number not in (BASELINE, snapshot.leader)]
-    return [*first, *rest, *(t for t in reversed(snapshot.trials) if t.state in _OUT)]
 
 
 def _trial(

@@ -4,6 +4,8 @@
 (() => {
   const QUIET_MS = 300;
   const LONGEST_PAUSE_MS = 10000;
+  const ANSWER_MS = 20000;
+  const LOST = "connection lost, retrying";
 
   const live = document.querySelector("[data-live]");
   const status = document.getElementById("connection");
@@ -55,23 +57,30 @@
   let tag = "";
   let waiting = 0;
   let busy = false;
+  // What to say once the page has been brought up to date.
+  let state = ["", ""];
 
   async function refresh() {
     waiting = 0;
-    if (busy) { soon(); return true; }
+    if (busy) { soon(); return; }
     busy = true;
     try {
-      const headers = tag ? { "If-None-Match": tag } : {};
-      const answer = await fetch(live.dataset.live, { headers, cache: "no-store" });
-      if (answer.redirected) { location.reload(); return true; }
+      // Asks for a page: without a session the answer is the login page.
+      const headers = { Accept: "text/html" };
+      if (tag) headers["If-None-Match"] = tag;
+      const signal = AbortSignal.timeout(ANSWER_MS);
+      const answer = await fetch(live.dataset.live, { headers, signal, cache: "no-store" });
+      if (answer.redirected) { location.reload(); return; }
+      if (!answer.ok && answer.status !== 304) throw new Error(answer.statusText);
       if (answer.ok) {
-        tag = answer.headers.get("ETag") || "";
         show(await answer.text());
+        tag = answer.headers.get("ETag") || "";
       }
+      say(...state);
       later();
-      return answer.ok || answer.status === 304;
     } catch {
-      return false;
+      say(LOST, "lost");
+      if (!waiting) waiting = setTimeout(refresh, LONGEST_PAUSE_MS);
     } finally {
       busy = false;
     }
@@ -90,30 +99,51 @@
   function watch(address) {
     let pause = 500;
     let newest = 0;
+    let source = null;
+    let over = false;
+    const disconnect = () => { if (source) source.close(); source = null; };
+    const become = (text, kind) => { state = [text, kind]; };
     const connect = () => {
+      if (over || source || document.hidden) return;
       const url = new URL(address, location.href);
       if (newest) url.searchParams.set("after", String(newest));
-      const source = new EventSource(url);
-      source.addEventListener("open", () => { pause = 500; say("live", "live"); soon(); });
+      source = new EventSource(url);
+      source.addEventListener("open", () => { pause = 500; become("live", "live"); soon(); });
       source.addEventListener("campaign", (event) => { newest = Number(event.lastEventId); soon(); });
       source.addEventListener("presence", soon);
-      source.addEventListener("over", () => { source.close(); say("ended", "over"); soon(); });
+      source.addEventListener("over", () => {
+        over = true;
+        disconnect();
+        become("ended", "over");
+        soon();
+      });
       source.addEventListener("error", () => {
-        say("connection lost, retrying", "lost");
-        if (source.readyState !== EventSource.CLOSED) return;
-        // A browser stops retrying if the response was not an event stream; we do not.
+        become(LOST, "lost");
+        say(...state);
+        if (!source || source.readyState !== EventSource.CLOSED) return;
+        // A browser stops retrying if the response was not an event stream; we do not. The session
+        // may have ended: the page itself tells.
+        source = null;
+        soon();
         setTimeout(connect, pause);
         pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
       });
     };
+    // A browser has six connections to a host over HTTP/1.1: pages that nobody sees keep none.
+    document.addEventListener("visibilitychange", () => {
+      if (over) return;
+      disconnect();
+      become("connecting", "");
+      say(...state);
+      if (document.hidden) return;
+      connect();
+      soon();
+    });
     connect();
   }
 
   function poll(every) {
-    setInterval(async () => {
-      if (document.hidden) return;
-      if (await refresh()) say("", ""); else say("connection lost, retrying", "lost");
-    }, every);
+    setInterval(() => { if (!document.hidden) refresh(); }, every);
   }
 
   if (live) later();

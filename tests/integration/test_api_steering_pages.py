@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,13 @@ from tests.integration.pages import (
 from tests.integration.serving import Service, kept_from_outliving_us, paced
 from tests.ports import free_port
 from tests.waiting import wait_for
+from tuner.store import NewEvent, Store
 
 __all__ = ["browser", "context", "paced", "watched"]
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
+#: To one host, over HTTP/1.1.
+_CONNECTIONS = 6
 #: It would run for long, so that even on a slow machine there is something left to watch.
 LONG = CAMPAIGN.replace("simulated:", "paced:").replace("20m", "10000m")
 
@@ -127,6 +131,57 @@ def test_a_running_campaign_is_steered_and_shown_again_after_the_service_was_awa
     assert [c for c in watched.complaints if "net::ERR_" not in c] == []
 
 
+def test_a_hidden_page_keeps_no_stream_and_catches_up_when_it_is_seen_again(
+    service: Service, watched: Watched
+) -> None:
+    page = watched.page
+    log_in(page, show_login(service, page))
+    with Store.open(service.directory) as store:
+        campaign = store.create_campaign("quiet", "{}", 1, datetime.now(UTC)).id
+        # One more than the connections that a browser has to a host.
+        pages = [page.context.new_page() for _ in range(_CONNECTIONS + 1)]
+        for each in pages:
+            each.goto(f"{service.url}/campaigns/{campaign}")
+            expect(each.locator("#connection")).to_have_text("live")
+            _see(each, visible=False)
+            expect(each.locator("#connection")).to_have_text("connecting")
+        store.add_event(campaign, NewEvent(datetime.now(UTC), "news", "something happened"))
+        _see(pages[0], visible=True)
+        expect(pages[0].locator("#connection")).to_have_text("live")
+        expect(pages[0].locator("#events li").first).to_contain_text("something happened")
+        store.add_event(campaign, NewEvent(datetime.now(UTC), "news", "more happened"))
+        expect(pages[0].locator("#events li").first).to_contain_text("more happened")
+    assert watched.complaints == []
+
+
+def _see(page: Page, *, visible: bool) -> None:
+    """Make a page believe that it is hidden, or seen again; without a window, it always is seen."""
+    page.evaluate(
+        """hidden => {
+            Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+            document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        not visible,
+    )
+
+
+def test_a_page_whose_session_has_ended_shows_the_login_and_returns(
+    service: Service, watched: Watched
+) -> None:
+    page = watched.page
+    token = show_login(service, page)
+    log_in(page, token)
+    with Store.open(service.directory) as store:
+        campaign = store.create_campaign("quiet", "{}", 1, datetime.now(UTC)).id
+    page.goto(f"{service.url}/campaigns/{campaign}")
+    expect(page.locator("#connection")).to_have_text("live")
+    service.fstune("token", "revoke", token.split("_")[1])
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    page.get_by_label("Token").fill(service.fstune("token", "create", "other").strip())
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url(f"{service.url}/campaigns/{campaign}")
+
+
 def test_a_campaign_whose_process_was_killed_is_reported_and_resumed(
     service: Service, watched: Watched
 ) -> None:
@@ -146,6 +201,8 @@ def test_a_campaign_whose_process_was_killed_is_reported_and_resumed(
         expect(page.get_by_role("button", name="Pause")).to_have_count(0)
         assert barriers(page) == []
         picture(page, "died")
+        page.locator("#cancelling summary").click()
+        expect(page.locator("#cancelling")).to_contain_text("Resume first, to put it back")
         page.get_by_role("button", name="Resume").click()
         expect(page.locator("#absence")).to_have_count(0, timeout=PATIENCE_MS)
         expect(page.locator("#now")).to_contain_text("current arm", timeout=PATIENCE_MS)

@@ -103,7 +103,7 @@ def run(server: str, file: Path, log: LogForm | None, *, override_pilot: bool, q
     """Start a campaign on the server and watch it."""
     spec = _spec(file, override_pilot)
     with _campaigns(server) as campaigns:
-        _watch_new(campaigns, campaigns.create(spec), log, quiet=quiet)
+        _watch_new(campaigns, campaigns.create(spec, lost=_wait_note), log, quiet=quiet)
 
 
 def branch(
@@ -118,7 +118,7 @@ def branch(
     """Start a campaign on the server that is guided by an earlier one, and watch it."""
     spec = _spec(file, override_pilot)
     with _campaigns(server) as campaigns:
-        _watch_new(campaigns, campaigns.branch(campaign, spec), log, quiet=quiet)
+        _watch_new(campaigns, campaigns.create(spec, campaign, _wait_note), log, quiet=quiet)
 
 
 def resume(
@@ -148,7 +148,7 @@ def steer(server: str, campaign: str, wish: Wish) -> None:
         now = campaigns.steer(campaign, wish)
     outcome = f"will {wish} at the next safe point"
     if now.state is not CampaignState.RUNNING:
-        outcome = f"is {now.state}"
+        outcome = f"is {now.state}: {now.reason}" if now.reason else f"is {now.state}"
     say(f"campaign {now.id} {outcome}")
 
 
@@ -258,6 +258,10 @@ def report(server: str, campaign: str, form: ReportForm, output: BinaryIO) -> st
         identifier = campaigns.campaign(campaign).id
         campaigns.report(identifier, form, output)
     return identifier
+
+
+def _wait_note(why: str) -> None:
+    say(f"fstune: {why}; trying again for ten minutes, since it may have been started", err=True)
 
 
 def _watch_new(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
-from tuner.errors import NotFoundError
+from tuner.errors import NotFoundError, ServerError
 from tuner.judge.noise_records import NoiseReport
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.page.forms import ReportForm
@@ -17,7 +17,7 @@ from tuner.plan.named_comparison import ORIGIN
 from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import NamedComparison
 from tuner.records.status import Status
-from tuner.remote.client import Client, campaign_path
+from tuner.remote.client import Client, Params, Unreachable, campaign_path
 from tuner.remote.records import (
     read_answer,
     read_blocks,
@@ -140,27 +140,34 @@ class Campaigns:
         """Write a whole campaign to a file for ``fstune import``; return its size in bytes."""
         return self.client.download(campaign_path(campaign, "export"), output)
 
-    def create(self, spec: CampaignSpec) -> Campaign:
-        """Create and start a campaign on the server."""
-        return self._post_spec("/v1/campaigns", spec)
-
-    def branch(self, campaign: str, spec: CampaignSpec) -> Campaign:
-        """Create and start a campaign whose search is guided by the findings of another one."""
-        return self._post_spec(campaign_path(campaign, "branch"), spec)
+    def create(
+        self, spec: CampaignSpec, branch_of: str = "", lost: Callable[[str], None] = lambda _: None
+    ) -> Campaign:
+        """Create and start a campaign on the server. ``branch_of``: the campaign whose findings
+        guide its search; ``lost``: called with the reason while the server does not answer.
+        """
+        path = campaign_path(branch_of, "branch") if branch_of else "/v1/campaigns"
+        # Only what the user set: the server has its own defaults, and may know other keys.
+        body = spec.model_dump_json(exclude_unset=True)
+        return read_campaign(self.client.create(path, body, uuid.uuid4().hex, lost))
 
     def resume(self, campaign: str, *, override_pilot: bool) -> None:
         """Resume a stopped campaign."""
         params = {"override_pilot": json.dumps(override_pilot)}
-        self.client.post(campaign_path(campaign, "resume"), params)
+        self._change(campaign_path(campaign, "resume"), params)
 
     def steer(self, campaign: str, wish: Wish) -> Campaign:
         """Pause or cancel a campaign at its next safe point; return its current record."""
-        return read_campaign(self.client.post(campaign_path(campaign, wish)))
+        return read_campaign(self._change(campaign_path(campaign, wish)))
 
-    def _post_spec(self, path: str, spec: CampaignSpec) -> Campaign:
-        # Only what the user set: the server has its own defaults, and may know other keys.
-        body = spec.model_dump_json(exclude_unset=True)
-        return read_campaign(self.client.create(path, body, uuid.uuid4().hex))
+    def _change(self, path: str, params: Params | None = None) -> Any:
+        """Send a request that is never sent twice."""
+        try:
+            return self.client.post(path, params)
+        except Unreachable as problem:
+            if not problem.may_be_done:
+                raise
+            raise ServerError(f"{problem}. {self.client.doubt('done')}") from problem
 
     def _pages(self, campaign: str, of: str) -> Iterator[Any]:
         return self.client.pages(campaign_path(campaign, of))

@@ -48,11 +48,13 @@ _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,79}")
 
 class Unreachable(ServerError):
     """The server does not answer, or cannot at the moment: the request may be retried. ``after_s``:
-    the wait it asked for, 0 for none. ``is_refusal``: it certainly did not begin the request.
+    the wait it asked for, 0 for none. ``is_refusal``: it certainly did not begin the request;
+    ``may_be_done``: the request was sent, and may have been carried out.
     """
 
     after_s: float = 0.0
     is_refusal: bool = False
+    may_be_done: bool = False
 
 
 #: What a request may be tried again after: the server's database may be restarting, too.
@@ -62,7 +64,7 @@ PATIENCE_S = 600.0
 
 
 class Client:
-    """HTTP client for one server. ``pause``: waits for a number of seconds.
+    """HTTP client for one server. ``pause``: waits for a number of seconds; ``clock``: seconds.
 
     Every method raises the error that the same operation would raise locally, with the message of
     the server, and ServerError for problems of the server itself.
@@ -73,10 +75,12 @@ class Client:
         address: Address,
         *,
         pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         self.url = address.url
         self._pause = pause
+        self._clock = clock
         headers = {"User-Agent": f"fstune/{tuner.__version__}", "Accept": "application/json"}
         if address.token:
             headers["Authorization"] = f"Bearer {address.token}"
@@ -141,10 +145,41 @@ class Client:
             "POST", path, params=params, headers=headers, content=content, answer_s=answer_s
         )
 
-    def create(self, path: str, body: str, key: str) -> Any:
-        """Send a request that creates something, retried with the same idempotency key."""
+    def create(
+        self, path: str, body: str, key: str, lost: Callable[[str], None] = lambda _: None
+    ) -> Any:
+        """Send a request that creates something, retried with the same idempotency key.
+
+        Once the server may have begun it, for ten minutes: ``lost`` is called with the reason.
+        """
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
-        return self._again(lambda: self._send("POST", path, headers=headers, content=body))
+
+        def ask() -> Any:
+            return self._send("POST", path, headers=headers, content=body)
+
+        try:
+            return self._again(ask, unless_done=True)
+        except Unreachable as problem:
+            if not problem.may_be_done:
+                raise
+            why = str(problem)
+        lost(why)
+        since, pause_s = self._clock(), _FIRST_PAUSE_S
+        while self._clock() - since < PATIENCE_S:
+            self._pause(pause_s)
+            try:
+                return ask()
+            except PASSING as problem:
+                why = str(problem)
+                after_s = problem.after_s if isinstance(problem, Unreachable) else 0.0
+            pause_s = min(max(after_s, 2.0 * pause_s), _LONGEST_PAUSE_S)
+        raise ServerError(
+            f"{why}; given up after {PATIENCE_S / 60.0:.0f} min. {self.doubt('started')}"
+        )
+
+    def doubt(self, what: str) -> str:
+        """Return what to do about a request whose answer was lost. ``what``: "started"."""
+        return f"It may have been {what}: look with 'fstune list --server {self.url}'"
 
     @contextmanager
     def stream(self, path: str, after: int) -> Iterator[Iterator[httpx2.ServerSentEvent]]:
@@ -190,12 +225,16 @@ class Client:
             f"{self.url}{path}: the answer is not understood; is it fstune, of this version?"
         )
 
-    def _again(self, ask: Callable[[], Result]) -> Result:
-        """Send a request that is safe to repeat, with retries."""
+    def _again(self, ask: Callable[[], Result], *, unless_done: bool = False) -> Result:
+        """Send a request that is safe to repeat, with retries. ``unless_done``: not after it was
+        sent and may have been carried out.
+        """
         for attempt in range(1, _TRIES):
             try:
                 return ask()
             except PASSING as problem:
+                if unless_done and isinstance(problem, Unreachable) and problem.may_be_done:
+                    raise
                 after_s = problem.after_s if isinstance(problem, Unreachable) else 0.0
                 wait_s = after_s or _FIRST_PAUSE_S * 2.0 ** (attempt - 1)
                 self._pause(min(wait_s, _LONGEST_PAUSE_S))
@@ -239,7 +278,9 @@ class Client:
                 raise Unreachable(
                     f"{self.url}: no connection ({reason}); is it running?"
                 ) from problem
-            raise Unreachable(f"{self.url}: the connection broke: {reason}") from problem
+            lost = Unreachable(f"{self.url}: the connection broke: {reason}")
+            lost.may_be_done = True
+            raise lost from problem
 
     def _error_of(self, answer: httpx2.Response) -> TunerError:
         """Return the error for a problem document."""
@@ -262,6 +303,7 @@ class Client:
             lost = Unreachable(f"{self.url}: {detail}")
             after = answer.headers.get("retry-after", "")
             lost.is_refusal = status in _REFUSALS
+            lost.may_be_done = not lost.is_refusal
             lost.after_s = float(after[:6]) if after.isascii() and after.isdigit() else 0.0
             return lost
         if status == 401:

@@ -14,6 +14,7 @@ from tuner.model import Campaign, Trial
 from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import NamedComparison, ShownEffect
 from tuner.records.status import Status
+from tuner.states import CampaignState
 from tuner.text import percent_faster, unbounded
 
 Json = dict[str, object]
@@ -94,7 +95,8 @@ def campaign_document(campaign: Campaign, stalled: str = "") -> Json:
         "created": c.created,
         "updated": c.updated,
         "seed": c.seed,
-        "wall_s": c.time_use.wall_s,
+        # A server does not say it while a campaign runs.
+        "wall_s": c.time_use.wall_s or (None if c.state is CampaignState.RUNNING else 0.0),
         "answer": None if answer is None else answer.answer,
         "trial": None if answer is None else answer.trial,
         "percent": None if answer is None or answer.ratio is None else _percent(answer.ratio),

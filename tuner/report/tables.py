@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from tuner.report.drawing import Printable, paragraph, sparkline
 from tuner.report.listing import Column, Listing
 from tuner.report.named_comparison import comparison_sections
 from tuner.report.noise import noise_sections
+from tuner.report.ranking import best_first
 from tuner.report.references import clients_text, references_section
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
 from tuner.report.why import why_sections
@@ -117,7 +117,9 @@ def campaign_page(
         parts.append(section("Testbeds", *map(paragraph, used), *differ))
     if trials:
         strongest = _trial_estimates(campaign, estimates or {}, fresh or {})
-        listed = _best_first(campaign, trials, strongest)[: None if everything else _MOST_TRIALS]
+        ranks = {number: row.estimate for number, row in strongest.items()}
+        order = best_first(trials, _compared(campaign), ranks)
+        listed = order[: None if everything else _MOST_TRIALS]
         parts += _listed("Trials", _trials_table(campaign, listed, strongest))
         if hidden := len(trials) - len(listed):
             parts.append(Text(f"and {hidden} more, see 'fstune show {campaign.id} --all'", QUIET))
@@ -172,23 +174,6 @@ def _trial_estimates(
 def _recommended(campaign: Campaign) -> int | None:
     r = campaign.recommendation
     return r.trial if r is not None and r.answer is Answer.RECOMMENDED else None
-
-
-def _best_first(
-    campaign: Campaign, trials: Sequence[Trial], rows: Mapping[int, _TrialEstimate]
-) -> list[Trial]:
-    """Return the baseline, the trial of the answer, and the others in this order: those shown to be
-    faster, by what they gain at least; then all others, by their estimates.
-    """
-    first = _compared(campaign)
-
-    def rank(trial: Trial) -> tuple[int, float, float, int]:
-        place = first.index(trial.number) if trial.number in first else len(first)
-        if (row := rows.get(trial.number)) is None:
-            return place, math.inf, math.inf, trial.number
-        return place, min(1.0, row.estimate.upper), row.estimate.ratio, trial.number
-
-    return sorted(trials, key=rank)
 
 
 def _listed(title: str, listing: RenderableType) -> tuple[RenderableType, ...]:

@@ -69,10 +69,11 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         if queue is not None:
             queue.withdraw(campaign.id, _off_queue(asked_by, now), from_worker=True)
         store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
-        _end(store, campaign, wish, f"{wish} requested from {asked_by} after its process died", now)
-        rest = "its testbed has not been put back"
         todo = f"'fstune resume {campaign.id}' does that" if wish is Wish.PAUSE else _PUT_BACK
-        return f"campaign {campaign.id} is {_ENDS[wish][0]}; {rest}; {todo}"
+        rest = f"its testbed has not been put back; {todo}"
+        reason = f"{wish} requested from {asked_by} after its process died; {rest}"
+        _end(store, campaign, wish, reason, now, rest)
+        return f"campaign {campaign.id} is {_ENDS[wish][0]}; {rest}"
     was_queued = queue is not None and queue.withdraw(campaign.id, _off_queue(asked_by, now))
     if wish is Wish.PAUSE and was_queued:
         todo = f"'fstune resume {campaign.id} --queue' puts it back on the queue"
@@ -106,9 +107,13 @@ def _off_queue(asked_by: str, now: datetime) -> NewEvent:
     return NewEvent(now, "off-queue", f"taken off the queue, as requested from {asked_by}")
 
 
-def _end(store: Store, campaign: Campaign, wish: Wish, reason: str, now: datetime) -> None:
+def _end(
+    store: Store, campaign: Campaign, wish: Wish, reason: str, now: datetime, rest: str = ""
+) -> None:
+    """End a campaign that no process runs. ``rest``: what is left to do."""
     state, kind = _ENDS[wish]
     # The wish is stored as data, because readers of the event rely on it.
-    event = NewEvent(now, kind, f"campaign {state}", {"wish": str(wish)})
+    message = f"campaign {state}; {rest}" if rest else f"campaign {state}"
+    event = NewEvent(now, kind, message, {"wish": str(wish)})
     # A process may have resumed it meanwhile, and would not notice.
     store.move_campaign(campaign.id, state, reason, event, before=campaign.state)

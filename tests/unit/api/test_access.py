@@ -129,7 +129,7 @@ def test_a_session_of_the_web_pages(guarded: Guarded) -> None:
     assert answer.status_code == 303
     cookie = answer.headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=strict" in cookie
+    assert "SameSite=lax" in cookie
     assert "Secure" not in cookie
     assert client.get("/", headers=PAGE).status_code == 200
     # The session is not the token itself, and cannot be used as one.
@@ -147,7 +147,54 @@ def test_the_cookie_of_a_session_over_tls_is_never_sent_without_tls(guarded: Gua
     guarded.client.base_url = "https://service"
     answer = login(guarded, guarded.tokens[Scope.READ], "https://service")
     assert "Secure" in answer.headers["set-cookie"]
-    assert "strict-transport-security" in answer.headers
+    # The name may be shared with what is served without TLS on other ports.
+    assert "strict-transport-security" not in answer.headers
+
+
+def test_a_link_to_a_page_leads_there_after_the_login(guarded: Guarded) -> None:
+    client, token = guarded.client, guarded.tokens[Scope.READ]
+    place = "/campaigns/nosuch/compare?a=0&b=2"
+    answer = client.get(place, headers=PAGE, follow_redirects=False)
+    where = answer.headers["location"]
+    assert where == "/login?next=/campaigns/nosuch/compare%3Fa%3D0%26b%3D2"
+    assert f'value="{place.replace("&", "&amp;")}"' in client.get(where, headers=PAGE).text
+    form = {"next": place, "token": "wrong"}
+    headers = {"Origin": "http://service", **PAGE}
+    assert 'value="/campaigns/nosuch/' in client.post("/login", data=form, headers=headers).text
+    form["token"] = token
+    answer = client.post("/login", data=form, headers=headers, follow_redirects=False)
+    assert answer.headers["location"] == place
+    # A button cannot be the place: it is pressed again by hand.
+    client.cookies.clear()
+    answer = client.post("/campaigns/a/pause", headers=PAGE, follow_redirects=False)
+    assert answer.headers["location"] == "/login"
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["//evil.example", "/\\evil.example", "http://evil.example", "/\t/evil.example", "evil", ""],
+)
+def test_a_login_never_leads_to_another_site(guarded: Guarded, place: str) -> None:
+    form = {"next": place, "token": guarded.tokens[Scope.READ]}
+    for _ in range(2):
+        answer = guarded.client.post(
+            "/login", data=form, headers={"Origin": "http://service"}, follow_redirects=False
+        )
+        assert answer.headers["location"] == "/"
+    answer = guarded.client.get("/login", params={"next": place}, follow_redirects=False)
+    assert answer.headers["location"] == "/"
+
+
+def test_the_session_counts_behind_a_proxy_that_asks_for_a_password(guarded: Guarded) -> None:
+    login(guarded, guarded.tokens[Scope.OPERATE])
+    basic = {"Authorization": "Basic dXNlcjpwYXNz"}
+    assert guarded.client.get("/", headers=PAGE | basic).status_code == 200
+    # It is still a session: another site's page changes nothing with it.
+    answer = guarded.client.post("/v1/campaigns/a/pause", headers=basic)
+    assert is_problem(answer, 403)
+    assert answer.json()["type"] == "urn:fstune:other-origin"
+    guarded.client.cookies.clear()
+    assert is_problem(guarded.client.get("/v1/campaigns", headers=basic), 401)
 
 
 @pytest.mark.slow

@@ -258,6 +258,24 @@ def test_a_page_token_is_decoded_to_its_key(key: list[str | int]) -> None:
     assert read_token(write_token(key), *map(type, key)) == key
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        ("2026-01-01T00:00:00+00:00", "\ud800"),
+        ("0001-01-01T00:00:00+23:59", "a"),
+        ("9999-12-31T23:59:59-23:59", "a"),
+        ("2026-01-01T00:00:00", "a"),
+        ("\ud800", "a"),
+    ],
+)
+def test_an_altered_token_of_a_page_of_campaigns_is_refused(
+    client: TestClient, key: tuple[str, str]
+) -> None:
+    for path in ("/v1/campaigns", "/campaigns"):
+        answer = client.get(path, params={"page": write_token(key)})
+        assert is_problem(answer, 422)
+
+
 @given(word=st.text(max_size=40))
 def test_any_other_page_token_is_rejected(word: str) -> None:
     try:

@@ -17,7 +17,8 @@ from tests.unit.api.test_conventions import is_problem
 from tests.waiting import wait_for
 from tuner.errors import SpecError
 from tuner.settings import ServiceSettings
-from tuner.store import Store
+from tuner.states import CampaignState
+from tuner.store import NewEvent, Store
 from tuner.tokens import Scope
 
 pytestmark = pytest.mark.slow
@@ -157,6 +158,21 @@ def test_the_newest_campaign_cannot_be_cancelled_without_its_identifier(
     assert is_problem(answer, 422)
     assert f"it would be {campaign} (waiting); use its identifier" in answer.json()["detail"]
     assert state(guarded, campaign) == "created"
+
+
+@pytest.mark.parametrize("wish", ["pause", "cancel"])
+def test_what_a_dead_process_left_is_named_wherever_the_campaign_is_shown(
+    guarded: Guarded, post: Callable[..., Any], wish: str
+) -> None:
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("died", "{}", 1, datetime.now(UTC)).id
+        event = NewEvent(datetime.now(UTC), "told", "told by a test")
+        store.move_campaign(campaign, CampaignState.RUNNING, "", event)
+        answer = post(f"/v1/campaigns/{campaign}/{wish}")
+        assert answer.status_code == 202, answer.text
+        for text in (answer.json()["reason"], store.events(campaign)[-1].message):
+            assert "its testbed has not been put back" in text
+            assert "fstune " in text
 
 
 def test_a_change_is_rejected_if_the_campaign_has_changed_meanwhile(

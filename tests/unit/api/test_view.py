@@ -246,3 +246,22 @@ def test_a_disturbance_is_marked_where_it_was(snapshot: Snapshot) -> None:
     assert str(page.drift).count('class="disturbed"') == 1
     early = replace(loss, at=snapshot.drift[0].started - timedelta(seconds=1))
     assert page_of(replace(snapshot, events=(early,))).disturbed == ""
+
+
+def test_the_best_trials_are_listed_and_those_without_measurements_last(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = snapshot.trials[BASELINE]
+    trials = tuple(replace(template, number=number) for number in range(7))
+    ratios = {1: 1.1, 2: 0.7, 3: 0.9, 4: 0.8}
+    estimates = {n: (Estimate(r, r - 0.05, r + 0.05), 5) for n, r in ratios.items()}
+    middle = replace(
+        snapshot,
+        campaign=replace(snapshot.campaign, recommendation=None),
+        trials=trials,
+        leader=4,
+        estimates={BlockKind.SEARCH: estimates},
+    )
+    assert [row.number for row in page_of(middle).trials] == [0, 4, 2, 3, 1, 5, 6]
+    monkeypatch.setattr(view, "_TRIALS_SHOWN", 4)
+    assert [row.number for row in page_of(middle).trials] == [0, 4, 2, 3]

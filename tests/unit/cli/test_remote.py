@@ -53,3 +53,14 @@ def test_last_is_not_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "_campaigns", lambda _: nullcontext(Campaigns(client(server))))
     with pytest.raises(SpecError, match=r"it would be 7f3a2b .* fstune cancel 7f3a2b$"):
         remote.steer("https://tuning.example.org", "last", Wish.CANCEL)
+
+
+def test_what_is_left_to_do_after_steering_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason = "cancel requested from here; its testbed has not been put back"
+    record = RECORD | {"state": "cancelled", "reason": reason}
+    server = Server(httpx2.Response(200, json=record))
+    monkeypatch.setattr(remote, "_campaigns", lambda _: nullcontext(Campaigns(client(server))))
+    remote.steer("https://tuning.example.org", "7f3a2b", Wish.CANCEL)
+    assert capsys.readouterr().out == f"campaign 7f3a2b is cancelled: {reason}\n"

@@ -23,9 +23,11 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.hosts.connector import CommandFailed
+from tuner.model import Wish
 from tuner.records.status import Absence
 from tuner.remote.address import Address
-from tuner.remote.client import Client, Unreachable, campaign_path
+from tuner.remote.campaigns import Campaigns
+from tuner.remote.client import PATIENCE_S, Client, Unreachable, campaign_path
 from tuner.remote.stream import follow
 
 Answer = httpx2.Response | Exception
@@ -134,6 +136,47 @@ def test_retries_are_limited_and_steering_is_not_retried() -> None:
         with pytest.raises(Unreachable, match="the connection broke: slow"):
             asking.post("/v1/campaigns/a/pause")
     assert len(server.requests) == 5
+
+
+def test_a_request_that_may_have_started_a_campaign_is_sent_for_ten_minutes() -> None:
+    absence = [httpx2.ConnectError("refused")] * 20
+    server = Server(httpx2.ReadError("reset"), *absence, httpx2.Response(202, json={"id": "a"}))
+    lost: list[str] = []
+    with client(server) as asking:
+        assert asking.create("/v1/campaigns", "{}", "one", lost.append) == {"id": "a"}
+    assert len(lost) == 1
+    assert "the connection broke: reset" in lost[0]
+    assert {request.headers["idempotency-key"] for request in server.requests} == {"one"}
+
+    address, now = Address("https://tuning.example.org", False, ""), [0.0]
+
+    def pause(seconds: float) -> None:
+        now[0] += seconds
+
+    server = Server(httpx2.ReadError("reset"), *[httpx2.ConnectError("refused")] * 100)
+    again = Client(address, pause=pause, clock=lambda: now[0], transport=server)
+    look = "may have been started: look with 'fstune list --server https://tuning.example.org'"
+    with again, pytest.raises(ServerError, match=look):
+        again.create("/v1/campaigns", "{}", "one")
+    assert now[0] >= PATIENCE_S
+
+
+def test_a_server_that_cannot_be_reached_is_reported_soon() -> None:
+    server = Server(*[httpx2.ConnectError("refused")] * 4)
+    with client(server) as asking, pytest.raises(Unreachable, match="is it running"):
+        asking.create("/v1/campaigns", "{}", "one")
+    assert server.answers == []
+
+
+def test_steering_whose_answer_was_lost_may_have_been_done() -> None:
+    server = Server(httpx2.ReadError("reset"), httpx2.ConnectError("refused"))
+    with client(server) as asking:
+        with pytest.raises(ServerError, match="It may have been done: look with"):
+            Campaigns(asking).steer("a", Wish.PAUSE)
+        with pytest.raises(Unreachable, match="is it running") as refused:
+            Campaigns(asking).resume("a", override_pilot=False)
+    assert "may have been" not in str(refused.value)
+    assert len(server.requests) == 2
 
 
 def test_pages_follow_each_other() -> None:

@@ -18,7 +18,10 @@ from tuner.remote.records import (
     read_trial,
     recommendation_of,
 )
+from tuner.report.json_documents import campaign_document
 from tuner.report.recommend import recommendation_document, recommendation_page
+from tuner.states import CampaignState
+from tuner.time_use import TimeUse
 
 
 @pytest.mark.parametrize(
@@ -44,3 +47,12 @@ def test_an_invalid_document_is_a_server_error(document: object) -> None:
     for read in (read_campaign, read_trial, read_event):
         with pytest.raises(ServerError, match="not understood"):
             read(document)
+
+
+def test_a_server_does_not_say_how_long_a_running_campaign_took() -> None:
+    running = replace(campaign(None, state=CampaignState.RUNNING), time_use=TimeUse())
+    document = campaign_document(running)
+    assert document["wall_s"] is None
+    assert campaign_document(replace(running, state=CampaignState.CREATED))["wall_s"] == 0.0
+    took = replace(running, time_use=TimeUse(wall_s=5.0))
+    assert campaign_document(took)["wall_s"] == 5.0
