@@ -9,13 +9,26 @@ import re
 from collections.abc import Iterable, Sequence
 
 from search_spaces.expressions import Value
-from search_spaces.model import Parameter, SpaceError, nearest
+from search_spaces.model import Form, Kind, Parameter, SpaceError, nearest
 from search_spaces.space_file import Catalogue
 
 _SEPARATOR = ";"
 
 _Pairs = Sequence[tuple[Parameter, Value]]
 _Read = tuple[dict[str, list[str]], list[str]]
+
+
+def form_problem(form: Form, parameter: Parameter) -> str:
+    """Why a form other than a command line cannot express the parameter; "" if it can."""
+    if form not in (Form.SETTINGS, Form.COMMANDS):
+        return ""
+    if parameter.kind is Kind.BOOLEAN or parameter.choice_flags:
+        return f"the form {form} has no option without a value; use words"
+    if form is Form.SETTINGS:
+        for word in (*parameter.flags, *parameter.choices):
+            if re.search(r"\s", word):
+                return f"{word!r} has a blank, which the form {form} cannot express"
+    return ""
 
 
 def settings(pairs: _Pairs) -> list[str]:

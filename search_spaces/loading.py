@@ -20,6 +20,7 @@ from search_spaces.effects import (
     type_problem,
 )
 from search_spaces.expressions import Expression, ExpressionError, Value
+from search_spaces.forms import form_problem
 from search_spaces.model import (
     Bound,
     Change,
@@ -110,12 +111,10 @@ def _uses(root: Section) -> tuple[Use, ...]:
 
 
 def _check_form(root: Section, space: Space) -> None:
-    """Reject options without a value in forms other than command lines."""
-    if space.form in (Form.SETTINGS, Form.COMMANDS):
-        for parameter in space.parameters:
-            if parameter.kind is Kind.BOOLEAN or parameter.choice_flags:
-                reason = f"the form {space.form} has no option without a value; use words"
-                root.fail(f"parameters.{parameter.name}", reason)
+    """Reject what the form of the space cannot express."""
+    for parameter in space.parameters:
+        if reason := form_problem(space.form, parameter):
+            root.fail(f"parameters.{parameter.name}", reason)
 
 
 def _fact(name: str, section: Section) -> Fact:

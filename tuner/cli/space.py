@@ -129,7 +129,8 @@ def show_space(name: Name, as_json: AsJson = False) -> None:
         _say("\npublished configurations:")
         for preset in space.presets:
             _say(f"  {preset.name}: {preset.options or 'nothing set'} ({preset.source})")
-    _say(f"\none parameter in full: fstune space explain {space.name} {space.parameters[0].name}")
+    one = f"{shlex.quote(name)} {space.parameters[0].name}"
+    _say(f"\none parameter in full: fstune space explain {one}")
 
 
 @app.command("check")
@@ -247,10 +248,11 @@ def _check_draws(space: Space) -> None:
     ask = Chance(1)
     for _ in range(_DRAWS_TO_CHECK):
         values = draw(space, ask)
-        wrong = space.violations(values)
-        if wrong:
-            line = "; ".join(space.lines(values))
+        line = "; ".join(space.lines(values))
+        if wrong := space.violations(values):
             raise SpaceError(f"{space.name}: {line!r} was drawn, but is not valid: {wrong[0]}")
+        if space.parse(space.render(values)).values != values:
+            raise SpaceError(f"{space.name}: {line!r} was drawn, but is read as something else")
 
 
 def _row(parameter: Parameter) -> tuple[str, ...]:

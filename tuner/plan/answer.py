@@ -16,7 +16,7 @@ from tuner.judge.words import percent
 from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial
 from tuner.plan.rules import FLOOR_ALPHA, Rules
 from tuner.plan.steps import Finish, Plan
-from tuner.records.differences import differences
+from tuner.records.differences import differences, names_of_changes
 from tuner.records.estimate import NORMAL_95
 from tuner.states import TrialState
 from tuner.text import counted, faster, interval, value_text
@@ -189,7 +189,9 @@ def _contributions(
     step: Finish, finalist: Configuration, baseline: Configuration
 ) -> tuple[str, ...]:
     """What each of several changed settings contributes according to the search model."""
-    if len(step.contributions) < 2:
+    estimated = {each.name for each in step.contributions}
+    unknown = [name for name in names_of_changes(baseline, finalist) if name not in estimated]
+    if not estimated or len(estimated) + len(unknown) < 2:
         return measured_together(finalist, baseline)
     sentences = []
     for each in step.contributions:
@@ -199,6 +201,10 @@ def _contributions(
             sentences.append(f"without {each.name} {faster(math.exp(each.gain))} ({between})")
         else:
             sentences.append(f"without {each.name} no difference is shown ({between})")
+    sentences += [
+        f"that of {name} is not known, as the campaign never tries the others without it"
+        for name in unknown
+    ]
     return (f"effects of the settings by the search model: {'; '.join(sentences)}",)
 
 
@@ -279,10 +285,15 @@ def _nothing_tried(plan: Plan, rules: Rules) -> str:
             "there was nothing to try: no configuration that the campaign file allows differs from "
             "the one as found"
         )
-    no_room = "the budget had no room for a search block and a certificate"
+    no_room = f"the budget had no room for {_full_block(rules)} and a certificate"
     if rules.pilot is not None:
         no_room = f"at this pace, {no_room} after the pilot"
-    return f"{no_room}; choose a larger budget in the campaign file"
+    return f"{no_room}; choose a larger budget or a smaller search.arms in the campaign file"
+
+
+def _full_block(rules: Rules) -> str:
+    """The block of the search that must fit the budget, however few configurations are left."""
+    return f"a full block of the search (search.arms: {rules.arms})"
 
 
 def _spare(plan: Plan, rules: Rules) -> tuple[str, ...]:
@@ -294,9 +305,9 @@ def _spare(plan: Plan, rules: Rules) -> tuple[str, ...]:
     elif not plan.can_search:
         why = "nothing was left to try"
     elif plan.answer is not None:
-        why = "another block of the search takes more"
+        why = f"{_full_block(rules)} takes more"
     else:
-        why = "another block of the search and a certificate take more"
+        why = f"{_full_block(rules)} and a certificate take more"
     return (f"left of the budget: {plan.spare}, as {why}",)
 
 

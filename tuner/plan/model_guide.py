@@ -186,8 +186,8 @@ class _ModelView:
             picks += [numbers[each] for each in leader if each not in first_configurations]
         picks += self._guide.proposer.propose(min(room, count - len(picks)), observations)
         if len(picks) < count:  # nothing new may or can be added
-            known = [numbers[each] for each in self._search.arms(count, new=0) if each in numbers]
-            picks += [number for number in known if number not in picks][: count - len(picks)]
+            own = [numbers[each] for each in self._search.arms(count, new=0) if each in numbers]
+            picks += [number for number in own if number not in picks][: count - len(picks)]
         return picks
 
     def _difference(self, trial: Trial) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from search_spaces import Kind, Parameter
+from search_spaces import Chance, Kind, Parameter, draw
 from tuner.model import Configuration, Value
 from tuner.propose.encoding import Tunable
 
@@ -25,6 +25,8 @@ def is_allowed(configuration: Configuration, tunables: Mapping[str, Tunable]) ->
 
 def _is_allowed(values: Mapping[str, Value], tunable: Tunable) -> bool:
     space, initial = tunable.space, tunable.baseline
+    # Its preset may be replaced by the values that it sets.
+    base = draw(space, Chance(0, 0.0), tunable.facts, initial)
     companions = {
         name: value
         for setting in values
@@ -35,7 +37,7 @@ def _is_allowed(values: Mapping[str, Value], tunable: Tunable) -> bool:
         if parameter.fixed is not None:
             if value != parameter.fixed:
                 return False
-        elif value in (initial.get(name), companions.get(name)):
+        elif value in (initial.get(name), base.get(name), companions.get(name)):
             continue
         elif not parameter.searched or not _in_range(parameter, value):
             return False

@@ -315,7 +315,7 @@ class Search:
     def contributions(self, configuration: Configuration) -> list[Contribution]:
         """Return the contribution of each setting that differs from the baseline, given the others;
         the largest first. Settings that are invalid without another one are removed with it, and
-        get the same contribution.
+        get the same contribution; one that cannot be left out, such as a fixed one, has none.
         """
         less = self._less_each(configuration)
         if not less:
@@ -353,15 +353,14 @@ class Search:
         """Return the variants that each omit one setting (of ``names``) that can be omitted."""
         less = self._less_each(configuration)
         fewer = [each for name, each in less.items() if names is None or name in names]
-        return [each for each in fewer if each != configuration and not self._is_out(each)]
+        return [each for each in fewer if not self._is_out(each)]
 
     def _less_each(self, configuration: Configuration) -> dict[str, Configuration]:
-        """Return, by setting, the nearest valid configuration without that setting."""
+        """Return, by setting that can be left out, the nearest valid configuration without it."""
         values = configuration.as_dict()
-        return {
-            name: self._candidates.valid(without(values, name, self._baseline))
-            for name in changed(values, self._baseline)
-        }
+        names = changed(values, self._baseline)
+        fewer = [self._candidates.valid(without(values, n, self._baseline)) for n in names]
+        return {name: c for name, c in zip(names, fewer, strict=True) if c != configuration}
 
     def _errors(self, configuration: Configuration, fewer: Sequence[Configuration]) -> Floats:
         """Return the standard error of each simpler configuration's loss of gain, log units."""

@@ -72,12 +72,13 @@ def _check(kind: object, others: Collection[Kind]) -> Kind:
             raise ValueError(f"its key {each.key!r} is not a word, or is already used")
         keys.add(each.key)
     names = {start.name for one in others for start in one.starts}
+    questions = {each.name for one in others for start in one.starts for each in start.questions}
     for start in kind.starts:
         if not _WORD.fullmatch(start.name) or start.name in names:
             raise ValueError(f"its start {start.name!r} is not a word, or is already used")
         names.add(start.name)
         for question in start.questions:
-            if not _WORD.fullmatch(question.name) or question.name in _OPTIONS:
+            if not _WORD.fullmatch(question.name) or question.name in _OPTIONS | questions:
                 raise ValueError(
                     f"its question {question.name!r} is not a word, or is already used"
                 )
@@ -120,16 +121,21 @@ def offer(file: Path) -> Offer | None:
 def type_of_file(file: Path) -> TestbedType[Any]:
     """Return the type of testbed that this file is for.
 
-    If there is none, raises SpecError with the error from the first kind that has testbed files.
+    If there is none, raises SpecError with the errors from all kinds that have testbed files.
     """
-    wrong: SpecError | None = None
-    for _, each in types_of_testbeds().values():
+    problems: dict[str, SpecError] = {}
+    for key, (_, each) in types_of_testbeds().items():
         try:
             if each.offer(file) is not None:
                 return each
         except SpecError as problem:
-            wrong = wrong or problem
-    raise wrong or SpecError(f"{file}: no kind of service has testbed files")
+            problems[key] = problem
+    if not problems:
+        raise SpecError(f"{file}: no kind of service has testbed files")
+    if len({str(problem) for problem in problems.values()}) == 1:
+        raise next(iter(problems.values()))
+    # Only its author knows which of them the file is meant for.
+    raise SpecError("; ".join(f"as a file for {key}: {why}" for key, why in problems.items()))
 
 
 @cache

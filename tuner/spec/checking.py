@@ -15,7 +15,7 @@ from tuner.services.kind import Preview
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.values import given_values, laid_over
 
-#: Draws in which something would differ from the settings in effect if it could.
+#: Draws in which something impossible would show, and something that can be changed.
 _DRAWS = 20
 
 
@@ -62,15 +62,18 @@ def _relevant(hosts: Preview, spaces: Mapping[str, Space]) -> Configuration:
 
 def wrong_on(space: Space, facts: Mapping[str, int], initial: Mapping[str, Value]) -> Iterator[str]:
     """Yield why a narrowed space cannot be searched on a host with these facts and settings."""
+    own = {name: value for name, value in initial.items() if name in space.by_name}
     fixed = {p.name: p.fixed for p in space.parameters if p.fixed is not None}
-    problems = space.violations({**initial, **fixed}, facts, initial) if fixed else []
-    if problems:
-        yield from (f"fix: {problem}" for problem in problems)
-        return
+    where = "fix: " if fixed else ""
     try:
-        draw(space, Chance(0, 1.0), facts, initial)
+        if fixed:
+            # What was found gives way to it, as in every configuration of the campaign.
+            values = space.fit(own, facts, own) | fixed
+            yield from (f"{where}{problem}" for problem in space.violations(values, facts, own))
+        for number in range(_DRAWS):
+            draw(space, Chance(number, number / (_DRAWS - 1)), facts, own)
     except SpaceError as problem:
-        yield str(problem)
+        yield f"{where}{problem}"
 
 
 def _unsearchable(spec: CampaignSpec, spaces: Mapping[str, Space], hosts: Preview) -> Iterator[str]:
@@ -87,12 +90,12 @@ def _unsearchable(spec: CampaignSpec, spaces: Mapping[str, Space], hosts: Previe
     searched = [(part, p) for part, space in spaces.items() for p in space.searched]
     if problems or not searched or _gives_values(spec, spaces):
         return
-    drawn = (
+    unchanged = (
         draw(space, Chance(number, 1.0), hosts.facts, initial.part(part)) == initial.part(part)
         for part, space in spaces.items()
         for number in range(_DRAWS)
     )
-    if all(drawn):
+    if all(unchanged):
         whys = [f"{part}.{p.name}: {p.only_if.why}" for part, p in searched if p.only_if]
         why = f" ({'; '.join(whys)})" if whys else ""
         yield f"spaces: nothing that is searched can be changed on this testbed{why}"

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.campaign.histories import History, rules
 from tests.unit.campaign.means_guide import MeansGuide, MeansView, configuration
 from tuner.judge.certify import CertificateOutcome
-from tuner.model import BASELINE, Answer, BlockKind, Recommendation, Trial
+from tuner.model import BASELINE, Answer, BlockKind, Configuration, Recommendation, Trial
 from tuner.plan.answer import recommendation
 from tuner.plan.attempts import alpha_of
 from tuner.plan.planner import Planner
@@ -87,6 +87,27 @@ def test_the_answer_reports_the_contribution_of_each_setting() -> None:
         "without server.q no difference is shown (95% interval 2.5% slower to 1.5% faster)" in note
     )
     assert "without server.r 7.3% faster (95% interval 1.9% to 12.9% faster)" in note
+
+
+@pytest.mark.slow
+def test_the_answer_says_which_settings_have_no_effect_of_their_own() -> None:
+    history = in_race(1)
+    step = history.run()
+    assert isinstance(step, Finish)
+    assert step.finalist is not None
+    values = {"server.p": 1, "server.threads": 128}
+    trials = [
+        replace(t, configuration=Configuration.of(values)) if t.number == step.finalist else t
+        for t in history.trials
+    ]
+    contributions = (Contribution("server.p", 0.08, 0.01),)
+    plan = replace(history.plans[-1], step=replace(step, contributions=contributions))
+    answer = recommendation(plan, trials, history.rules, lambda c: {}, lambda c: {})
+    (note,) = [note for note in answer.notes if note.startswith("effects of the settings by")]
+    assert note.endswith(
+        "(95% interval 6.2% to 10.5% slower); that of server.threads is not known, as the "
+        "campaign never tries the others without it"
+    )
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import search_spaces
 from search_spaces import Value
 from tests.unit.campaign.campaigns import spec
 from tuner.errors import SpecError
@@ -13,7 +14,7 @@ from tuner.run.proposing import compared, first_proposals
 from tuner.services.kind import Preview
 from tuner.services.simulated.testbed import FACTS
 from tuner.services.target import Target
-from tuner.spec.checking import check_plan
+from tuner.spec.checking import check_plan, wrong_on
 from tuner.spec.space_section import load_space
 
 
@@ -71,3 +72,27 @@ def test_what_the_baseline_breaks_already_is_no_reason_to_refuse() -> None:
         measure(initial, {"udp_buffer": 1 << 21}, facts)
     with pytest.raises(SpecError, match="more than half of the server's memory"):
         measure({"udp_buffer": 1 << 20}, {"callbacks": 1_000_000_000}, facts)
+
+
+@pytest.mark.parametrize(
+    ("space", "fix", "initial"),
+    [
+        ("openafs-fileserver-1.8", {"dir_buffers": 100}, {"preset": "L"}),
+        (
+            "openafs-cache-manager-fuse-1.8",
+            {"memcache": True},
+            {"files": 100_000, "blocks": 10_000_000},
+        ),
+    ],
+)
+def test_what_was_found_gives_way_to_what_is_fixed(
+    space: str, fix: dict[str, Value], initial: dict[str, Value]
+) -> None:
+    narrow = search_spaces.load(space).narrow(fix=fix)
+    assert list(wrong_on(narrow, FACTS, initial)) == []
+
+
+def test_a_fixed_value_that_the_settings_found_exclude_is_refused() -> None:
+    narrow = search_spaces.load("openafs-cache-manager-fuse-1.8").narrow(fix={"files": 100_000})
+    why = "fix: files may not be set: a cache in memory derives it from -blocks and -chunksize"
+    assert why in wrong_on(narrow, FACTS, {"memcache": True})

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 import pytest
 
+from search_spaces import Chance, draw
 from tests.unit.campaign.histories import rules
-from tests.unit.propose.spaces import SERVER, SMALL_CLIENT, small, tunables
-from tuner.model import BASELINE, Configuration, Prior, Trial
+from tests.unit.propose.spaces import FACTS, SERVER, SMALL_CLIENT, small, tunables
+from tuner.model import BASELINE, Configuration, Prior, Trial, Value
 from tuner.plan.model_guide import ModelGuide
 from tuner.plan.scores import ScoreTable
+from tuner.propose.allowed import is_allowed
 from tuner.propose.encoding import Tunable
 from tuner.propose.proposer import Proposal
 from tuner.states import TrialState
@@ -86,3 +88,16 @@ def test_a_prior_with_a_value_that_the_space_has_lost_is_left_out() -> None:
         small(), Configuration(), rules(), priors=[Prior(outdated, -0.5, "earlier:1")]
     )
     assert guide.priors == []
+
+
+def test_a_prior_may_replace_a_preset_by_its_values() -> None:
+    """Every configuration does where one of these values is searched."""
+    initial: dict[str, Value] = {"preset": "L"}
+    space = SERVER.narrow(only=("threads",))
+    tunable = Tunable(space, FACTS, initial)
+    values = draw(space, Chance(1, 1.0), FACTS, initial)
+    assert "preset" not in values
+    prior = Configuration.of({f"fileserver.{name}": value for name, value in values.items()})
+    assert is_allowed(prior, {"fileserver": tunable})
+    other = Configuration.of({**prior.as_dict(), "fileserver.dir_buffers": 4000})
+    assert not is_allowed(other, {"fileserver": tunable})

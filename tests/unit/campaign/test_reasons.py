@@ -147,14 +147,15 @@ def test_what_ended_an_attempt_is_judged_by_what_was_left_then(
         (
             True,
             True,
-            "at this pace, the budget had no room for a search block and a certificate after the "
-            "pilot; choose a larger budget in the campaign file",
+            "at this pace, the budget had no room for a full block of the search (search.arms: 4) "
+            "and a certificate after the pilot; choose a larger budget or a smaller search.arms in "
+            "the campaign file",
         ),
         (
             True,
             False,
-            "the budget had no room for a search block and a certificate; choose a larger budget "
-            "in the campaign file",
+            "the budget had no room for a full block of the search (search.arms: 4) and a "
+            "certificate; choose a larger budget or a smaller search.arms in the campaign file",
         ),
     ],
 )
@@ -162,7 +163,7 @@ def test_without_a_block_of_the_search_the_reason_says_what_was_missing(
     can_search: bool, pilot: bool, expected: str
 ) -> None:
     plan = replace(at_end(Finish(None, None), 0), can_search=can_search)
-    of = replace(RULES, pilot=PILOT if pilot else None)
+    of = replace(RULES, pilot=PILOT if pilot else None, arms=4)
     answer = recommendation(plan, TRIALS[:1], of, lambda c: {}, lambda c: {})
     assert answer.reason == expected
 
@@ -183,16 +184,17 @@ def test_what_is_left_of_the_budget_is_mentioned_with_its_reason() -> None:
     plan = replace(at_end(Finish(None, None), 0), spare="2 min 50 s")
 
     def notes(of: Plan, limits: Rules = RULES) -> tuple[str, ...]:
+        limits = replace(limits, arms=4)
         every = recommendation(of, TRIALS, limits, lambda c: {}, lambda c: {}).notes
         return tuple(note for note in every if "left of the budget" in note)
 
     left = "left of the budget: 2 min 50 s, as "
-    too_little = f"{left}another block of the search and a certificate take more"
+    too_little = f"{left}a full block of the search (search.arms: 4) and a certificate take more"
     assert notes(plan) == notes(replace(plan, step=Finish(1, certificate))) == (too_little,)
     assert notes(replace(plan, can_search=False)) == (f"{left}nothing was left to try",)
     answer = Finish(1, certificate)
     with_answer = replace(plan, step=answer, answers=(answer,))
-    assert notes(with_answer) == (f"{left}another block of the search takes more",)
+    assert notes(with_answer) == (f"{left}a full block of the search (search.arms: 4) takes more",)
     first = replace(RULES, stop_certified=True)
     assert notes(with_answer, first) == (
         f"{left}the campaign was to end with the first certificate",

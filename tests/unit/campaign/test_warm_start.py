@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.campaign.campaigns import Campaign, faster, spec
+from tests.unit.campaign.campaigns import THREADS, Campaign, faster, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.model import Prior, Recommendation
 from tuner.plan.rules import rules_of
@@ -94,3 +94,33 @@ def test_a_dissimilar_campaign_guides_nothing(
 def test_a_campaign_that_has_not_finished_guides_nothing(begin: Begin) -> None:
     created = begin(spec())
     assert guided(created, spec(**AUTO)) == ([], [])  # type: ignore[arg-type]
+
+
+def test_what_an_earlier_campaign_found_is_measured_only_where_the_file_allows_it(
+    begin: Begin,
+) -> None:
+    """The earlier campaign found a gain in a setting that puts data at risk."""
+    client = {"name": "openafs-cache-manager-fuse-1.8", "only": ["daemons"]}
+    risky = {"parameter": "fileserver.sync_behavior", "value": "onclose", "change": -0.25}
+
+    def searching(server: dict[str, object], first: list[dict[str, object]]) -> CampaignSpec:
+        fileserver = {"name": "openafs-fileserver-1.8", **server}
+        spaces = {"fileserver": fileserver, "cache_manager": client}
+        return spec(risky, first=first, spaces=spaces, **AUTO)  # type: ignore[arg-type]
+
+    wide: dict[str, object] = {"only": ["threads", "sync_behavior"], "allow_risk": ["durability"]}
+    old = begin(searching(wide, [{"fileserver.sync_behavior": "onclose", THREADS: 200}]))
+    assert old.run().campaign.recommendation is not None
+    new = searching({"only": ["threads"], "range": {"threads": [16, 64]}}, [])
+    priors, used = guided(old, new)
+    assert used == [old.id]
+    created = old.store.create_campaign(
+        new.name, new.to_json(), new.seed, datetime.now(UTC), priors=priors
+    )
+    campaign = Campaign(old.store, new, old.directory, created.id)
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    configurations = [trial.configuration.as_dict() for trial in campaign.trials if trial.race > 0]
+    assert configurations
+    assert all("fileserver.sync_behavior" not in values for values in configurations)
+    threads = [values[THREADS] for values in configurations if THREADS in values]
+    assert all(16 <= number <= 64 for number in threads)  # type: ignore[operator]

@@ -149,7 +149,7 @@ spaces:
         ),
         (
             "only: [daemons], fix: {memcache: true, blocks: 4000000, stat: 5000000}}",
-            "spaces.cache_manager: fix: the configuration would take more than half of the client's",
+            "no configuration fits this host: the configuration would take more than half of the",
         ),
         (
             "only: [files]}",

@@ -232,6 +232,16 @@ def test_contributions_distinguish_useful_from_idle_settings() -> None:
 
 
 @pytest.mark.slow
+def test_a_fixed_setting_has_no_contribution_of_its_own() -> None:
+    """Leaving it out would change nothing, which is not an effect of zero."""
+    fixed_space = SERVER.narrow(only=(), fix={"threads": 200})
+    search = Campaign(planted, tunables(fixed_space, SMALL_CLIENT)).run(8)
+    settings = {"cache_manager.daemons": 5, "fileserver.threads": 200}
+    (other,) = search.contributions(Configuration.of(settings))
+    assert other.name == "cache_manager.daemons"
+
+
+@pytest.mark.slow
 def test_hopes_and_arms_do_not_depend_on_which_is_asked_for_first() -> None:
     campaign = Campaign(planted)
     campaign.run(2)

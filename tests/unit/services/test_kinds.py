@@ -18,18 +18,27 @@ from pydantic_core import PydanticCustomError
 
 import search_spaces
 from search_spaces.sampling import Chance, draw
-from tests.toy.kind import TOY, Toyd
+from tests.toy.kind import TOY, Toyd, ToyType
 from tests.toy.start import ToyStart
 from tuner.errors import ConfigurationError, SpecError
 from tuner.measure.workload import load_workload
 from tuner.measure.workload_run import run_once
 from tuner.model import Configuration, Value
 from tuner.services import kinds as module
-from tuner.services.kind import Kind, Needs, TestbedType
-from tuner.services.kinds import kinds, offer, offers, part_order, programs, types_of_testbeds
+from tuner.services.kind import Kind, Needs, Offer, TestbedType
+from tuner.services.kinds import (
+    kinds,
+    offer,
+    offers,
+    part_order,
+    programs,
+    type_of_file,
+    types_of_testbeds,
+)
 from tuner.services.openafs.kind import OPENAFS
 from tuner.services.part import Part
 from tuner.services.simulated.kind import SIMULATED
+from tuner.services.start import Question
 from tuner.services.testbed import ReadyTestbed
 from tuner.services.testbed import Testbed as AnyTestbed
 from tuner.spec.space_section import SpaceSection, by_part
@@ -140,6 +149,35 @@ def test_a_testbed_file_is_offered_by_the_kind_that_can_read_it(
     assert offer(tmp_path / "none.yaml") is None
 
 
+def test_a_mistake_in_a_testbed_file_is_reported_by_every_kind_with_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class OtherType(ToyType):
+        reason = "server.colour: choose red or blue"
+
+        def offer(self, file: Path) -> Offer | None:
+            raise SpecError(f"{file}: {self.reason}")
+
+    other, file = OtherType(), tmp_path / "testbed.yaml"
+    file.write_text("server: {colour: green}\n")
+    types = types_of_testbeds() | {"toy": (TOY, other)}
+    monkeypatch.setattr(module, "types_of_testbeds", lambda: types)
+    with pytest.raises(SpecError) as refused:
+        type_of_file(file)
+    with pytest.raises(SpecError) as own:
+        types["hosts"][1].offer(file)
+    both = f"as a file for hosts: {own.value}; as a file for toy: {file}: {other.reason}"
+    assert str(refused.value) == both
+    monkeypatch.setattr(module, "types_of_testbeds", lambda: {"toy": (TOY, other)})
+    with pytest.raises(SpecError) as refused:
+        type_of_file(file)
+    assert str(refused.value) == f"{file}: {other.reason}"
+
+
+class StartWithUsedQuestion(ToyStart):
+    questions = (Question("server", "Where?", "It is kept there."),)
+
+
 def test_a_kind_may_leave_the_names_of_parts_to_its_testbeds() -> None:
     kind = replace(TOY, parts=("toyd",), required=frozenset(), any_part=True)
     spaces = {name: SpaceSection(name="x.yaml") for name in ("smbd", "toyd", "nmbd")}
@@ -173,6 +211,10 @@ def test_what_comes_with_fstune() -> None:
         (
             replace(TOY, starts=(ToyStart(),) * 2),
             "its start 'toy' is not a word, or is already used",
+        ),
+        (
+            replace(TOY, starts=(StartWithUsedQuestion(),)),
+            "its question 'server' is not a word, or is already used",
         ),
         (7, "its entry point names int, not a Kind"),
         (ImportError("no module named elsewhere"), "no module named elsewhere"),

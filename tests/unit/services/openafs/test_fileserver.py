@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -95,15 +96,33 @@ def test_one_that_hangs_before_the_first_change_is_ended(
     assert (server_host.calls(), server_host.journals()) == (["start"], [])
 
 
+def answer_pidof(host: NetworkHost, *pids: int) -> None:
+    pidof = host.here / "bin" / "pidof"
+    pidof.write_text(f"#!/bin/sh\necho {' '.join(map(str, pids))}\n")
+    pidof.chmod(0o755)
+
+
 @pytest.mark.slow
 def test_the_limit_of_open_files_is_that_of_bosserver(server_host: NetworkHost) -> None:
     """Not that of the session that asks. It is inherited by the fileserver, which may be down."""
     limited = ["prlimit", "--nofile=1024:2048", "sleep", "60"]
     with subprocess.Popen(limited) as bosserver:
         try:
-            pidof = server_host.here / "bin" / "pidof"
-            pidof.write_text(f"#!/bin/sh\necho {bosserver.pid}\n")
-            pidof.chmod(0o755)
+            answer_pidof(server_host, bosserver.pid)
             wait_for(lambda: attach(server_host).facts["nofile"] == 2048, "the limit")
         finally:
             bosserver.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs processes of two users")
+def test_the_limit_is_not_that_of_a_local_user_s_process(server_host: NetworkHost) -> None:
+    limited = ["prlimit", "--nofile=1024:2048", "sleep", "60"]
+    decoy = ["prlimit", "--nofile=30:30", "sleep", "60"]
+    with subprocess.Popen(limited) as bosserver, subprocess.Popen(decoy, user=1234) as other:
+        try:
+            answer_pidof(server_host, other.pid, bosserver.pid)
+            wait_for(lambda: attach(server_host).facts["nofile"] == 2048, "the limit")
+        finally:
+            bosserver.kill()
+            other.kill()
