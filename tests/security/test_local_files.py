@@ -18,6 +18,7 @@ import pytest
 from deploy.cell import CellError, Cells
 from tests.unit.hosts.test_supervisor import attend
 from tuner.errors import TestbedError
+from tuner.hosts import supervisor
 from tuner.hosts.hold import Hold
 from tuner.hosts.lease import Owner
 from tuner.hosts.local import LocalConnector
@@ -88,6 +89,11 @@ def test_a_script_that_others_can_write_is_not_run(tmp_path: Path, how: str) -> 
     with pytest.raises(TestbedError, match=r"private directory|not ours alone"):
         restore_all(LocalConnector(), str(target))
     assert not proof.exists()
+
+
+def test_a_directory_that_vanishes_is_not_ours(tmp_path: Path) -> None:
+    """Anybody can make and remove directories below /var/tmp at any moment."""
+    assert not supervisor._own(str(tmp_path / "vanished"))
 
 
 @pytest.mark.parametrize("planted", ["directory", "file", "link", "writable"])

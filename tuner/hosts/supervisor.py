@@ -322,9 +322,7 @@ def _unpacked(data: bytes) -> Answer:
 
 
 def _home(path: str, run_id: str) -> str:
-    """A directory private to this account, preferably the one that contains the run. Anybody can
-    create one of this name first; ours then has a suffix.
-    """
+    """A private directory, preferably that of the run; with a suffix if others took the name."""
     parent, name = os.path.split(path)
     candidates = (os.path.join(parent, one) for one in os.listdir(parent) if one.startswith(name))
     ours = sorted(filter(_own, candidates), key=lambda one: not os.path.isdir(f"{one}/{run_id}"))
@@ -337,8 +335,10 @@ def _home(path: str, run_id: str) -> str:
 
 def _own(path: str) -> bool:
     """Whether the path is a directory of ours that nobody else can access."""
-    mode, owner = (status := os.lstat(path)).st_mode, status.st_uid
-    return stat.S_ISDIR(mode) and not mode & 0o077 and owner == os.geteuid()
+    with contextlib.suppress(FileNotFoundError):  # others may remove theirs at any moment
+        mode, owner = (status := os.lstat(path)).st_mode, status.st_uid
+        return stat.S_ISDIR(mode) and not mode & 0o077 and owner == os.geteuid()
+    return False
 
 
 def _store(directory: str, name: str, content: bytes) -> None:

@@ -22,11 +22,11 @@ _POLL_S = 0.02
 
 
 def running(archive: str, prefix: str) -> list[int]:
-    """Process IDs of runs whose identifier begins with ``prefix``."""
+    """Process IDs of this user's runs whose identifier begins with ``prefix``."""
     return [
         int(name)
         for name in os.listdir("/proc")
-        if name.isdigit() and _belongs(_words(name), archive, prefix)
+        if name.isdigit() and _belongs(_words(name), archive, prefix) and _is_own(name)
     ]
 
 
@@ -43,6 +43,14 @@ def _words(pid: str) -> list[str]:
             return file.read().decode("utf-8", "replace").split("\0")
     except OSError:
         return []  # the process has exited
+
+
+def _is_own(pid: str) -> bool:
+    """Whether a process is this user's: anybody can start one with the same arguments."""
+    own = [str(os.geteuid()).encode()] * 4
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
+        return any(line.split()[1:] == own for line in file if line.startswith(b"Uid:"))
+    return False
 
 
 def remove_records(directory: str, prefix: str) -> None:

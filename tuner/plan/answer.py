@@ -231,8 +231,8 @@ def _left_open(step: Finish) -> tuple[str, ...]:
         return ()
     blocks = "another fresh block" if step.further == 1 else f"{step.further} further fresh blocks"
     return (
-        f"judged with {blocks} too, the gain would be open again, which noise alone can cause; the "
-        "error holds for all looks together, so the certificate and its numbers stay",
+        f"judged with {blocks} too, the gain or a floor would be open again, which noise alone can "
+        "cause; the error holds for all looks together, so the certificate and its numbers stay",
     )
 
 

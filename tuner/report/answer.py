@@ -77,15 +77,15 @@ def claim(recommendation: Recommendation) -> str:
     largest = r.largest_compatible_improvement
     if r.trial == BASELINE or largest is None:
         return "No trial is certified, so no improvement is claimed."
-    # The bound covers all trials, however many there are.
+    # The bound covers the finalists: of other trials, an improvement may have been missed.
     if math.isinf(largest):
         return "The measurements put no bound yet on how much faster a trial may be."
     sure = f"{100.0 * (1.0 - ALPHA):.4g}% confidence"
     if largest <= 0.0:
-        return f"The measurements rule out that any trial is faster ({sure})."
+        return f"The fresh blocks rule out that a trial measured in them is faster ({sure})."
     return (
-        f"The largest improvement still compatible with the measurements: a trial may be "
-        f"up to {faster(1.0 / (1.0 + largest))} ({sure})."
+        f"A trial measured in fresh blocks may still be up to {faster(1.0 / (1.0 + largest))} "
+        f"({sure}). Others have no bound."
     )
 
 

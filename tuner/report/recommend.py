@@ -50,7 +50,7 @@ class Effect(Part):
 
 class Improvement(Effect):
     """The effect on the whole workload. ``largest_compatible_percent``: the largest gain, in
-    percent, that is not ruled out.
+    percent, that is not ruled out for a trial measured in fresh blocks; others have no bound.
     """
 
     confidence: float

@@ -54,6 +54,24 @@ def test_runs_of_the_prefix_end_and_no_others(tmp_path: Path) -> None:
     assert end(archive, "c-") == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="starts a process as another user")
+def test_processes_of_other_users_are_left_alone(tmp_path: Path) -> None:
+    """Anybody can start one with these words again and again."""
+    archive = str(tmp_path / "workloads.pyz")
+    command = ["/usr/bin/python3", "-c", "import sys; print(flush=True); sys.stdin.read()"]
+    words = [archive, "run", "--run-id", "c-1"]
+    with subprocess.Popen(
+        [*command, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=65534
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        try:
+            assert end(archive, "c-") == 0
+            assert other.poll() is None
+        finally:
+            other.kill()
+
+
 def test_what_the_host_keeps_of_the_runs_is_removed(tmp_path: Path) -> None:
     """Also in a directory with a suffix, which the first one's owner made necessary, and never
     through a link that somebody else made.
