@@ -5,6 +5,7 @@ what reading back should show, and can be narrowed. ``draw`` generates valid con
 """
 
 from search_spaces.expressions import Expression, ExpressionError, Value
+from search_spaces.fitting import Fitter
 from search_spaces.loading import load, parse_space
 from search_spaces.model import (
     Bound,
@@ -28,7 +29,7 @@ from search_spaces.model import (
     Takes,
     Use,
 )
-from search_spaces.sampling import Ask, Chance, answers, draw, questions
+from search_spaces.sampling import Ask, Chance, Sampler, answers, draw, questions
 from search_spaces.sources import names
 from search_spaces.space import Space
 
@@ -43,6 +44,7 @@ __all__ = [
     "Expression",
     "ExpressionError",
     "Fact",
+    "Fitter",
     "Form",
     "HardLimits",
     "Kind",
@@ -54,6 +56,7 @@ __all__ = [
     "ReadBack",
     "Risk",
     "Role",
+    "Sampler",
     "Space",
     "SpaceError",
     "Takes",

@@ -122,21 +122,29 @@ def walk(
     return values, env
 
 
-def fit(
-    space: Catalogue,
-    values: Mapping[str, Value],
-    facts: Mapping[str, int] | None,
-    initial: Mapping[str, Value],
-) -> dict[str, Value]:
-    """See Space.fit."""
-    for name, value in values.items():
-        wrong = type_problem(space[name], value)
-        if wrong:
-            raise SpaceError(f"{space.name}: {name}: {wrong}")
-    request = _with_preset_expanded(space, values, initial)
-    original = before(space, initial, facts)
-    configuration, env = walk(space, facts, lambda p, _: request.get(p.name), original)
-    return satisfy(space, configuration, env, facts, original)
+class Fitter:
+    """Moves configurations of a space into its limits on one host.
+
+    ``facts``: of the host; ``initial``: the original configuration. What follows from them is
+    computed once.
+    """
+
+    def __init__(
+        self, space: Catalogue, facts: Mapping[str, int] | None, initial: Mapping[str, Value]
+    ) -> None:
+        self._space, self._facts, self._initial = space, facts, initial
+        self._original = before(space, initial, facts)
+
+    def fit(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """See Space.fit."""
+        space = self._space
+        for name, value in values.items():
+            wrong = type_problem(space[name], value)
+            if wrong:
+                raise SpaceError(f"{space.name}: {name}: {wrong}")
+        request = _with_preset_expanded(space, values, self._initial)
+        proposal, env = walk(space, self._facts, lambda p, _: request.get(p.name), self._original)
+        return satisfy(space, proposal, env, self._facts, self._original)
 
 
 def _with_preset_expanded(

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from search_spaces.effects import expand_preset
 from search_spaces.expressions import Value
-from search_spaces.fitting import before, fit, satisfy, walk
+from search_spaces.fitting import before, satisfy, walk
 from search_spaces.model import Kind, Parameter
 from search_spaces.space import Space
 
@@ -57,36 +57,56 @@ class Chance:
         return options[int(self._random.random() * len(options))]
 
 
+class Sampler:
+    """Samples valid configurations of a space on one host.
+
+    ``facts``: of the host; ``initial``: the original configuration. What follows from them is
+    computed once.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        facts: Mapping[str, int] | None = None,
+        initial: Mapping[str, Value] | None = None,
+    ) -> None:
+        self._space, self._facts = space, facts
+        self._fixed = _fixed_values(space, initial or {})
+        original = before(space, initial or {}, facts)
+        # What is asked for is a change even where the answer is the original value.
+        own = {n: value for n, value in original.values.items() if not space[n].searched}
+        self._original = replace(original, values=own)
+
+    def draw(self, ask: Ask) -> dict[str, Value]:
+        """Sample a configuration, deciding each parameter with ``ask``.
+
+        For each searched parameter whose condition holds, ``ask`` first decides whether to set it
+        (the question ``name?``), then its value (the question ``name``), always in the same range
+        (for powers of two, that of the exponent). Answers are then moved into the limits imposed by
+        the other values and the host. Parameters that are not searched keep their original values.
+        Raises SpaceError if no configuration fits the host.
+        """
+
+        def propose(parameter: Parameter, _: Mapping[str, Value]) -> Value | None:
+            name = parameter.name
+            if not parameter.searched:
+                return self._fixed.get(name)
+            if not ask.choice(name + WHETHER, (False, True)):
+                return None
+            return _ask_value(parameter, ask)
+
+        values, env = walk(self._space, self._facts, propose, self._original)
+        return satisfy(self._space, values, env, self._facts, self._original)
+
+
 def draw(
     space: Space,
     ask: Ask,
     facts: Mapping[str, int] | None = None,
     initial: Mapping[str, Value] | None = None,
 ) -> dict[str, Value]:
-    """Sample a valid configuration of ``space``, deciding each parameter with ``ask``.
-
-    For each searched parameter whose condition holds, ``ask`` first decides whether to set it (the
-    question ``name?``), then its value (the question ``name``), always in the same range (for
-    powers of two, that of the exponent). Answers are then moved into the limits imposed by the
-    other values and the host. Parameters that are not searched keep their values from ``initial``,
-    the original configuration. Raises SpaceError if no configuration fits the host.
-    """
-    fixed = _fixed_values(space, initial or {})
-
-    def propose(parameter: Parameter, _: Mapping[str, Value]) -> Value | None:
-        name = parameter.name
-        if not parameter.searched:
-            return fixed.get(name)
-        if not ask.choice(name + WHETHER, (False, True)):
-            return None
-        return _ask_value(parameter, ask)
-
-    original = before(space, initial or {}, facts)
-    # What is asked for is a change even where the answer is the original value.
-    own = {n: value for n, value in original.values.items() if not space[n].searched}
-    original = replace(original, values=own)
-    values, env = walk(space, facts, propose, original)
-    return satisfy(space, values, env, facts, original)
+    """Sample one configuration; see ``Sampler``."""
+    return Sampler(space, facts, initial).draw(ask)
 
 
 def questions(space: Space, ask: Ask) -> None:
@@ -138,7 +158,7 @@ def answers(
     valid on this host; ``initial``: the original configuration. Raises SpaceError for an unknown
     parameter or a value of the wrong type.
     """
-    values_that_fit = fit(space, values, facts, initial or {})
+    values_that_fit = space.fit(values, facts, initial)
     answers_by_question: dict[str, Value] = {}
 
     def propose(parameter: Parameter, _: Mapping[str, Value]) -> Value | None:

@@ -114,7 +114,7 @@ class Space(Catalogue):
         where they are outside their limits already. Raises SpaceError if the values fixed by
         narrowing exclude every configuration on this host.
         """
-        return fitting.fit(self, values, facts, initial or {})
+        return fitting.Fitter(self, facts, initial or {}).fit(values)
 
     def memory_bytes(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from search_spaces import Chance, Risk, draw
+from search_spaces import Chance, Fitter, Risk, Sampler
 from tuner.model import Configuration, Value
 from tuner.propose.encoding import Tunable
 
@@ -21,6 +21,10 @@ class Candidates:
     def __init__(self, tunables: Mapping[str, Tunable], seed: str) -> None:
         self._tunables = tunables
         self._random = random.Random(seed)
+        self._samplers = {
+            part: Sampler(t.space, t.facts, t.baseline) for part, t in tunables.items()
+        }
+        self._fitters = {part: Fitter(t.space, t.facts, t.baseline) for part, t in tunables.items()}
         self._adapted: dict[tuple[str, frozenset[tuple[str, Value]]], dict[str, Value]] = {}
         self._searched = [
             f"{part}.{p.name}" for part, t in tunables.items() for p in t.space.searched
@@ -52,12 +56,12 @@ class Candidates:
         """Return the valid configuration nearest to these values."""
         values_by_name: dict[str, Value] = {}
         whole = Configuration.of(values)
-        for part, tunable in self._tunables.items():
+        for part, fitter in self._fitters.items():
             request = whole.part(part)
             # A change leaves most parts unchanged.
             key = part, frozenset(request.items())
             if key not in self._adapted:
-                own = tunable.space.fit(request, tunable.facts, tunable.baseline)
+                own = fitter.fit(request)
                 self._adapted[key] = {f"{part}.{name}": value for name, value in own.items()}
             values_by_name |= self._adapted[key]
         return Configuration.of(values_by_name)
@@ -73,9 +77,8 @@ class Candidates:
 
     def _draw(self) -> Configuration:
         values: dict[str, Value] = {}
-        for part, tunable in self._tunables.items():
-            chance = Chance(self._random.randrange(2**62), _SET)
-            own = draw(tunable.space, chance, tunable.facts, tunable.baseline)
+        for part, sampler in self._samplers.items():
+            own = sampler.draw(Chance(self._random.randrange(2**62), _SET))
             values |= {f"{part}.{name}": value for name, value in own.items()}
         return Configuration.of(values)
 
