@@ -1,7 +1,8 @@
 """Claims based on adjusted differences: their error rate and their power.
 
-Each history is a campaign of its own: 12 blocks of pilot and search, in which trial 1, the later
-finalist, is measured against the baseline together with two others. `tuner.judge.adjustment` fits
+Each history is a campaign of its own: 12 blocks of pilot and search, in all or some of which trial
+1, the later finalist, is measured against the baseline together with two others.
+`tuner.judge.adjustment` fits
 the adjustment to them, and may refuse it. Then follow fresh blocks of finalist and baseline, many
 paths for each history, with a look after each block from the third to the 20th.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -73,7 +74,8 @@ class World:
 
     cost: log time per processor, at most `most` in total. The finalist's configuration adds `more`
     processors and multiplies them by `times`. That part costs its runs nothing, which is the worst
-    case: all of it appears as a false gain.
+    case: all of it appears as a false gain. blocks_searched: the number of blocks of the search,
+    the last ones, that measure the finalist.
     """
 
     name: str
@@ -82,6 +84,7 @@ class World:
     most: float = math.inf
     more: float = 0.0
     times: float = 1.0
+    blocks_searched: int = SEARCH_BLOCKS
 
     @property
     def influenced(self) -> bool:
@@ -117,6 +120,10 @@ WORLDS: Final[tuple[World, ...]] = (
     World("influence, a third more", times=1.33),
     World("influence, twice as much", times=2.0),
     World("influence .1, nothing explained", cost=0.0, more=0.1),
+    World("influence .1, finalist in 8 blocks", more=0.1, blocks_searched=8),
+    World("influence .15, finalist in 8 blocks", more=0.15, blocks_searched=8),
+    World("influence .15, finalist in 7 blocks", more=0.15, blocks_searched=7),
+    World("influence .4, finalist in no block", more=0.4, blocks_searched=0),
 )
 
 RULES: Final = ("raw", "adjusted alone", "adjusted")
@@ -147,11 +154,19 @@ class AdjustedRow:
 
 
 def history(world: World, rng: np.random.Generator) -> Observations:
-    """Draw pilot and search of a campaign; trials 2 and 3 are replaced every four blocks."""
-    y, z = world.blocks(rng, (SEARCH_BLOCKS,), SEARCH_ARMS)
+    """Draw pilot and search of a campaign. Trials 2 and 3 are replaced every four blocks, and so is
+    the trial in the finalist's place before its first block.
+    """
+    before = SEARCH_BLOCKS - world.blocks_searched
+    parts = (
+        replace(world, more=0.0, times=1.0).blocks(rng, (before,), SEARCH_ARMS),
+        world.blocks(rng, (world.blocks_searched,), SEARCH_ARMS),
+    )
+    y, z = (np.concatenate(of) for of in zip(*parts, strict=True))
     block = np.repeat(np.arange(SEARCH_BLOCKS), SEARCH_ARMS - 1)
     trial = np.tile(np.arange(1, SEARCH_ARMS), SEARCH_BLOCKS)
     trial = np.where(trial > 1, trial + (SEARCH_ARMS - 2) * (block // 4), trial)
+    trial = np.where((trial == 1) & (block < before), 10 + block // 4, trial)
     covariates = np.full((len(trial), len(COVARIATES)), np.nan)
     covariates[:, _OTHERS] = (z[:, 1:] - z[:, :1]).ravel()
     return Observations(trial, block, (y[:, 1:] - y[:, :1]).reshape(-1, 1), covariates)

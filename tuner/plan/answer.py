@@ -12,6 +12,7 @@ from tuner.judge.certify import Certificate, CertificateOutcome, ComponentVerdic
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.levels import ALPHA
 from tuner.judge.score import margin
+from tuner.judge.verdict import Outcome
 from tuner.judge.words import percent
 from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial
 from tuner.plan.rules import FLOOR_ALPHA, Rules
@@ -77,7 +78,7 @@ def recommendation(
             *_risks(finalist, baseline, risks),
             *_floor_note(rules),
             *_floors(certificate, rules),
-            *_left_open(plan.step),
+            *_left_open(plan.step, rules),
             *_adjusted(plan.step),
             *(() if rules.compares else _others(plan.step, plan, trials, rules)),
             *_doubts(plan.step),
@@ -205,6 +206,10 @@ def _contributions(
         f"that of {name} is not known, as the campaign never tries the others without it"
         for name in unknown
     ]
+    sentences.append(
+        "these intervals rest on all measurements, also those that selected the configuration, and "
+        "so may be optimistic"
+    )
     return (f"effects of the settings by the search model: {'; '.join(sentences)}",)
 
 
@@ -225,22 +230,35 @@ def _floor_note(rules: Rules) -> tuple[str, ...]:
     return (f"the floor was chosen by the pilot: {rules.floor_reason}",) * bool(rules.floor_reason)
 
 
-def _left_open(step: Finish) -> tuple[str, ...]:
-    """Report that the certificate would not be given again with all fresh blocks."""
-    if not step.further:
+def _left_open(step: Finish, rules: Rules) -> tuple[str, ...]:
+    """Report that the certificate would not be given again with all fresh blocks, and why."""
+    now, floor = step.latest, percent(margin(rules.race.floor))
+    if now is None or step.certificate is None:
         return ()
-    blocks = "another fresh block" if step.further == 1 else f"{step.further} further fresh blocks"
+    further = now.verdict.n - step.certificate.verdict.n
+    blocks = "another fresh block" if further == 1 else f"{further} further fresh blocks"
+    open_floors = [each for each in now.components if not each.passes]
+    estimates = {
+        f"the floor of {floor} for {each.name}": f"{each.name} is {each.verdict.reason}"
+        for each in open_floors
+    }
+    if now.verdict.outcome is not Outcome.BETTER:
+        estimates = {"the gain": now.verdict.reason} | estimates
+    elif not open_floors:
+        # Its own test shows the gain, but not another one that must show it too.
+        estimates = {"the gain": now.reason.partition(": ")[2]}
     return (
-        f"judged with {blocks} too, the gain or a floor would be open again, which noise alone can "
-        "cause; the error holds for all looks together, so the certificate and its numbers stay",
+        f"judged with {blocks} too, {' and '.join(estimates)} would be open again: "
+        f"{'; '.join(estimates.values())}; noise alone can cause this, and the error holds for all "
+        "looks together, so the certificate and its numbers stay",
     )
 
 
 def _adjusted(step: Finish) -> tuple[str, ...]:
-    """Report that the gain was adjusted for other load, and the effect of doing so."""
-    if step.adjustment is None or not step.adjustment.used:
-        return ()
-    return (step.adjustment.reason,)
+    """Report whether the gain was adjusted for other load, if it was to be, and the effect of doing
+    so or the reason why not.
+    """
+    return () if step.adjustment is None else (step.adjustment.reason,)
 
 
 def _doubts(step: Finish) -> tuple[str, ...]:

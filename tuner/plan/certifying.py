@@ -41,15 +41,16 @@ class Certification:
 
     ``certificates``: by finalist, without those that failed. ``guards``: those of the search, and
     the second opinions on the fresh pairs. ``open``: the finalists for which another block can
-    change the answer. ``adjustments``: of the fresh differences, by finalist. ``further``: by
-    finalist, the number of fresh blocks after its certificate that left the gain open again.
+    change the answer. ``adjustments``: of the fresh differences, by finalist. ``latest``: by
+    finalist, the certificate by all fresh blocks where those after its certificate left the gain or
+    a floor open again.
     """
 
     certificates: Mapping[int, Certificate]
     guards: tuple[Guard, ...]
     open: tuple[int, ...]
     adjustments: Mapping[int, DifferenceAdjustment] = field(default_factory=dict)
-    further: Mapping[int, int] = field(default_factory=dict)
+    latest: Mapping[int, Certificate] = field(default_factory=dict)
 
     @property
     def best(self) -> int | None:
@@ -73,7 +74,7 @@ class Certification:
             attempt=attempt,
             guards=self.guards,
             adjustment=self.adjustments.get(finalist),
-            further=self.further.get(finalist, 0),
+            latest=self.latest.get(finalist),
         )
 
     def _rank(self, finalist: int) -> tuple[bool, float]:

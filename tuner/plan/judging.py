@@ -53,8 +53,8 @@ class Judge:
         states = {f: self._state_of(f, now, attempt, rules, failed) for f in now.certificates}
         certificates = {f: state.certificates[f] for f, state in states.items()}
         still_open = open_finalists(certificates, rules)
-        further = {f: now.certificates[f].verdict.n - c.verdict.n for f, c in certificates.items()}
-        merged = Certification(certificates, now.guards, still_open, now.adjustments, further)
+        latest = {f: now.certificates[f] for f, state in states.items() if state is not now}
+        merged = Certification(certificates, now.guards, still_open, now.adjustments, latest)
         # A certificate is judged by what was known at its block.
         return merged if merged.best is None else replace(merged, guards=states[merged.best].guards)
 

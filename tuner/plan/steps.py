@@ -12,7 +12,7 @@ from tuner.judge.assumptions import Guard
 from tuner.judge.certify import Certificate
 from tuner.judge.pilot import Pilot
 from tuner.judge.race import Decision
-from tuner.model import BASELINE, BlockKind
+from tuner.model import BASELINE, BlockKind, Trial
 from tuner.plan.guide import Pick
 from tuner.propose.prediction import Contribution, Prediction
 from tuner.states import TrialState
@@ -75,6 +75,20 @@ class RunBlock:
         random.Random(f"{seed}:block:{number}").shuffle(order)
         return cls(number, kind, race, tuple(order), batch, slot, testbed)
 
+    def restarts(self, trials: Mapping[int, Trial]) -> frozenset[str]:
+        """Return the parts that every arm restarts, even one that does not change them.
+
+        A program may be faster or slower just after its start. Baseline and a single trial are
+        restarted equally often. Of several trials, some change a part and some do not: in blocks
+        that certify, each of them and the baseline restart the parts that any of them changes.
+        """
+        configurations = [trials[number].configuration for number in self.order]
+        if self.kind is not BlockKind.CERTIFY or len(configurations) <= 2:
+            return frozenset()
+        settings = [frozenset(each.items) for each in configurations]
+        differing = frozenset.union(*settings) - frozenset.intersection(*settings)
+        return frozenset(name.partition(".")[0] for name, _ in differing)
+
 
 @dataclass(frozen=True, slots=True)
 class RunBatch:
@@ -91,8 +105,8 @@ class Finish:
     of the other finalists. ``attempt``: the number of the attempt that certified it.
     ``contributions``: the effect of each of the finalist's settings, at the end of a campaign.
     ``guards``, ``adjustment``: those on whose terms the certificate was judged. A later attempt has
-    others, which say nothing about this answer. ``further``: the number of fresh blocks after the
-    certificate that left the gain open again.
+    others, which say nothing about this answer. ``latest``: the certificate by all fresh blocks,
+    if those after ``certificate`` left the gain or a floor open again.
     """
 
     finalist: int | None
@@ -102,7 +116,7 @@ class Finish:
     contributions: tuple[Contribution, ...] = ()
     guards: tuple[Guard, ...] = ()
     adjustment: DifferenceAdjustment | None = None
-    further: int = 0
+    latest: Certificate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Whether a certificate still applies to its testbed, as far as the store knows.
 
 A certificate holds for the programs and hosts that it was measured with. It has expired once a
-later campaign found the same testbed with different ones. The check only reads the store; nothing
-is measured and no host is contacted.
+later campaign found the same testbed with different ones, and is valid again once a verification
+there found that it holds, with no less than what was certified. The check only reads the store;
+nothing is measured and no host is contacted.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tuner.model import Answer, Campaign, Recommendation
+from tuner.judge.words import interval
+from tuner.model import Answer, Campaign, Event, Recommendation
 from tuner.states import EventKind, VerifyOutcome
 from tuner.store import Store
 from tuner.store.pages import Pages
-from tuner.text import clean, moment
+from tuner.text import clean, faster, log_ratio, moment
 
 #: What is known of a testbed, by key in its event: the user-visible term and the item separator.
 _ITEMS = {
@@ -47,31 +49,64 @@ def expired(store: Store, campaign: Campaign) -> str:
     if later is None:
         return ""
     findings = pages.testbed_findings([campaign.id, later.id])
-    changed = changes(findings.get(campaign.id, {}), findings.get(later.id, {}))
-    if not changed or _verified(store, campaign, findings.get(later.id, {})):
+    now = findings.get(later.id, {})
+    changed = changes(findings.get(campaign.id, {}), now)
+    if not changed:
         return ""
-    return (
+    reason = (
         f"{Recommendation.EXPIRED}campaign {later.id} found this testbed with other "
-        f"{'; '.join(changed)} ({moment(later.updated)}); where it is applied, check with "
-        f"'fstune verify {campaign.id}' whether it is still valid; otherwise certify "
-        f"again with 'fstune branch {campaign.id} FILE'"
+        f"{'; '.join(changed)} ({moment(later.updated)})"
     )
+    again = f"certify again with 'fstune branch {campaign.id} FILE'"
+    event = _verified(store, campaign, now)
+    if event is None:
+        return (
+            f"{reason}; where it is applied, check with 'fstune verify {campaign.id}' whether it "
+            f"is still valid; otherwise {again}"
+        )
+    less = _less(event, answer)
+    return f"{reason}; {less}; {again}" if less else ""
 
 
-def _verified(store: Store, campaign: Campaign, now: Mapping[str, str]) -> bool:
-    """Whether a certificate was verified on its testbed as it is ``now``, and held."""
-    events = store.events(campaign.id, kinds={EventKind.VERIFIED})
+def _verified(store: Store, campaign: Campaign, now: Mapping[str, str]) -> Event | None:
+    """Return the event of the verification that found, on the testbed as it is ``now``, that the
+    certificate holds; None if there is none or a later one does not confirm it.
+    """
     # Earlier releases did not record whether a verification ran elsewhere.
     here = [
         event
-        for event in events
+        for event in store.events(campaign.id, kinds={EventKind.VERIFIED})
         if event.data.get("elsewhere") is False and event.data.get("outcome") in _JUDGEMENTS
     ]
-    if not here or here[-1].data.get("outcome") != VerifyOutcome.HOLDS:
-        return False
+    if not here or here[-1].data.get("outcome") != VerifyOutcome.HOLDS or not _ends(here[-1]):
+        return None
     verification = str(here[-1].data.get("campaign"))
     then = Pages(store).testbed_findings([verification]).get(verification, {})
-    return bool(then.get("identity")) and not changes(then, now)
+    return here[-1] if then.get("identity") and not changes(then, now) else None
+
+
+def _ends(event: Event) -> tuple[float, ...]:
+    """Return the ratio of a verification, and the ends and the confidence of its interval; () if
+    the event does not have them.
+    """
+    values = (event.data.get(key) for key in ("ratio", "lower", "upper", "confidence"))
+    numbers = tuple(float(v) for v in values if isinstance(v, int | float) and v > 0.0)
+    return numbers if len(numbers) == 4 else ()
+
+
+def _less(event: Event, answer: Recommendation) -> str:
+    """Return what a verification measured, if it is less than the least gain that was certified;
+    "" otherwise.
+    """
+    ratio, lower, upper, confidence = _ends(event)
+    if answer.upper is None or lower <= answer.upper:
+        return ""
+    d, low, high = map(log_ratio, (ratio, lower, upper))
+    return (
+        f"verified on {event.at:%Y-%m-%d}: {faster(ratio)} "
+        f"({interval(d, low, high, confidence)}), less than what was certified, at least "
+        f"{faster(answer.upper)}"
+    )
 
 
 def changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -12,6 +12,7 @@ from bench.error_rates.adjusted import (
     FRESH_BLOCKS,
     GAINS,
     RULES,
+    SEARCH_BLOCKS,
     WORLDS,
     AdjustedRow,
     World,
@@ -64,6 +65,18 @@ def test_influences_are_those_of_the_finalist() -> None:
     means = z.mean(axis=(0, 1))
     assert means[1] - means[0] == pytest.approx(0.1, abs=0.02)
     assert means[2] == pytest.approx(means[0], abs=0.02)
+
+
+def test_a_finalist_is_measured_in_the_last_blocks_of_the_search() -> None:
+    kind = World("late", more=9.0, blocks_searched=5)
+    observations = history(kind, np.random.default_rng(1))
+    own = observations.trial == 1
+    assert sorted(set(observations.block[own].tolist())) == [7, 8, 9, 10, 11]
+    covariates = observations.covariates[:, 0]
+    assert covariates[own].min() > 5.0
+    assert covariates[~own].max() < 5.0
+    whole = history(World("all"), np.random.default_rng(1))
+    assert (whole.trial == 1).sum() == SEARCH_BLOCKS
 
 
 def test_a_claim_is_the_judges() -> None:
@@ -127,7 +140,7 @@ def test_committed_claims_keep_their_error(root: Path) -> None:
             limit = raw_alpha(0.025) if world(row.world).influenced else 0.025
             assert row.limit == limit
             assert row.shown <= limit + 3.0 * (limit * (1.0 - limit) / row.paths) ** 0.5, row
-            assert row.shown < 0.045, row  # the worst case according to the judge's docstring
+            assert row.shown < 0.05, row  # the worst case according to the judge's docstring
 
 
 def test_committed_claims_find_more_than_raw_ones(root: Path) -> None:

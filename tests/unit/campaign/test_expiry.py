@@ -152,18 +152,26 @@ def test_a_verification_that_cannot_be_read_lifts_nothing(
 
 
 def verified_later(
-    campaign: Campaign, findings: dict[str, str], *, outcome: str = "holds", elsewhere: bool = False
-) -> None:
-    """Store a verification with these findings and this outcome."""
+    campaign: Campaign,
+    findings: dict[str, str],
+    *,
+    outcome: str = "holds",
+    elsewhere: bool = False,
+    interval: tuple[float, ...] = (0.9, 0.85, 0.95),
+) -> datetime:
+    """Store a verification with these findings and this outcome. ``interval``: ratio and ends."""
     store, at = campaign.store, datetime.now(UTC) + timedelta(hours=3)
     verification = store.create_campaign("verify", campaign.spec.to_json(), 1, at).id
     store.add_event(verification, NewEvent(at, "testbed-ready", "ready", dict(findings)))
-    data: dict[str, str | bool] = {
+    data: dict[str, str | float | bool] = {
         "campaign": verification,
         "outcome": outcome,
         "elsewhere": elsewhere,
+        "confidence": 0.95,
+        **dict(zip(("ratio", "lower", "upper"), interval, strict=True)),
     }
     store.add_event(campaign.id, NewEvent(at, EventKind.VERIFIED, "verified", data))
+    return at
 
 
 @pytest.mark.parametrize(
@@ -172,6 +180,7 @@ def verified_later(
         ({}, {}, True),
         ({}, {"outcome": "is not settled"}, False),
         ({}, {"elsewhere": True}, False),
+        ({}, {"interval": (0.9, 0.0, 0.95)}, False),
         # Verified before the testbed reached its present state.
         ({"identity": "dafileserver OpenAFS 1.8.9"}, {}, False),
     ],
@@ -189,6 +198,37 @@ def test_a_certificate_verified_to_hold_is_no_longer_expired(
     assert (reason(certified) == "") is lifted
     verified_later(certified, now, outcome="no longer holds")
     assert reason(certified) != ""
+
+
+def test_a_verification_that_shows_less_than_was_certified_lifts_nothing(
+    certified: Campaign,
+) -> None:
+    """It says what was measured instead, wherever the expiry is shown."""
+    store = certified.store
+    answer = store.campaign(certified.id).recommendation
+    assert answer is not None
+    assert answer.upper is not None
+    now = as_found(certified) | {"identity": OTHER}
+    seen_later(certified, now)
+    middle = (1.0 + answer.upper) / 2.0
+    # An interval that contains what was certified does not contradict it.
+    verified_later(certified, now, interval=(middle, answer.upper, 0.999))
+    assert reason(certified) == ""
+    at = verified_later(certified, now, interval=(1.0 / 1.02, 1.0 / 1.031, 1.0 / 1.009))
+    message = (
+        f"; verified on {at:%Y-%m-%d}: 2.0% faster (95% interval 0.9 to 3.1%), less than what was "
+        f"certified, at least {faster_by(answer.upper)}; certify again with "
+        f"'fstune branch {certified.id} FILE'"
+    )
+    assert reason(certified).startswith("expired: ")
+    assert reason(certified).endswith(message)
+    assert "fstune verify" not in reason(certified)
+    document = report_document(SnapshotCache(store), certified.id).recommendation
+    assert document is not None
+    assert document.notes[0].endswith(message)
+    rows = known_recommendations(store, Filters(), 10)
+    assert rows[0].expired.endswith(message)
+    assert message in " ".join(printed(rows))
 
 
 def test_the_newest_look_counts(certified: Campaign) -> None:

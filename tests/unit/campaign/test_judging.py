@@ -63,4 +63,5 @@ def test_a_certificate_that_is_left_open_survives_beside_another_finalist() -> N
     assert {f: c.outcome for f, c in later.certificates.items()} == {1: certified, 2: certified}
     # The error that the first certificate released helped the second one in its block.
     assert [later.certificates[f].verdict.n for f in (1, 2)] == [4, 6]
-    assert later.further == {1: 12, 2: 10}
+    assert {f: c.verdict.n for f, c in later.latest.items()} == {1: 16, 2: 16}
+    assert certified not in [each.outcome for each in later.latest.values()]

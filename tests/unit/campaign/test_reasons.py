@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.campaign.histories import History, rules, trial
 from tests.unit.campaign.means_guide import MeansGuide, configuration
+from tuner.judge.adjustment import DifferenceAdjustment, no_adjustment
 from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify
 from tuner.judge.pilot import PilotRules
 from tuner.model import BASELINE, BlockKind
@@ -220,25 +221,79 @@ def test_a_campaign_that_finds_nothing_uses_its_budget() -> None:
     assert left_s < history.arm_s * (6 + 3 * 5)
 
 
+def fast_then(*later: tuple[float, float], robust: bool = False) -> Certificate:
+    """The certificate after eight blocks with a gain of about 20%, and these time ratios of the
+    components in the blocks after them.
+    """
+    before = [(0.8 * math.exp(step / 100.0),) * 2 for step in range(8)]
+    pairs = [PairedTimes(ratios, (1.0, 1.0)) for ratios in (*before, *later)]
+    return certify(
+        pairs,
+        RULES.weights,
+        floor=0.05,
+        alpha=0.015,
+        max_n=20,
+        robust=robust,
+        components=RULES.components,
+    )
+
+
+STILL_VALID = (
+    "; noise alone can cause this, and the error holds for all looks together, so the certificate "
+    "and its numbers stay"
+)
+
+
 @pytest.mark.parametrize(
-    ("further", "beginning"),
+    ("now", "note"),
     [
-        (0, None),
-        (1, "judged with another fresh block too"),
-        (3, "judged with 3 further fresh blocks too"),
+        (
+            fast_then((1.8, 0.8)),
+            "judged with another fresh block too, the gain and the floor of 5.0% for write would "
+            "be open again: 15.8% faster than baseline (97% interval 2.7% slower to 37.8% faster) "
+            "after 9 blocks; write is 10.7% faster than baseline (97% interval 29.3% slower to "
+            "58.6% faster) after 9 blocks; noise",
+        ),
+        (
+            fast_then(*[(0.8, 1.05), (0.8, 1.25)] * 3),
+            "judged with 6 further fresh blocks too, the floor of 5.0% for read would be open "
+            "again: read is 5.0% faster than baseline (97% interval 13.4% slower to 25.2% faster) "
+            "after 14 blocks; noise",
+        ),
+        (
+            fast_then((1.08, 1.08), robust=True),
+            "judged with another fresh block too, the gain would be open again: 17.2% faster than "
+            "baseline (97% interval 3.3 to 33.0%) after 9 blocks; not confirmed by the sign-flip "
+            "test (e-value 28.7 of 66.7); noise",
+        ),
     ],
 )
-def test_fresh_blocks_that_left_the_gain_open_are_mentioned(
-    further: int, beginning: str | None
-) -> None:
-    pairs = [PairedTimes((0.8 * math.exp(step / 100.0),) * 2, (1.0, 1.0)) for step in range(8)]
-    certificate = certify(pairs, RULES.weights, floor=0.05, alpha=0.015, max_n=20)
+def test_what_further_fresh_blocks_left_open_again_is_named(now: Certificate, note: str) -> None:
+    certificate = fast_then()
     assert certificate.outcome is CertificateOutcome.CERTIFIED
-    plan = at_end(Finish(1, certificate, further=further), 0)
+    assert now.outcome is CertificateOutcome.UNDECIDED
+    plan = at_end(Finish(1, certificate, latest=now), 0)
     answer = recommendation(plan, TRIALS, RULES, lambda c: {}, lambda c: {})
-    notes = [note for note in answer.notes if "would be open again" in note]
-    assert len(notes) == (beginning is not None)
-    assert all(note.startswith(beginning or "") for note in notes)
+    (text,) = [each for each in answer.notes if "would be open again" in each]
+    assert text.startswith(note)
+    assert text.endswith(STILL_VALID)
+
+
+def test_a_certificate_that_all_fresh_blocks_confirm_has_no_such_note() -> None:
+    plan = at_end(Finish(1, fast_then()), 0)
+    answer = recommendation(plan, TRIALS, RULES, lambda c: {}, lambda c: {})
+    assert not [each for each in answer.notes if "open again" in each]
+
+
+def test_the_answer_says_whether_the_gain_was_adjusted_for_other_load() -> None:
+    def notes(adjustment: DifferenceAdjustment | None) -> tuple[str, ...]:
+        plan = at_end(Finish(1, fast_then(), adjustment=adjustment), 0)
+        return recommendation(plan, TRIALS, RULES, lambda c: {}, lambda c: {}).notes
+
+    none = no_adjustment(2, "no adjustment: too few blocks").score
+    assert "no adjustment: too few blocks" in notes(none)
+    assert "is adjusted" in notes(replace(none, coefficients=(0.3,), reason="is adjusted"))
+    assert set(notes(none)) - set(notes(None)) == {none.reason}
 
 
 def test_a_plan_knows_what_looks_best_and_how_many_blocks_fit() -> None:

@@ -124,6 +124,20 @@ def test_a_covariate_that_the_configuration_influences_is_refused(finalist: int 
     assert refusal in adjustment.score.reason
 
 
+@pytest.mark.parametrize(
+    ("finalist", "blocks", "used"),
+    [(None, 12, True), (1, 8, True), (1, 7, False), (2, 12, False), (99, 12, False)],
+)
+def test_a_finalist_with_too_few_blocks_of_the_search_gets_no_adjustment(
+    finalist: int | None, blocks: int, used: bool
+) -> None:
+    """Whether other load depends on it could not be tested. Trial 2 has four blocks."""
+    quiet = World(blocks=blocks, noise=0.02)
+    adjustment = fit_adjustment(quiet.observations(3), ONE, finalist=finalist, seed=3)
+    assert adjustment.score.used == used
+    assert ("in fewer than 8 blocks, too few to test" in adjustment.score.reason) != used
+
+
 def test_refusing_one_covariate_keeps_the_other() -> None:
     world = World(blocks=60, influence=0.8, theft=0.05, stolen=3.0, noise=0.03, others=0.0)
     adjustment = fit_adjustment(world.observations(1), ONE, finalist=1)
