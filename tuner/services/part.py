@@ -41,9 +41,10 @@ class Part(Protocol):
         """Program and version, for provenance: the best settings may differ between versions."""
         ...
 
-    def apply(self, values: Mapping[str, Value]) -> str | None:
+    def apply(self, values: Mapping[str, Value], *, restart: bool = False) -> str | None:
         """Put these values into effect.
 
+        ``restart``: whatever a change would restart is restarted even if they are in effect.
         Returns what had to be done, or None if they were in effect already. Raises
         ConfigurationError when the program does not start with them. For programs that it starts
         and that go on, see Connector.change.

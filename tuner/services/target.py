@@ -1,13 +1,13 @@
 """The target: all tuned parts together, one configuration at a time.
 
 Responsible for the order in which parts change, and for verifying what is in effect. Only parts
-whose settings change are restarted.
+whose settings change are restarted, unless more is asked for.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from search_spaces import Risk
@@ -82,9 +82,15 @@ class Target:
             for part_name, part in self.parts.items()
         }
 
-    def apply(self, configuration: Configuration, doing: Callable[[str], None]) -> Applied:
+    def apply(
+        self,
+        configuration: Configuration,
+        doing: Callable[[str], None],
+        restarts: Collection[str] = (),
+    ) -> Applied:
         """Put a configuration into effect and verify it. ``doing`` is called with each step.
 
+        ``restarts``: the parts to restart, with those that depend on them, even if nothing changes.
         Raises ConfigurationError when a program does not start with it, or shows other values than
         requested. What is in effect after that is undefined until the next ``apply`` or
         ``restore``.
@@ -92,7 +98,8 @@ class Target:
         actions: list[str] = []
         for part_name, part in self.parts.items():
             doing(f"setting {part_name}")
-            action = part.apply(configuration.part(part_name))
+            restart = part_name in restarts or self.follows.get(part_name) in restarts
+            action = part.apply(configuration.part(part_name), restart=restart)
             if action is not None:
                 actions.append(f"{part_name} {action}")
         return Applied(self.read_back(configuration, doing), tuple(actions))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 
 from tuner.errors import TestbedError
-from tuner.hosts.connector import CommandFailed, Connector
+from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector, check
 from tuner.services.openafs import parse
 from tuner.services.openafs.server_log import USUAL_LOGS
 
 #: The configuration file of bosserver as Debian has it, and with OpenAFS's own paths.
 _CONFIGS = ("/etc/openafs/BosConfig", "/usr/afs/local/BosConfig")
+_STARTS_WITHIN_S, _POLL_S = 30.0, 0.03
+_ANSWER_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,21 @@ def status_of(host: Connector, place: FileserverPlace) -> parse.InstanceStatus |
         return parse.bos_status(result.stdout)
     except ValueError as problem:
         raise TestbedError(f"{host.host}: {problem}") from problem
+
+
+def reachable_status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:
+    """As ``status_of``, waiting for a bosserver that is just starting.
+
+    Raises CommandFailed when it does not answer in time.
+    """
+    deadline = time.monotonic() + _STARTS_WITHIN_S
+    while True:
+        try:
+            return status_of(host, place)
+        except CommandFailed:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_POLL_S)
 
 
 def check_written(host: Connector, place: FileserverPlace, commands: tuple[str, ...]) -> None:
@@ -84,6 +102,44 @@ def meddling(
         f"{host.host}: somebody else has changed the instance {place.instance} meanwhile: "
         f"{status.commands[0]}{more}"
     )
+
+
+def version_of(host: Connector, place: FileserverPlace, port: int) -> str:
+    """The version of the program that serves a port. Raises CommandFailed or CommandTimeout."""
+    argv = ["rxdebug", place.address, str(port), "-version"]
+    return check(host, argv, timeout_s=_ANSWER_TIMEOUT_S).partition("version:")[2].strip()
+
+
+@dataclass(slots=True)
+class Version:
+    """The version of the running fileserver. An upgrade replaces the program on disk, and the next
+    start is that of another one.
+
+    ``text``: "" until the fileserver has answered; ``start``: when that program was started.
+    """
+
+    text: str = ""
+    start: str = ""
+
+    def check(self, host: Connector, place: FileserverPlace, status: parse.InstanceStatus) -> None:
+        """Ask a fileserver that has been started since. One that does not answer is asked again.
+
+        Raises TestbedError if its version is not the one before.
+        """
+        if not status.running or status.last_start == self.start:
+            return
+        try:
+            now = version_of(host, place, parse.FILESERVER_PORT)
+        except (CommandFailed, CommandTimeout):
+            return
+        if self.text and now != self.text:
+            raise TestbedError(
+                f"{host.host}: the program of the instance {place.instance} has been replaced "
+                f"meanwhile: it was {self.text}, and since its last start it is {now}; what was "
+                f"measured with both must not be mixed: install {self.text} again and resume, or "
+                "start a new campaign"
+            )
+        self.text, self.start = now, status.last_start
 
 
 def is_restricted(host: Connector, address: str) -> bool:

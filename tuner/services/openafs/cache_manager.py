@@ -20,7 +20,7 @@ from tuner.hosts.parallel import on_all
 from tuner.model import Value
 from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
-from tuner.services.openafs.client import Client
+from tuner.services.openafs.client import Client, versions
 from tuner.services.openafs.limits import memory_bytes
 from tuner.services.part import verify_effective
 
@@ -75,13 +75,13 @@ class CacheManager:
                 _check_cache(client, parsed.rest)
             settings.append(parsed.values)
             rests.append(parsed.rest)
-        version = check(clients[0].host, ["fs", "-version"]).strip()
-        return cls(clients, space, f"{program} {version}", settings[0], _facts(clients), rests)
+        identity = f"{program} {versions([client.host for client in clients])}"
+        return cls(clients, space, identity, settings[0], _facts(clients), rests)
 
-    def apply(self, values: Mapping[str, Value]) -> str | None:
+    def apply(self, values: Mapping[str, Value], *, restart: bool = False) -> str | None:
         """See Part.apply: a remount with an empty cache, unless these options are in effect."""
         options = tuple(self.space.render(values))
-        if options == self.options_in_effect and self._all_answer():
+        if not restart and options == self.options_in_effect and self._all_answer():
             self._on_all(lambda client, rest: client.refresh())
             return None
         self._mount(options)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tuner.hosts.connector import Connector, check_change
+from tuner.hosts.connector import Connector, check, check_change
+from tuner.hosts.parallel import on_all
 from tuner.model import Value
 from tuner.services.journal import Journal, script
 
@@ -68,6 +69,17 @@ class Client(Protocol):
     def restore(self) -> str:
         """Restore the original settings unless they are in effect; returns what was done."""
         ...
+
+
+def versions(hosts: Sequence[Connector]) -> str:
+    """The version of the clients on these hosts; if they differ, that of each host.
+
+    Raises TestbedError.
+    """
+    each = on_all(hosts, lambda host: check(host, ["fs", "-version"]).strip())
+    if len(set(each)) == 1:
+        return each[0]
+    return "; ".join(f"{text} on {host.host}" for host, text in zip(hosts, each, strict=True))
 
 
 def put_scripts(host: Connector, directory: str, *names: str) -> None:

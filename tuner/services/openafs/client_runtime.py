@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from search_spaces import Space
 from tuner.errors import TestbedError
-from tuner.hosts.connector import check
 from tuner.hosts.parallel import on_all
 from tuner.model import Value
 from tuner.services.lasting import JournalState
+from tuner.services.openafs.client import versions
 from tuner.services.openafs.live import PROGRAM, LiveSettings
 from tuner.services.part import verify_effective
 from tuner.services.target import read_back
@@ -41,12 +41,16 @@ class ClientRuntime:
                     f"{client.host.host} and {first.host.host} run with different settings "
                     f"({client.settings} and {first.settings}); a testbed's clients must be alike"
                 )
-        version = check(first.host, [PROGRAM, "-version"]).strip()
+        version = versions([client.host for client in clients])
         return cls(clients, space, f"{PROGRAM} {version}", first.settings, {})
 
-    def apply(self, values: Mapping[str, Value]) -> str | None:
+    def apply(self, values: Mapping[str, Value], *, restart: bool = False) -> str | None:
         """See Part.apply: fs commands, and new connections when encryption changes."""
-        return "set" if any(on_all(self.clients, lambda client: client.set(values))) else None
+
+        def set_on(client: LiveSettings) -> bool:
+            return client.set(values, anew=restart)
+
+        return "set" if any(on_all(self.clients, set_on)) else None
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: queries all clients; encryption is that of their connections."""

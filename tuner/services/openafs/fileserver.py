@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from search_spaces import Space, SpaceError
 from tuner.errors import ConfigurationError, TestbedError, TransportError
@@ -28,10 +28,13 @@ from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.bosserver import (
     FileserverPlace,
+    Version,
     check_type,
     check_written,
     meddling,
+    reachable_status,
     status_of,
+    version_of,
 )
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.limits import memory_bytes, open_files
@@ -73,6 +76,7 @@ class Fileserver(WithJournal):
     last_commands: tuple[str, ...] = ()
     #: bosserver's notifier for the instance, () if there is none.
     notifier: tuple[str, ...] = ()
+    version: Version = field(default_factory=Version)
     #: Its socket buffers, if the limits of its host are tuned as well.
     buffers: Buffers | None = None
 
@@ -100,9 +104,12 @@ class Fileserver(WithJournal):
             raise TestbedError(
                 f"{host.host}: the fileserver's present options cannot be read: {problem}"
             ) from problem
-        # bosserver has the same version and answers even when the fileserver is stopped.
-        version = check(host, ["rxdebug", place.address, str(parse.BOSSERVER_PORT), "-version"])
-        identity = f"{program.rpartition('/')[2]} {version.partition('version:')[2].strip()}"
+        version = Version()
+        if status is not None:
+            version.check(host, place, status)
+        # bosserver usually has the same version, and answers even when the fileserver is stopped.
+        text = version.text or version_of(host, place, parse.BOSSERVER_PORT)
+        identity = f"{program.rpartition('/')[2]} {text}"
         facts = host_limits(host, " ".join([program, *parsed.rest]))
         values, rest = parsed.values, parsed.rest
         last = () if record is None else journal.read_note(_LAST_COMMANDS)
@@ -111,18 +118,19 @@ class Fileserver(WithJournal):
             notifier = journal.read("notifier", notifier) or ()
         running = now if status is not None and status.running else ()
         settings = (original, identity, values, facts, rest)
-        return cls(host, place, space, *settings, running, last, notifier)
+        return cls(host, place, space, *settings, running, last, notifier, version)
 
-    def apply(self, values: Mapping[str, Value]) -> str | None:
+    def apply(self, values: Mapping[str, Value], *, restart: bool = False) -> str | None:
         """See Part.apply: a restart, unless it would change neither command line nor buffers."""
         commands = self._commands(values)
         outdated = self.buffers is not None and self.buffers.outdated(values)
-        if commands == self.running and not outdated:
+        if commands == self.running and not outdated and not restart:
             return None
         before = self._change(commands)
-        self._await_start(commands[0], before)
+        status = self._await_start(commands[0], before)
         check_written(self.host, self.place, commands)
         self.running = commands
+        self.version.check(self.host, self.place, status)
         return "restart"
 
     def rehearse(self, values: Mapping[str, Value]) -> None:
@@ -190,13 +198,15 @@ class Fileserver(WithJournal):
 
     def incarnation(self) -> str:
         """See Part.incarnation: bosserver knows when it has last started a program, also one that
-        crashed. Raises TestbedError if the options are not those that were set.
+        crashed. Raises TestbedError if the options are not those that were set, or if the program
+        has another version since that start.
         """
         status = status_of(self.host, self.place)
         if status is None:
             return "gone"
         if self.running and status.commands != self.running:
             raise meddling(self.host, self.place, status)
+        self.version.check(self.host, self.place, status)
         return f"started at {status.last_start}, {status.summary}"
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
@@ -257,13 +267,13 @@ class Fileserver(WithJournal):
     def _change(self, commands: tuple[str, ...]) -> LogEnd:
         """Recreate the instance; returns where its log ended just before that."""
         self._record()
-        self.running = ()
+        self.running, self.version.start = (), ""
         try:
             return self._recreate(commands)
         except CommandFailed:
             # bosserver may have crashed meanwhile and been restarted. Start over, reading its
             # state again.
-            self._reachable_status()
+            reachable_status(self.host, self.place)
             return self._recreate(commands)
 
     def _recreate(self, commands: tuple[str, ...]) -> LogEnd:
@@ -294,20 +304,6 @@ class Fileserver(WithJournal):
         if self.buffers is not None:
             _journal(self.host, self.place).note(_BUFFERS, self.buffers.record(self.initial))
 
-    def _reachable_status(self) -> parse.InstanceStatus | None:
-        """Return the status of the instance, waiting for a bosserver that is just starting.
-
-        Raises CommandFailed when it does not answer in time.
-        """
-        deadline = time.monotonic() + _START_TIMEOUT_S
-        while True:
-            try:
-                return status_of(self.host, self.place)
-            except CommandFailed:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(_POLL_S)
-
     def _stop(self) -> None:
         # bosserver waits half an hour for a hanging fileserver. The time limit is on the host: the
         # command, and with it the lock, would outlive a killed fstune.
@@ -337,12 +333,15 @@ class Fileserver(WithJournal):
     def _bos_command(self, verb: str, *arguments: str) -> list[str]:
         return ["bos", verb, self.place.address, self.place.instance, *arguments, "-localauth"]
 
-    def _await_start(self, command: str, before: LogEnd) -> None:
-        """Wait until the server is ready. Raises ConfigurationError, with the reason, otherwise."""
+    def _await_start(self, command: str, before: LogEnd) -> parse.InstanceStatus:
+        """Wait until the server is ready, and return its status.
+
+        Raises ConfigurationError, with the reason, otherwise.
+        """
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
             log = log_since(self.host, self.place.log, before)
-            status = self._reachable_status()
+            status = reachable_status(self.host, self.place)
             if status is None:
                 raise TestbedError(f"{self.host.host}: somebody deleted the fileserver's instance")
             if log.started and status.running:
@@ -350,7 +349,7 @@ class Fileserver(WithJournal):
                     raise ConfigurationError(
                         f"FileLog shows a command line that was not asked for: {log.command}"
                     )
-                return
+                return status
             late = time.monotonic() > deadline
             if status.given_up or late:
                 when = f"within {_START_TIMEOUT_S:g} s" if late else "with these options"

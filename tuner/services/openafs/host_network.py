@@ -65,8 +65,8 @@ class HostNetwork:
         """The tuned settings, by the kernel's names."""
         return frozenset(parameter.flag for parameter in self.space.parameters)
 
-    def apply(self, values: Mapping[str, Value]) -> str | None:
-        """See Part.apply: sysctl commands."""
+    def apply(self, values: Mapping[str, Value], *, restart: bool = False) -> str | None:
+        """See Part.apply: sysctl commands, which restart nothing."""
         target = self._settings(values)
         if not any(on_all(self.hosts, lambda limits: limits.set(target))):
             return None

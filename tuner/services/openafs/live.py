@@ -127,9 +127,10 @@ class LiveSettings(WithJournal):
         """Encryption to set at a start: "on", "off", or "" to leave it unchanged."""
         return str(self._all(self.requested)[CRYPT])
 
-    def set(self, values: Mapping[str, Value]) -> bool:
+    def set(self, values: Mapping[str, Value], *, anew: bool = False) -> bool:
         """Put values into effect; the other settings get the values of a freshly started client.
 
+        ``anew``: set all of them, with new connections, even if they are in effect.
         Returns whether anything was changed. Raises ConfigurationError when the client refuses a
         value, or when encryption is to change without a token; TestbedError.
         """
@@ -144,8 +145,10 @@ class LiveSettings(WithJournal):
                 f"client_runtime.{min(foreign)} cannot be changed here: cache_manager.blocks sets "
                 "the same"
             )
-        if self._in_effect == requested:
+        if self._in_effect == requested and not anew:
             return False
+        if anew:
+            self._in_effect = None
         self._record()
         self.requested = dict(values)
         self._give(requested)

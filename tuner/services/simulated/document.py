@@ -125,7 +125,8 @@ class CostsSection(Section):
 
 class SimulatedSection(Section):
     """A testbed that is only computed, with known effects and noise: for trying out and testing
-    fstune. Campaigns with the same ``name`` here take turns. See ``Noise`` for the kinds of noise.
+    fstune. Campaigns with the same ``name`` here take turns. See ``Noise`` for the kinds of noise,
+    and ``World`` for ``after_restart``.
     """
 
     name: Name | None = None
@@ -142,6 +143,7 @@ class SimulatedSection(Section):
     effects: tuple[EffectSection, ...] = ()
     costs: CostsSection = CostsSection()
     references: dict[str, Annotated[float, Field(gt=0.0)]] = Field(default_factory=dict)
+    after_restart: dict[str, Change] = Field(default_factory=dict)
     found: dict[str, ParameterValue] = Field(default_factory=dict)
 
     def parameters(self) -> Iterator[tuple[str, str]]:
@@ -166,8 +168,10 @@ def world_of(
     the section's key, for error messages.
     """
     _check_components(section, components, where)
-    for part in section.costs.restart.keys() - spaces.keys():
-        raise SpecError(f"{where}.costs.restart: no part {part!r}: {', '.join(spaces)}")
+    parts = (("costs.restart", section.costs.restart), ("after_restart", section.after_restart))
+    for key, by_part in parts:
+        for part in by_part.keys() - spaces.keys():
+            raise SpecError(f"{where}.{key}: no part {part!r}: {', '.join(spaces)}")
     scales = _Scales(spaces)
     noise = Noise(
         component=section.noise,
@@ -191,6 +195,7 @@ def world_of(
         seed=section.seed,
         costs=Costs(section.costs.restart, component=one_s),
         references=section.references,
+        after_restart=section.after_restart,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -95,8 +96,10 @@ class _SimulatedPart:
     running: bool = True
     before: Mapping[str, _SimulatedPart] = field(default_factory=dict)
     keeper: Keeping | None = None
+    #: Whether it was restarted since the last run.
+    restarted: bool = False
 
-    def apply(self, values: Mapping[str, Value]) -> str | None:
+    def apply(self, values: Mapping[str, Value], *, restart: bool = False) -> str | None:
         own = {f"{self.space.part}.{name}": value for name, value in values.items()}
         up = Configuration.of(_settings(self.before).as_dict() | own)
         culprit = self.world.failure(up, "start", parts={*self.before, self.space.part})
@@ -105,10 +108,10 @@ class _SimulatedPart:
             self.running = False
             self._record(values)
             raise ConfigurationError(f"the simulated program does not start with this {culprit}")
-        if self.running and dict(values) == dict(self.values):
+        if self.running and not restart and dict(values) == dict(self.values):
             return None
         self.clock.advance(self.world.costs.restart_s(self.space.part))
-        self.values, self.running = dict(values), True
+        self.values, self.running, self.restarted = dict(values), True, True
         self._record(values)
         return "restart"
 
@@ -178,7 +181,8 @@ class _SimulatedRun:
 
 @dataclass(slots=True)
 class _SimulatedEngine:
-    """Runs a workload by drawing its times. ``ratio``: of these to those of the service.
+    """Runs a workload by drawing its times. ``ratio``: of these to those of the service;
+    ``restart_ratio``: of those of the next run, for the parts restarted since the last one.
 
     The seed of a run is that of its files, and there are none here: the noise follows from the seed
     of the world, the block and the trial.
@@ -189,6 +193,7 @@ class _SimulatedEngine:
     draw: _Draw
     settings: Callable[[], Configuration]
     ratio: float = 1.0
+    restart_ratio: Callable[[], float] = lambda: 1.0
 
     def run(self, run_id: str, seed: int) -> AbstractContextManager[_SimulatedRun]:
         """See Engine.run."""
@@ -197,7 +202,7 @@ class _SimulatedEngine:
     def report(self, run_id: str) -> Report:
         """See Run.report."""
         configuration = self.settings()
-        report = self.draw(run_id, configuration, self.ratio)
+        report = self.draw(run_id, configuration, self.ratio * self.restart_ratio())
         culprit = self.world.failure(configuration, "workload")
         if culprit is not None:
             raise WorkloadError(f"simulated mismatch in read of /sim/file, because of {culprit}")
@@ -303,14 +308,23 @@ class SimulatedTestbed:
         parts: dict[str, Part] = dict(self._parts)
         draw = _Draw(self._world, workload, self.clock)
         stages = workload.spec.stages
-        engine = _SimulatedEngine(self._world, stages, draw, partial(_settings, self._parts))
+        untuned = _SimulatedEngine(self._world, stages, draw, Configuration)
+        settings = partial(_settings, self._parts)
+        engine = replace(untuned, settings=settings, restart_ratio=self._restart_ratio)
         references = tuple(
-            _SimulatedReference(plan, replace(engine, settings=Configuration, ratio=ratio))
+            _SimulatedReference(plan, replace(untuned, ratio=ratio))
             for plan in self._references
             for ratio in [self._world.references.get(plan.name, 1.0)]
         )
         watch = Watch(workload.spec)
         return ReadyTestbed(Target(parts), engine, lambda: None, watch, references)
+
+    def _restart_ratio(self) -> float:
+        """The ratio of the next run's times for the parts restarted since the last one."""
+        names = [name for name, part in self._parts.items() if part.restarted]
+        for name in names:
+            self._parts[name].restarted = False
+        return math.prod(1.0 + self._world.after_restart.get(name, 0.0) for name in names)
 
     def close(self) -> str | None:
         """See Testbed.close."""

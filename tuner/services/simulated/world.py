@@ -60,7 +60,8 @@ class World:
     """The ground truth: effects, noise and costs.
 
     ``references``: the time of a reference relative to a configuration without effects, by its
-    name; 1 for any other reference.
+    name; 1 for any other reference. ``after_restart``: by part, the relative change of time of the
+    first run after its restart; 0 for any other part.
     """
 
     effects: tuple[Effect, ...] = ()
@@ -68,6 +69,7 @@ class World:
     seed: int = 1
     costs: Costs = field(default_factory=Costs)
     references: Mapping[str, float] = field(default_factory=dict)
+    after_restart: Mapping[str, float] = field(default_factory=dict)
     _logs: dict[tuple[str, ...], list[list[float]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
