@@ -16,7 +16,8 @@ class ApplicationDocument(Document):
 
     ``plan``: identity of its plan. ``before``, ``after``: settings by qualified name. ``changed``,
     ``changed_by``: when it entered its current state, and who moved it there. ``asked_by``: who
-    sent the pending HTTP request; null if none is pending.
+    sent the pending HTTP request; null if none is pending. ``clients``: the client hosts of the
+    testbed, empty if its name determines them, or if an earlier release did not store them.
     """
 
     id: str
@@ -34,6 +35,7 @@ class ApplicationDocument(Document):
     changed: datetime
     changed_by: str
     asked_by: str | None
+    clients: list[str]
 
     @classmethod
     def of(cls, application: Application) -> ApplicationDocument:
@@ -54,6 +56,7 @@ class ApplicationDocument(Document):
             changed=application.changed,
             changed_by=application.changed_by,
             asked_by=application.asked_by,
+            clients=list(application.clients),
         )
 
 
@@ -87,7 +90,8 @@ class PlanDocument(Document):
     """A plan for applying a recommended configuration.
 
     ``identity``: hash of the settings in effect and of the target settings. ``application``: null
-    when nothing has to change. ``testbed``: the target, with ``label`` as its display name.
+    when nothing has to change. ``testbed``: the target, with ``label`` as its display name, and
+    ``clients`` as its client hosts, if that does not determine them.
     ``programs``: programs and versions there. ``before``, ``after``: settings by qualified name.
     ``steps``: successive configurations, ending with the recommended one. ``notes``: to read before
     applying.
@@ -97,6 +101,7 @@ class PlanDocument(Document):
     campaign: str
     testbed: str
     label: str
+    clients: list[str]
     programs: str
     step: bool
     before: dict[str, Value]
@@ -114,6 +119,7 @@ class PlanDocument(Document):
             campaign=plan.campaign,
             testbed=plan.testbed,
             label=plan.label,
+            clients=list(plan.clients),
             programs=plan.programs,
             step=plan.stepwise,
             before=plan.before.as_dict(),

@@ -21,7 +21,9 @@ class Application:
     configuration in effect when it was made (``before``) and the one to apply (``after``).
     ``stepwise``: change one setting after the other. ``programs``: programs and versions found
     there. ``planned``, ``changed``: when it was planned and when its state last changed, and by
-    whom. ``asked_by``: who requested its next state over HTTP, until that has begun.
+    whom. ``asked_by``: who requested its next state over HTTP, until that has begun. ``clients``:
+    the client hosts of the testbed, sorted; empty if its name determines them, or if an earlier
+    release did not store them.
     """
 
     id: str
@@ -40,3 +42,4 @@ class Application:
     changed_by: str
     reason: str = ""
     asked_by: str | None = None
+    clients: tuple[str, ...] = ()

@@ -73,6 +73,20 @@ class ClientHost:
         finally:
             self.run("systemctl", "stop", "holder")
 
+    @contextmanager
+    def namespace(self, propagation: str) -> Iterator[None]:
+        """Run a foreign process in a mount namespace of its own. ``propagation``: see unshare."""
+        ready = "/run/namespace-ready"
+        inside = ["sh", "-c", f"touch {ready}; exec sleep 600"]
+        apart = ["unshare", "--mount", "--propagation", propagation]
+        self.output("systemd-run", "--unit=namespace", *apart, *inside)
+        try:
+            self.output("timeout", "30", "sh", "-c", f"until [ -e {ready} ]; do sleep 0.1; done")
+            yield
+        finally:
+            self.run("systemctl", "stop", "namespace")
+            self.run("rm", "--force", ready)
+
 
 def write_changed_testbed(guest: Guest, name: str, **changes: Any) -> Path:
     """Write a changed testbed file of the guest next to the one written by ``fstune vm up``."""

@@ -34,6 +34,38 @@ def test_a_second_mount_is_left_unchanged(client: ClientHost) -> None:
         client.output("umount", "/srv/afs")
 
 
+def test_a_mount_in_a_namespace_that_an_unmount_does_not_reach_is_left_unchanged(
+    client: ClientHost,
+) -> None:
+    """As in a container: it would keep the kernel module in use, like a second mount."""
+    before = client.file(), client.effective()
+    with client.namespace("private"):
+        why = (
+            rf"{MOUNT_POINT} is also mounted in the .* of: \d+ \(sleep 600\); .*nothing was stopped"
+        )
+        with pytest.raises(TestbedError, match=why):
+            client.unit.start([*client.unit.options, "-chunksize", "16"])
+        assert (client.file(), client.effective()) == before
+    client.unit.start([*client.unit.options, "-chunksize", "16"])
+    assert client.effective()["cmdebug.chunk_size_bytes"] == 1 << 16
+
+
+def test_the_namespace_of_a_service_does_not_prevent_a_restart(client: ClientHost) -> None:
+    """It receives the unmount, and the new mount."""
+    client.output(
+        "systemd-run", "--unit=service", "--property=PrivateTmp=yes", "--property=Type=exec",
+        "sleep", "600",
+    )  # fmt: skip
+    try:
+        with client.namespace("slave"):
+            client.unit.start([*client.unit.options, "-chunksize", "16"])
+        assert client.effective()["cmdebug.chunk_size_bytes"] == 1 << 16
+        pid = client.output("systemctl", "show", "--property=MainPID", "--value", "service")
+        assert " - afs " in client.output("cat", f"/proc/{pid}/mountinfo")
+    finally:
+        client.run("systemctl", "stop", "service")
+
+
 def test_changed_options_stay_in_effect_and_in_the_journal_while_the_mount_is_busy(
     client: ClientHost,
 ) -> None:

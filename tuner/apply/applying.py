@@ -73,6 +73,7 @@ def make_plan(
             steps=testbed.steps(before, answer.configuration, stepwise=stepwise),
             notes=sentences,
             stepwise=stepwise,
+            clients=destination.clients,
         )
     if plan.is_empty:
         return plan, None
@@ -91,6 +92,7 @@ def make_plan(
         planned_by=actor.by,
         changed=now,
         changed_by=actor.by,
+        clients=destination.clients,
     )
     message = f"{actor.by} planned to apply trial {answer.trial} on {destination.label} ({name})"
     event = NewEvent(now, "apply-planned", message, {"application": name, "plan": plan.identity})
@@ -191,7 +193,12 @@ def check_fresh(application: Application, testbed: OpenTestbed) -> None:
     """Raise StalePlanError when the configuration or programs differ from those of the plan."""
     before, programs = testbed.target.baseline, testbed.target.identity
     now = plan_identity(
-        application.testbed, programs, before, application.after, application.stepwise
+        application.testbed,
+        programs,
+        before,
+        application.after,
+        application.stepwise,
+        application.clients,
     )
     if now == application.plan:
         return

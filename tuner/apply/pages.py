@@ -8,9 +8,10 @@ from tuner.applications import Application
 from tuner.apply.plan import ApplyPlan, PartPlan
 from tuner.apply.verdict import Verified
 from tuner.errors import SpecError
-from tuner.formats.form import Part
-from tuner.formats.registry import FORMATS, USUAL, render
+from tuner.formats.registry import formats, render
 from tuner.records.differences import Difference, changes, differences
+from tuner.services.form import Part
+from tuner.services.kinds import programs
 from tuner.states import ApplicationState
 from tuner.text import confidence_text, counted, faster, interval, moment, value_text
 
@@ -20,6 +21,8 @@ _NONE = "(no options)"
 def plan_lines(plan: ApplyPlan) -> Iterator[str]:
     """A plan: the changes part by part, the steps, and notes to read beforehand."""
     yield f"What campaign {plan.campaign} recommends, on {plan.label}"
+    if plan.clients:
+        yield f"Clients: {', '.join(plan.clients)}."
     yield f"Programs: {plan.programs}."
     if plan.is_empty:
         yield ""
@@ -54,14 +57,15 @@ def _part(part: PartPlan) -> Iterator[str]:
         yield f"    After a restart of the host: {part.where_kept}."
         return
     yield f"    After a restart of the host they are gone: {part.where_kept}."
-    name = USUAL.get(part.program)
-    if name is None or not part.new:
+    program = programs().get(part.program)
+    name = "" if program is None else program.format
+    if name not in formats() or not part.new:
         return
     try:
         rendering = render(name, [Part(part.name, part.program, part.new)])
     except SpecError:
         return
-    yield f"    Or as {name}, for {FORMATS[name].where} ({rendering.mind}):"
+    yield f"    Or as {name}, for {formats()[name].where} ({rendering.mind}):"
     yield from (f"      {line}" for line in rendering.text.splitlines())
 
 
@@ -77,6 +81,8 @@ def application_lines(applications: Sequence[Application]) -> Iterator[str]:
         why = f": {one.reason}" if one.reason else ""
         yield f"{one.id}  {one.state}{why}"
         yield f"  campaign {one.campaign}, testbed: {one.testbed}"
+        if one.clients:
+            yield f"  clients: {', '.join(one.clients)}"
         yield f"  {changes(one.before, one.after)} (before: {changes(one.after, one.before)})"
         yield f"  planned by {one.planned_by}, {moment(one.planned)}"
         yield f"  last changed by {one.changed_by}, {moment(one.changed)}"

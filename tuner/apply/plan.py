@@ -40,7 +40,7 @@ class ApplyPlan:
     """A plan. ``testbed``: the identity of the testbed, ``label``: its name for people;
     ``programs``: programs and versions there; ``parts``: those that change; ``steps``: the
     configurations to bring into effect in order, the last of which is ``after``; ``notes``:
-    sentences to read before agreeing.
+    sentences to read before agreeing; ``clients``: see ``Application``.
     """
 
     campaign: str
@@ -53,11 +53,14 @@ class ApplyPlan:
     steps: tuple[Configuration, ...]
     notes: tuple[str, ...]
     stepwise: bool
+    clients: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
         """See ``plan_identity``."""
-        return plan_identity(self.testbed, self.programs, self.before, self.after, self.stepwise)
+        return plan_identity(
+            self.testbed, self.programs, self.before, self.after, self.stepwise, self.clients
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -66,12 +69,19 @@ class ApplyPlan:
 
 
 def plan_identity(
-    testbed: str, programs: str, before: Configuration, after: Configuration, stepwise: bool
+    testbed: str,
+    programs: str,
+    before: Configuration,
+    after: Configuration,
+    stepwise: bool,
+    clients: Sequence[str] = (),
 ) -> str:
     """Hash of a change, equal for plans that make the same change to the same state: 32
-    hexadecimal digits.
+    hexadecimal digits. ``clients``: see ``Application``.
     """
-    items = [testbed, programs, before.items, after.items, stepwise]
+    items: list[object] = [testbed, programs, before.items, after.items, stepwise]
+    if clients:
+        items.append(clients)
     return sha256(json.dumps(items, ensure_ascii=True).encode()).hexdigest()[:_LENGTH]
 
 

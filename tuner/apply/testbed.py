@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ _HEALTH = Path(__file__).with_name("health.yaml")
 @dataclass(frozen=True, slots=True)
 class Destination:
     """The testbed of an application. ``name``: its identity; ``label``: a short name for people;
-    ``other``: whether the campaign was not measured on it.
+    ``other``: whether the campaign was not measured on it; ``clients``: see ``TestbedIdentity``.
     """
 
     section: TestbedSection
@@ -35,6 +36,7 @@ class Destination:
     name: str
     label: str
     other: bool
+    clients: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -70,7 +72,7 @@ class Destination:
         measured; otherwise it may be missing.
 
         Raises SpecError, for example when the testbed file is missing; ConflictError when the file
-        now describes another testbed.
+        now describes another testbed, or the same with other clients.
         """
         spec = CampaignSpec.from_json(campaign.spec)
         section = _section(json.loads(application.section))
@@ -79,6 +81,11 @@ class Destination:
             raise ConflictError(
                 f"{application.id} is for {application.testbed}, but its testbed file now names "
                 f"{destination.name}: restore the file as it was"
+            )
+        if application.clients and application.clients != destination.clients:
+            raise ConflictError(
+                f"{application.id} is for {_clients(application.clients)}, but its testbed file "
+                f"now names {_clients(destination.clients)}: restore the file as it was"
             )
         return destination
 
@@ -96,8 +103,8 @@ class Destination:
         identity = section.type.identity(section.section, directory)
         name = _name(identity, campaign)
         label = identity.label or section.type.summary(section.section)
-        other = name not in _testbeds_of(campaign, spec, directory)
-        return cls(section, spec, needs, directory, name, label, other)
+        other = (name, identity.clients) not in _testbeds_of(campaign, spec, directory)
+        return cls(section, spec, needs, directory, name, label, other, identity.clients)
 
     @property
     def document(self) -> str:
@@ -116,13 +123,22 @@ def _name(identity: TestbedIdentity, campaign: Campaign) -> str:
     return identity.name or f"of campaign {campaign.id}"
 
 
-def _testbeds_of(campaign: Campaign, spec: CampaignSpec, directory: Path) -> set[str]:
-    """Names of the testbeds that a campaign was measured on, except those with a missing file."""
-    names = set()
+def _clients(hosts: Sequence[str]) -> str:
+    return f"{'client' if len(hosts) == 1 else 'clients'} {', '.join(hosts)}"
+
+
+def _testbeds_of(
+    campaign: Campaign, spec: CampaignSpec, directory: Path
+) -> set[tuple[str, tuple[str, ...]]]:
+    """The names and clients of the testbeds that a campaign was measured on, except those with a
+    missing file.
+    """
+    testbeds = set()
     for section in spec.sections:
         with suppress(SpecError):
-            names.add(_name(section.type.identity(section.section, directory), campaign))
-    return names
+            identity = section.type.identity(section.section, directory)
+            testbeds.add((_name(identity, campaign), identity.clients))
+    return testbeds
 
 
 def _needs_of(spec: CampaignSpec, *, measures: bool) -> Needs:

@@ -266,7 +266,8 @@ def _to_verify(store: Store, reference: str, testbed: Path | None) -> Applicatio
 def _in_force_at(store: Store, campaign: Campaign, destination: Destination) -> Application | None:
     """Return the newest application of a campaign that is in effect on a testbed."""
     in_force = Applications(store).in_force(campaign=campaign.id, testbed=destination.name)
-    return next((one for one in in_force if one.state is ApplicationState.APPLIED), None)
+    there = [one for one in in_force if one.clients in ((), destination.clients)]
+    return next((one for one in there if one.state is ApplicationState.APPLIED), None)
 
 
 def _refuse_testbed(testbed: Path | None) -> None:

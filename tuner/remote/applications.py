@@ -183,6 +183,7 @@ def read_plan(document: Any) -> tuple[ApplyPlan, Application | None]:
         steps=tuple(read_configuration(step) for step in steps),
         notes=checked(_TEXTS, fields.get("notes")),
         stepwise=checked(TypeAdapter(bool), fields.get("step")),
+        clients=checked(_TEXTS, fields.get("clients", ())),
     )
     identity = plan.identity if application is None else application.plan
     if not plan.identity == identity == fields.get("identity"):

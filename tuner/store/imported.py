@@ -196,7 +196,9 @@ _ARM: Mapping[str, Callable[[Any], object]] = {"block": _whole, "trial": _whole}
 #: The data that decisions read, by kind of event.
 _EVENTS: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
     EventKind.BLOCK_COMPLETE: {"block": _whole},
+    EventKind.MEASURED: _ARM,
     EventKind.MEASURED_AGAIN: _ARM,
+    EventKind.RUN_FAILED: _ARM,
     EventKind.LEFT_OUT: _ARM,
     EventKind.FLOOR_CHOSEN: {
         "floor": lambda raw: _only_if(_positive(raw), raw < 1.0),

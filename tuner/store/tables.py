@@ -35,7 +35,7 @@ from tuner.tokens import Scope
 
 #: The newest revision in ``migrations``: it results in these definitions, and each change of them
 #: needs one. A database of any other revision is refused.
-REVISION = "0007"
+REVISION = "0008"
 
 metadata = MetaData(
     naming_convention={
@@ -364,6 +364,7 @@ application = Table(
     Column("changed", UtcTime, nullable=False),
     Column("changed_by", Text, nullable=False),
     Column("asked_by", Text),
+    Column("clients", JsonShape(tuple), nullable=False, server_default="[]"),
     Index("ix_application_campaign", "campaign", "planned"),
 )
 

@@ -17,9 +17,11 @@ from sqlalchemy import Connection, Engine, MetaData, create_engine, inspect, tex
 from tests.postgresql import Server
 from tests.unit.store import records
 from tests.unit.store.conftest import KINDS, Place
+from tuner.apply.plan import plan_identity
 from tuner.errors import StoreError
-from tuner.states import BlockState, CampaignState, TrialState
+from tuner.states import ApplicationState, BlockState, CampaignState, TrialState
 from tuner.store import Store, problems, schema, tables, upgrade
+from tuner.store.applications import Applications
 from tuner.store.opening import FILE
 from tuner.time_use import TimeUse
 
@@ -42,7 +44,7 @@ def first(empty: Place, root: Path, tmp_path: Path) -> Place:
     return empty
 
 
-@pytest.fixture(params=["0001", "0002", "0004"])
+@pytest.fixture(params=["0001", "0002", "0004", "0007"])
 def earlier(request: pytest.FixtureRequest, empty: Place, root: Path, tmp_path: Path) -> Place:
     """Return a place with a database of an earlier revision."""
     filled(empty, root, tmp_path, request.param)
@@ -161,6 +163,22 @@ def test_leases_survive_an_upgrade(earlier: Place) -> None:
         assert [b.testbed for b in store.blocks(lease.campaign)] == ["hall 7", "hall 7"]
         assert {(b.batch, b.slot) for b in store.blocks(lease.campaign)} == {(None, 0)}
         assert store.beat(lease)
+        assert problems(store) == []
+
+
+@pytest.mark.parametrize("earlier", ["0007"], indirect=True)
+def test_applications_without_clients_are_kept(earlier: Place) -> None:
+    """They can be rolled back, and a plan is not stale because of the upgrade."""
+    upgrade(earlier.state_directory, earlier.address)
+    with earlier.open() as store:
+        planned, applied = Applications(store).all()
+        states = (planned.state, applied.state)
+        assert states == (ApplicationState.PLANNED, ApplicationState.APPLIED)
+        assert Applications(store).in_force(testbed="fileserver dafs at 192.0.2.9") == [applied]
+        assert (planned.clients, applied.clients) == ((), ())
+        ends = (planned.before, planned.after)
+        programs, clients = planned.programs, planned.clients
+        assert planned.plan == plan_identity(planned.testbed, programs, *ends, False, clients)
         assert problems(store) == []
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tuner.errors import TestbedError, TransportError
-from tuner.hosts.connector import CommandTimeout, Connector, check
+from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector, check
 from tuner.measure.driver import archive
+from tuner.services.journal import script
 from tuner.services.openafs import parse
 from tuner.services.openafs.bosserver import is_restricted
 from tuner.services.openafs.cache_manager import cache_info
@@ -21,6 +22,7 @@ from tuner.services.openafs.file import ClientSection, ServerSection, TestbedFil
 from tuner.services.openafs.fuse import FusePlace, services
 from tuner.services.openafs.server_log import why_no_log
 from tuner.services.openafs.tokens import TokenPlace, why_no_ticket
+from tuner.services.openafs.unit import COPIES
 
 #: Prints the PIDs of processes that use files below a mount point.
 _HOLDERS = r"""
@@ -73,23 +75,26 @@ class ClientFacts:
     """Facts about a client's cache manager.
 
     ``sees``: whether the testbed's path is visible, or there is a journal, so that the client may
-    be down until it is restored. ``services``: the systemd services that an afsd.fuse is the main
-    process of. The others are for kernel clients only. ``cache_info``: mount point and cache
-    directory from its cacheinfo file. ``holders``: PIDs of processes that use its files, except
-    for the campaign's own runs; ``tokens``: whether it has any; ``no_ticket``: why no ticket can be
-    obtained from its keytab, "" if it can or no keytab is configured. ``unit_problem``: what
-    systemd says of its unit if that does not run, "" if it does or there is a journal.
-    ``stop_too``: the active units that systemd stops together with it.
+    be down until it is restored. ``version``: of its fs command. ``services``: the systemd services
+    that an afsd.fuse is the main process of. The others are for kernel clients only.
+    ``cache_info``: mount point and cache directory from its cacheinfo file. ``holders``: PIDs of
+    processes that use its files, except for the campaign's own runs; ``copies``: a process, as PID
+    and command, of each other mount namespace that would keep its mount; ``tokens``: whether it has
+    any; ``no_ticket``: why no ticket can be obtained from its keytab, "" if it can or no keytab is
+    configured. ``unit_problem``: what systemd says of its unit if that does not run, "" if it does
+    or there is a journal. ``stop_too``: the active units that systemd stops together with it.
     """
 
     host: str
     sees: bool
     cache_info: tuple[str, str] | None = None
     holders: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
     tokens: bool = False
     no_ticket: str = ""
     unit_problem: str = ""
     stop_too: tuple[str, ...] = ()
+    version: str = ""
     services: tuple[str, ...] = ()
 
 
@@ -104,9 +109,10 @@ def client_facts(
     journal = f"{file.restore.directory}/restore/cache_manager"
     may_be_down = host.ask(["test", "-d", journal]).status == 0
     sees = may_be_down or _sees(host, file.path, client)
+    version = host.ask(["fs", "-version"]).stdout.strip()
     if not isinstance(way, UnitSection):
         place = FusePlace(way.mount, way.cache, file.path, f"{file.restore.directory}/restore")
-        return ClientFacts(host.host, sees, services=services(host, place))
+        return ClientFacts(host.host, sees, services=services(host, place), version=version)
     pids = host.ask(["sh", "-c", _HOLDERS, "sh", way.mount]).stdout.split()
     engine = archive(file.restore.directory)
     tokens = parse.has_tokens(host.ask(["tokens"]).stdout)
@@ -117,11 +123,21 @@ def client_facts(
         sees,
         cache_info(host)[:2],
         tuple(pid for pid in pids if not _is_run(host, pid, engine, campaign)),
+        _copies(host, way.mount),
         tokens,
         no_ticket,
         unit_problem="" if may_be_down else _unit_problem(host, way.unit),
         stop_too=_stop_too(host, way.unit),
+        version=version,
     )
+
+
+def _copies(host: Connector, mount: str) -> tuple[str, ...]:
+    """Query the other mount namespaces that would keep a mount. Raises TestbedError."""
+    result = host.ask(["sh", "-s", mount], input=script(__package__, COPIES))
+    if result.status != 0:
+        raise CommandFailed(host.host, result)
+    return tuple(result.stdout.splitlines())
 
 
 def _is_run(host: Connector, pid: str, engine: str, campaign: str) -> bool:

@@ -32,6 +32,8 @@ from tuner.services.openafs.tokens import TokenPlace, Tokens
 PROGRAM = "afsd"
 
 _REMOUNT, _RESTORE = "kernel-remount.sh", "kernel-restore.sh"
+#: The script that finds mounts in other mount namespaces; that for remounting calls it.
+COPIES = "kernel-copies.sh"
 _NEW_FILE = "wanted"
 #: The file that marks that there is something to restore; the scripts use this name too.
 _STOPPED = "stopped"
@@ -97,7 +99,7 @@ class UnitClient(WithJournal):
         asking = ["cat", f"{journal.directory}/crypt"] if record else ["fs", "getcrypt"]
         output = host.ask(asking).stdout
         crypt = output.strip() if record else parse.encryption(output)
-        put_scripts(host, place.directory, _REMOUNT)
+        put_scripts(host, place.directory, _REMOUNT, COPIES)
         tokens = None if place.token is None else Tokens(host, place.token)
         client = cls(host, place, configuration, crypt, tokens)
         _ = client.options  # raise before anything is changed if they cannot be parsed
@@ -263,4 +265,5 @@ def with_options(text: str, variable: str, options: Sequence[str]) -> str:
 
 
 def _journal(host: Connector, place: UnitPlace) -> Journal:
-    return Journal(host, f"{place.directory}/cache_manager", __package__, _RESTORE, (_REMOUNT,))
+    helpers = (_REMOUNT, COPIES)
+    return Journal(host, f"{place.directory}/cache_manager", __package__, _RESTORE, helpers)

@@ -7,10 +7,10 @@
 #
 # The exit status of systemctl is useless here: while files are in use, "stop" succeeds although everything stays
 # mounted, and each further "start" adds daemons to a client that keeps running with its old options, until the kernel
-# fails. So nothing is stopped while files are in use or mounted at a second place, and nothing is started until mount
-# and module are gone. In the directory of WANTED, the file "stopped" marks a client that was stopped, and "applied" has
-# the last content that was written to FILE; "configuration" has the original one. A FILE that was changed in any other
-# way meanwhile is not touched.
+# fails. So nothing is stopped while files are in use or mounted a second time, here or in another mount namespace, and
+# nothing is started until mount and module are gone. In the directory of WANTED, the file "stopped" marks a client that
+# was stopped, and "applied" has the last content that was written to FILE; "configuration" has the original one. A FILE
+# that was changed in any other way meanwhile is not touched.
 #
 # Exit status: 0 it works; 3 the old one does not stop; 4 the new one does not work; the reason is on standard error.
 set -u
@@ -52,6 +52,14 @@ holders() {
         done
 }
 
+# Fails with its words at the end if the mount would outlast an unmount, or is left over, in another mount namespace.
+refuse_copies() {
+    copies=$(timeout 20 sh "$(dirname "$0")/kernel-copies.sh" "$mount" 2>&1) ||
+        fail 3 "the mount namespaces of processes cannot be read: $copies; $1"
+    [ -z "$copies" ] || fail 3 "$mount is also mounted in the mount namespace of: $(printf '%s' "$copies" | tr '\n' ' ');" \
+        "end each, with its service or container; $1"
+}
+
 beside=$(dirname "$wanted")
 # Without "applied", "stopped" marks one whose FILE may have been written by a run that was cut off.
 if { [ -e "$beside/applied" ] || [ ! -e "$beside/stopped" ]; } && ! cmp -s "$file" "$beside/applied" &&
@@ -71,6 +79,7 @@ done
 if others=$(findmnt --noheadings --list --types afs --output TARGET | grep -Fxv -- "$mount"); then
     fail 3 "$mount is also mounted at $(echo $others); unmount that; nothing was stopped"
 fi
+refuse_copies "nothing was stopped"
 # Complete before anything is stopped, since the disk may be full; on the same disk, with the same owner and mode.
 prepare() {
     rm -f -- "$new"
@@ -89,6 +98,8 @@ if mounted; then
     fail 3 "$mount stays mounted, in use by: $(holders); end these processes, or reboot"
 fi
 if [ -n "$(module)" ]; then
+    # One made meanwhile: the module's daemons must not be shut down while its files can still be used.
+    refuse_copies "the client stays stopped until then"
     timeout 30 afsd -shutdown > /dev/null 2>&1
     timeout 20 rmmod "$(module)" 2> /dev/null
 fi
