@@ -158,7 +158,10 @@ class EventKind(StrEnum):
     WORKER_TOOK = "worker-took"
     RUN_DIED = "run-died"
     BLOCK_COMPLETE = "block-complete"
+    MEASURED = "measured"
     MEASURED_AGAIN = "measured-again"
+    #: A workload run of a trial failed. Its repetition, if it fails too, has an event of its own.
+    RUN_FAILED = "run-failed"
     #: A trial whose run failed twice is left out of a block.
     LEFT_OUT = "left-out"
     #: The floor chosen from the pilot's results.

@@ -165,6 +165,8 @@ DATA: list[tuple[str, dict[str, Any], str, Any]] = [
     ("left-out", {"block": 1, "trial": 1}, "trial", "1"),
     ("left-out", {"block": 1, "trial": 1}, "block", -1),
     ("measured-again", {"block": 1, "trial": 1}, "block", 2**31),
+    ("measured", {"block": 1, "trial": 1}, "trial", "1"),
+    ("run-failed", {"block": 1, "trial": 1}, "trial", None),
     ("block-complete", {"block": 1}, "block", True),
     ("floor-chosen", {"floor": 0.2, "reason": "small"}, "floor", -1.0),
     ("floor-chosen", {"floor": 0.2, "reason": "small"}, "reason", 1),

@@ -23,7 +23,7 @@ from tuner.hosts.hold import Hold
 from tuner.hosts.lease import Owner
 from tuner.hosts.node import NodeConnector
 from tuner.services.openafs.fuse import FuseClient, FusePlace
-from tuner.services.openafs.restoring import restore
+from tuner.services.restoring import restore
 
 pytestmark = pytest.mark.cell
 

@@ -34,6 +34,9 @@ from workloads.zipapp import packed
 #: Time beyond the workload's own limit after which its process is given up.
 GRACE_S = 20.0
 _CLEAN_TIMEOUT_S = 60.0
+#: A run that fails cleans up at once, and what remains is removed later, with more time.
+_LEFTOVERS_TIMEOUT_S = 180.0
+_MISSING = "No such file or directory"
 _END_RUNS = Path(__file__).with_name("end_runs.py")
 _WORKLOAD_FAILED = 3
 #: The engine's error kind for a failure at its gate (``workloads.failure``).
@@ -78,19 +81,23 @@ class ClientEngine:
 
     def clean(self, run_id: str) -> None:
         """Kill a run and remove its files, if there are any; ignore errors, such as a client that
-        does not answer.
+        does not answer: whoever asked for the run removes what is left (``clean_leftovers``).
         """
         with suppress(TestbedError):  # must not hide the error that made cleaning up necessary
             self.end_runs(run_id)
             self.remove(run_id)
 
-    def remove(self, run_id: str) -> None:
-        """Remove the files of a run, if there are any. Raises TestbedError."""
+    def remove(self, run_id: str, timeout_s: float = _CLEAN_TIMEOUT_S) -> None:
+        """Remove the files of a run, if there are any. Raises TestbedError, which names them."""
         argv = [*self._command("clean"), "--dir", self.target, "--run-id", word(run_id, "run")]
-        result = self.client.change(argv, timeout_s=_CLEAN_TIMEOUT_S)
+        where = f"{self.client.host}: {self.target}/fstune-{run_id}"
+        try:
+            result = self.client.change(argv, timeout_s=timeout_s)
+        except TestbedError as problem:
+            raise TestbedError(f"{where}: not removed: {problem}; remove it by hand") from problem
         if result.status != 0:
-            where = f"{self.client.host}: {self.target}/fstune-{run_id}"
-            raise TestbedError(f"{where}: not removed: {_reason(result)}", failure_data(result))
+            message = f"{where}: not removed: {_reason(result)}; remove it by hand"
+            raise TestbedError(message, failure_data(result))
 
     def end_runs(self, prefix: str) -> None:
         """Kill remaining processes of runs whose identifier begins with ``prefix``, such as a run
@@ -100,22 +107,33 @@ class ClientEngine:
         end_runs(self.client, self.directory, prefix)
 
     def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
-        """Kill runs whose identifier begins with ``prefix``, and remove their files. Return why
-        some of these could not be removed, a sentence each. Raises TestbedError.
-        """
-        self.end_runs(prefix)
+        """See Engine.clean_leftovers."""
+        try:
+            self.end_runs(prefix)
+            listing = self.client.ask(["env", "LC_ALL=C", "ls", "-1A", "--", self.target])
+        except TestbedError as problem:
+            return (self.not_searched(prefix, problem),)
         left: list[str] = []
-        listing = self.client.ask(["ls", "-1A", self.target])
+        # Without the directory, no run has ever begun in it.
+        if listing.status != 0 and not listing.stderr.strip().endswith(_MISSING):
+            left.append(self.not_searched(prefix, listing.tail))
         # The hidden ones were being created or removed when their run was killed.
         names = [name.removeprefix(".") for name in listing.stdout.split()]
         for name in sorted(set(names)):
             run_id = name.removeprefix("fstune-")
             if run_id != name and run_id.startswith(prefix):
                 try:
-                    self.remove(run_id)
+                    self.remove(run_id, _LEFTOVERS_TIMEOUT_S)
                 except TestbedError as problem:
                     left.append(str(problem))
         return tuple(left)
+
+    def not_searched(self, prefix: str, why: object) -> str:
+        """Return a sentence on files of runs that may be left, but were not looked for."""
+        return (
+            f"{self.client.host}: {self.target}: not searched for what runs have left: {why}; "
+            f"remove fstune-{prefix}* there by hand"
+        )
 
     def run_stage(self, stage: str, run_id: str, seed: int) -> Report:
         """Run one stage. Raises WorkloadError; its files are not removed."""

@@ -63,7 +63,10 @@ class Together:
 
     def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
         """See ``Engine.clean_leftovers``. All clients share the files, so one of them cleans up."""
-        self.end_runs(prefix)
+        try:
+            self.end_runs(prefix)
+        except TestbedError as problem:
+            return (self.engines[0].not_searched(prefix, problem),)
         return self.engines[0].clean_leftovers(prefix)
 
     def _run_stage(self, stage: str, run_id: str, seed: int, cold_before: int) -> Report:
@@ -89,7 +92,9 @@ class Together:
         return replace(report_of(merged, stage), clients=clients)
 
     def _clean(self, run_id: str) -> None:
-        """Kill the run everywhere, then let each client remove one part."""
+        """Kill the run everywhere, then let each client remove one part. Ignore errors, as
+        ``ClientEngine.clean`` does.
+        """
 
         def remove(part: int) -> None:
             self.engines[part].remove(_part_id(run_id, part))

@@ -28,6 +28,11 @@ class Workload:
         return tuple(component.name for component in self.spec.components)
 
     @property
+    def size_bytes(self) -> int:
+        """Size of the files that a run begins with."""
+        return sum(fileset.total_bytes for fileset in self.spec.filesets)
+
+    @property
     def weights(self) -> tuple[float, ...]:
         return tuple(component.weight for component in self.spec.components)
 

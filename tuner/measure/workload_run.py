@@ -52,7 +52,9 @@ class Engine(Protocol):
     """Runs the workload of a campaign on its clients."""
 
     def run(self, run_id: str, seed: int) -> AbstractContextManager[Run]:
-        """Begin a run; its files are removed if an exception leaves the context."""
+        """Begin a run; its files are removed if an exception leaves the context and the client
+        still answers.
+        """
         ...
 
     def end_runs(self, prefix: str) -> None:
@@ -60,8 +62,8 @@ class Engine(Protocol):
         ...
 
     def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
-        """Stop runs whose identifier starts with ``prefix`` and remove their leftovers. Return why
-        some of these could not be removed, a sentence each.
+        """Stop runs whose identifier starts with ``prefix`` and remove their leftovers. Return a
+        sentence on each thing that could not be removed: where it is, and what to do.
         """
         ...
 

@@ -5,21 +5,17 @@ No measurement is reused as evidence: another space, workload or testbed may beh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from tuner.model import BASELINE, Block, Prior, Trial
+from tuner.model import BASELINE, Prior
 from tuner.plan.rules import Rules
-from tuner.plan.times import mean_differences
+from tuner.plan.scores import ScoreTable
+from tuner.results.overview import read_on
 from tuner.states import VERDICT_STATES
+from tuner.store import Store
 
 
-def priors(
-    campaign: str,
-    trials: Sequence[Trial],
-    blocks: Sequence[Block],
-    rules: Rules,
-    parameters: Collection[str],
-) -> list[Prior]:
+def priors(store: Store, campaign: str, rules: Rules, parameters: Collection[str]) -> list[Prior]:
     """Return the trials of ``campaign`` that can guide a campaign with these rules.
 
     These are the trials that ended after being measured in search blocks, with components of the
@@ -27,10 +23,13 @@ def priors(
     by the rules of the new campaign. With them comes the baseline, to which the differences are: it
     must be known where ``campaign`` is not, after an export or a deletion.
     """
-    components = {name for b in blocks for m in b.measurements for name in m.components}
-    if components != set(rules.components):
-        return []
-    means = mean_differences(blocks, rules.components, rules.weights)
+    table = ScoreTable(rules.components, rules.weights, keep_times=False)
+    try:
+        read_on(table, store, campaign)
+    except KeyError:
+        return []  # it measured other components
+    means = table.means()
+    trials = store.trials(campaign)
     able = [t for t in trials if all(name in parameters for name, _ in t.configuration)]
     results = [
         Prior(trial.configuration, means[trial.number], f"{campaign}:{trial.number}")

@@ -1,4 +1,4 @@
-"""Which trials are to blame for workload runs that fail.
+"""Which trials are to blame for workload runs that fail, and how many runs of a trial have failed.
 
 A run that fails is repeated at once. A trial whose run fails again is left out of its block. It is
 to blame for that if its testbed works, which another arm of the block shows if it runs afterwards,
@@ -9,9 +9,10 @@ left out on two of them.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from tuner.model import Block, BlockTimes
+from tuner.model import BASELINE, Block, BlockTimes
 from tuner.states import EventKind
 from tuner.store import Store
 
@@ -67,3 +68,18 @@ def left_out(
             testbed = event.data.get("testbed", testbeds.get(block))
             pairs.append((trial, None if testbed is None else str(testbed)))
     return pairs
+
+
+def failed_runs(store: Store, campaign: str, trial: int) -> tuple[str, ...]:
+    """Return a caveat for a trial if any of its runs failed: no measurement contains those."""
+    kinds = (EventKind.MEASURED, EventKind.MEASURED_AGAIN, EventKind.RUN_FAILED)
+    events = store.events(campaign, kinds=kinds)
+    runs = Counter(event.data.get("trial") for event in events)
+    failed = Counter(e.data.get("trial") for e in events if e.kind == EventKind.RUN_FAILED)
+    if not failed[trial]:
+        return ()
+    own, baselines = (f"{failed[one]} of {runs[one]}" for one in (trial, BASELINE))
+    return (
+        f"{own} runs of this configuration failed, and were repeated or left out; {baselines} of "
+        "the baseline's did",
+    )

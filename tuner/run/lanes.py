@@ -14,6 +14,7 @@ from tuner.model import Event
 from tuner.plan.steps import RunBlock
 from tuner.records.standing import Observer, Standing
 from tuner.run.ledger import Ledger
+from tuner.run.leftovers import LEFTOVERS, of_references, remains
 from tuner.run.measuring import BlockRunner
 from tuner.run.stopping import undisturbed
 from tuner.services.recovery import Recoverable
@@ -74,7 +75,7 @@ class Lane:
     def give_back(
         self, campaign: str, doing: Callable[[str], None]
     ) -> tuple[list[tuple[str, str]], TunerError | None]:
-        """Restore, clean up and close the testbed, without using the store, which may be what
+        """Clean up, restore and close the testbed, without using the store, which may be what
         failed. One that could not be opened, or must not be used now, is also restored if an
         earlier run may have left it changed.
 
@@ -85,12 +86,15 @@ class Lane:
         if self.ready is None:
             events += self._put_back(campaign, doing)
         else:
-            self.end_runs(campaign)  # a workload may keep a client in use
+            left = self._clean(self.ready, campaign)
             try:
                 events += [("restored", sentence) for sentence in self.ready.target.restore(doing)]
-                events += [("leftovers", sentence) for sentence in self._leftovers(campaign)]
+                if left:
+                    left = remains(self.ready.engine, campaign)
+                left += of_references(self.ready, campaign)
             except TunerError as problem:
                 failure = problem
+            events += [(LEFTOVERS, sentence) for sentence in left]
         try:
             if (closed := self.testbed.close()) is not None:
                 events.append(("testbed-closed", closed))
@@ -110,17 +114,16 @@ class Lane:
         except TunerError as problem:
             yield "restore-failed", f"not everything could be put back: {problem}; {BY_HAND}"
 
-    def _leftovers(self, campaign: str) -> list[str]:
-        """Remove what runs have left, and return a sentence on each that could not be removed."""
-        assert self.ready is not None
-        sentences: list[str] = []
+    def _clean(self, ready: ReadyTestbed, campaign: str) -> tuple[str, ...]:
+        """Clean up before a testbed is put back: a workload may keep a client in use, and removing
+        files may take the token that is destroyed then. Return a sentence on each thing that is
+        left.
+        """
         try:
-            sentences += self.ready.engine.clean_leftovers(campaign)
-            for reference in self.ready.references:
-                sentences += reference.engine.clean_leftovers(campaign)
-        except TestbedError as problem:
-            sentences.append(f"what runs have left was not removed: {problem}")
-        return sentences
+            ready.engine.end_runs(campaign)
+        except TunerError as problem:
+            return (f"what runs have left was not removed: {problem}",)
+        return remains(ready.engine, campaign)
 
     def end_runs(self, campaign: str) -> None:
         """End the workload running on it; harmless if none is running or no host answers."""

@@ -1,4 +1,4 @@
-"""Measure one block: apply, verify and run every arm once, and handle each failure by its kind.
+"""Measure one block: every arm once, and handle each failure by its kind.
 
 A configuration that does not run fails its trial, and the block continues without it. A workload
 run that fails is repeated at once; if it fails again, the block continues without that trial, which
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 
 from tuner.errors import (
     CampaignHalted,
@@ -22,17 +21,16 @@ from tuner.errors import (
     WorkloadError,
     evidence,
 )
-from tuner.interruption import finishing
-from tuner.measure.diagnostics.watch import ArmWatch
-from tuner.measure.workload_run import Report
 from tuner.model import BASELINE, Block, Event, Measurement, Trial
 from tuner.plan.piloting import is_as_found
 from tuner.plan.rules import Rules
 from tuner.plan.steps import RunBlock
 from tuner.records.standing import Observer
+from tuner.run.arm_runs import ArmRuns, arm_name
 from tuner.run.failures import Failures
 from tuner.run.ledger import Ledger
-from tuner.run.reference_runs import MakeEvent, ReferenceRuns, workload_seed
+from tuner.run.leftovers import LEFTOVERS, Leftovers
+from tuner.run.reference_runs import MakeEvent, ReferenceRuns
 from tuner.run.remeasuring import Usual
 from tuner.services.testbed import ReadyTestbed
 from tuner.states import BlockState, EventKind, TrialState
@@ -82,11 +80,12 @@ class BlockRunner:
         self._ledger = ledger
         self._observer = observer
         self._event = event
-        self._seed = rules.seed
         self._failures = failures or Failures()
         self._cut_off = 0
-        self._may_still_run = False
-        self._remarked: set[str] = set()
+        self.leftovers = Leftovers(ready, campaign, self._tell_left)
+        self._arm_runs = ArmRuns(
+            store, campaign, ready, self.leftovers, ledger, observer, event, rules.seed, check_stop
+        )
         self._usual = Usual.of_campaign(store, campaign, testbed, rules)
         self._reference_runs = ReferenceRuns(
             store, campaign, ready.references, ledger, observer, event, rules.seed, check_stop
@@ -104,7 +103,7 @@ class BlockRunner:
             batch=step.batch,
             slot=step.slot,
         )
-        arms = ", ".join(map(_name, step.order))
+        arms = ", ".join(map(arm_name, step.order))
         where = "" if step.batch is None else f" on {self._testbed}"
         message = f"block {step.number}{where}: {arms}"
         return block, self._event("block-started", message, {"block": step.number})
@@ -119,6 +118,7 @@ class BlockRunner:
         began = self._ledger.clock()
         try:
             self._observer.say(event)
+            self._arm_runs.restarts = step.restarts(trials)
             measurements = self._arms(step, trials)
             self._reference_runs.run(step, len(step.order))
             self._measure_again(step, trials, measurements)
@@ -128,7 +128,7 @@ class BlockRunner:
         except TransportError as problem:
             self._end(step, BlockState.VOID, f"cut off: {problem}", began, problem)
             self._cut_off += 1
-            self._may_still_run = True
+            self.leftovers.expect(running=True)
             self._ready.distrust()
             if self._cut_off > _MOST_CUT_OFF:
                 raise
@@ -173,12 +173,12 @@ class BlockRunner:
                 measurement = self._arm(step, position, trials[number])
             except WorkloadError as problem:
                 if is_as_found(trials[number]):
-                    raise _BlockVoid(f"{_name(number)}: {problem}") from problem
+                    raise _BlockVoid(f"{arm_name(number)}: {problem}") from problem
                 left_out.append((trials[number], problem))
                 if in_doubt:
                     for each in left_out[-2:]:
                         self._left_out(step, *each, works=False)
-                    raise _BlockVoid(f"{_name(number)}: {problem}") from problem
+                    raise _BlockVoid(f"{arm_name(number)}: {problem}") from problem
                 in_doubt = True
                 continue
             if measurement is not None:
@@ -192,7 +192,7 @@ class BlockRunner:
         may_be_void = in_doubt or self._failures.testbeds > 1
         if left_out and may_be_void and not measurements.keys() - {BASELINE}:
             trial, why = left_out[-1]
-            raise _BlockVoid(f"{_name(trial.number)}: {why}") from why
+            raise _BlockVoid(f"{arm_name(trial.number)}: {why}") from why
         return measurements
 
     def _arm(self, step: RunBlock, position: int, trial: Trial) -> Measurement | None:
@@ -202,16 +202,13 @@ class BlockRunner:
         """
         try:
             measurement = self._run(step, position, trial)
-        except WorkloadError as problem:
-            who = f"block {step.number}, {_name(trial.number)}"
-            data = {"block": step.number, "trial": trial.number, **evidence(problem)}
-            self._tell("run-failed", f"{who}: the run failed and is repeated: {problem}", data)
+        except WorkloadError:
             measurement = self._run(step, position, trial, "again")
         if measurement is None:
             return None
         event = self._event(
-            "measured",
-            f"block {step.number}, {_name(trial.number)}: {_seconds(measurement)}",
+            EventKind.MEASURED,
+            f"block {step.number}, {arm_name(trial.number)}: {_seconds(measurement)}",
             {"block": step.number, "trial": trial.number},
         )
         self._observer.say(self._store.add_measurement(self._id, step.number, measurement, event))
@@ -229,10 +226,10 @@ class BlockRunner:
             try:
                 measurement = self._run(step, len(step.order) - 1 + again, trial, f"r{again}")
             except WorkloadError as problem:
-                raise _BlockVoid(f"{_name(trial.number)}: {problem}") from problem
+                raise _BlockVoid(f"{arm_name(trial.number)}: {problem}") from problem
             if measurement is None:
                 break
-            who = f"block {step.number}, {_name(trial.number)}"
+            who = f"block {step.number}, {arm_name(trial.number)}"
             data: dict[str, str | int | float | bool | None] = {
                 "block": step.number,
                 "trial": trial.number,
@@ -259,101 +256,24 @@ class BlockRunner:
         if the run fails.
         """
         try:
-            return self._measure(step, position, trial, which)
+            return self._arm_runs.measure(step, position, trial, which)
         except ConfigurationError as problem:
+            self.leftovers.expect()
             self._configuration_failed(trial, problem)
             return None
-        except WorkloadError:
+        except WorkloadError as problem:
             self._ready.distrust()
+            self.leftovers.expect()
             self._check_stop()  # a stop may be why it failed
+            what = "the run failed" if which else "the run failed and is repeated"
+            message = f"block {step.number}, {arm_name(trial.number)}: {what}: {problem}"
+            data = {"block": step.number, "trial": trial.number, **evidence(problem)}
+            self._tell(EventKind.RUN_FAILED, message, data)
             raise
-
-    def _measure(self, step: RunBlock, position: int, trial: Trial, which: str) -> Measurement:
-        who = _name(trial.number)
-
-        def doing(what: str) -> None:
-            self._observer.doing(f"{who}: {what}")
-
-        started = datetime.now(UTC)
-        apply_before, workload_before = self._apply_and_workload_s()
-        with self._ledger.on("apply"):
-            if self._may_still_run:
-                # What still ran when a connection was lost must not run alongside this arm.
-                self._ready.engine.end_runs(self._id)
-            applied = self._ready.target.apply(trial.configuration, doing)
-            incarnations = self._ready.target.incarnations()
-            if self._may_still_run:
-                self._ready.engine.clean_leftovers(self._id)
-                self._may_still_run = False
-        self._check_stop()
-        # All arms of a block do the same work; the next block does different work.
-        seed = workload_seed(self._seed, step.number)
-        watch = ArmWatch(self._ready.watch, seed)
-        with finishing():
-            watch.begin()
-            run_id = f"{self._id}-{step.number}-{trial.number}{which}"
-            with self._ledger.on("workload"), self._ready.engine.run(run_id, seed) as run:
-                for stage in run.stages:
-                    if stage.cache == "cold":
-                        self._make_cold(watch, doing)
-                    with self._ledger.on(None):
-                        watch.stage(stage.name)
-                    doing(f"workload, stage {stage.name}")
-                    run.measure(stage)
-                report = run.report()
-            self._check_incarnations(incarnations)
-            diagnostics = self._diagnosed(watch, report)
-        apply_after, workload_after = self._apply_and_workload_s()
-        return Measurement(
-            trial=trial.number,
-            position=position,
-            started=started,
-            requested=trial.configuration,
-            effective=applied.effective,
-            actions=applied.actions,
-            apply_s=apply_after - apply_before,
-            workload_s=workload_after - workload_before,
-            components=report.components,
-            diagnostics=diagnostics,
-            engine_sha256=report.engine_sha256,
-            seed=seed,
-            clients=report.clients,
-        )
-
-    def _check_incarnations(self, before: Mapping[str, str]) -> None:
-        """Raise WorkloadError if a server crashed and was restarted, which invalidates the run."""
-        with self._ledger.on("apply"):
-            after = self._ready.target.incarnations()
-        for name, life in before.items():
-            if after[name] != life:
-                raise WorkloadError(f"the {name} was restarted during the run: {after[name]}")
-
-    def _diagnosed(self, watch: ArmWatch, report: Report) -> dict[str, float | str]:
-        """Return the diagnostics of the run, and report each remark about them once.
-
-        Raises WorkloadError if the counters contradict the run.
-        """
-        try:
-            counters = watch.end(report.written_bytes)
-            return {"engine_cpu_s": report.cpu_s, **report.diagnostics, **counters}
-        finally:
-            for about in sorted(watch.remarks.keys() - self._remarked):
-                self._tell("diagnostics", watch.remarks[about], {"about": about})
-            self._remarked |= watch.remarks.keys()
-
-    def _make_cold(self, watch: ArmWatch, doing: Callable[[str], None]) -> None:
-        with self._ledger.on(None):
-            watch.before_cold()
-        doing("emptying the client's cache")
-        with self._ledger.on("apply"):
-            self._ready.make_cold()
-
-    def _apply_and_workload_s(self) -> tuple[float, float]:
-        return self._ledger.seconds_on("apply"), self._ledger.seconds_on("workload")
 
     def _configuration_failed(self, trial: Trial, problem: ConfigurationError) -> None:
         if is_as_found(trial):
-            raise _BlockVoid(f"{_name(trial.number)}: {problem}") from problem
+            raise _BlockVoid(f"{arm_name(trial.number)}: {problem}") from problem
         # The server must not be left down, whatever comes next. If it does not start with the
         # baseline either, the trial was not at fault.
         baseline = self._ready.target.baseline
@@ -386,13 +306,12 @@ class BlockRunner:
             row = self._store.move_trial(self._id, trial.number, TrialState.FAILED, reason, event)
         self._observer.say(row)
 
+    def _tell_left(self, sentence: str) -> None:
+        self._tell(LEFTOVERS, sentence, {"testbed": self._testbed})
+
     def _tell(self, kind: str, message: str, data: Mapping[str, str | int | None]) -> None:
         """Store an event and show it."""
         self._observer.say(self._store.add_event(self._id, self._event(kind, message, data)))
-
-
-def _name(number: int) -> str:
-    return "baseline" if number == BASELINE else f"trial {number}"
 
 
 def _seconds(measurement: Measurement) -> str:

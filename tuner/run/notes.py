@@ -18,7 +18,7 @@ from tuner.plan.rules import Rules
 from tuner.plan.steps import Finish, Halt, Phase, Plan
 from tuner.results.testbed_effect import effect_between
 from tuner.run.event_writer import Data, EventWriter
-from tuner.run.failures import left_out
+from tuner.run.failures import failed_runs, left_out
 from tuner.run.floors import tell_floor
 from tuner.services.target import Target
 from tuner.states import TrialState
@@ -129,7 +129,7 @@ class Notes:
             before = earlier.trial
         if now.answer is not None and now.answer.finalist != before:
             here = replace(now, step=now.answer)
-            doubts = self._missing_on(now.answer.finalist)
+            doubts = self._failures_of(now.answer.finalist)
             advice = recommendation(here, trials, rules, target.flags, target.risks, doubts=doubts)
             message = f"trial {advice.trial} {advice.reason}; the search continues"
             event = self._writer.event("certified", message, {"trial": advice.trial})
@@ -147,15 +147,21 @@ class Notes:
         effect = effect_between(self._planner.table) if self._together else None
         doubts = [effect.reason] if effect is not None and effect.shown else []
         if isinstance(now.step, Finish):
-            doubts += self._missing_on(now.step.finalist)
+            doubts += self._failures_of(now.step.finalist)
         advice = recommendation(now, trials, rules, target.flags, target.risks, doubts=doubts)
         message = f"{advice.answer.replace('_', ' ')}: {advice.reason}"
         event = self._writer.event("recommendation", message)
         self._writer.show(self._store.save_recommendation(self._id, advice, event))
 
-    def _missing_on(self, trial: int | None) -> tuple[str, ...]:
+    def _failures_of(self, trial: int | None) -> tuple[str, ...]:
+        """Caveats for a trial: runs of it failed, or it was not measured where workloads failed."""
+        if trial is None:
+            return ()
+        return (*failed_runs(self._store, self._id, trial), *self._missing_on(trial))
+
+    def _missing_on(self, trial: int) -> tuple[str, ...]:
         """Caveats for a trial that was never measured on a testbed on which workloads failed."""
-        if not self._together or trial is None:
+        if not self._together:
             return ()
         table = self._planner.table
         ran = {one.block.testbed for one in table.scored if trial in one.scores}

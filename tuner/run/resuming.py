@@ -11,6 +11,7 @@ from tuner.plan.rules import Rules
 from tuner.results.expiry import changes
 from tuner.run.identity import differences
 from tuner.run.lanes import BY_HAND
+from tuner.services.kinds import ways_to_put_back
 from tuner.states import CampaignState, EventKind
 from tuner.store import Store
 
@@ -92,7 +93,4 @@ def putting_back(campaign: str, state: CampaignState, *, by_hand: bool) -> str:
     if state in (CampaignState.PAUSED, CampaignState.FAILED):
         only = f"; {BY_HAND}" if by_hand else ""
         return f"to put back the rest, or to continue: fstune resume {campaign}{only}"
-    return (
-        "the next campaign there puts back the rest; so do 'fstune testbed restore FILE' for "
-        "hosts and 'fstune cell down' for a private cell"
-    )
+    return f"the next campaign there puts back the rest; so do {ways_to_put_back()}"

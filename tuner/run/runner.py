@@ -248,9 +248,6 @@ class Runner:
                 then = self._findings.get(name.get("testbed", ""), {})
                 check_testbed(self._id, then, findings)
             self._writer.tell("testbed-ready", text, {**name, **findings})
-            ready.engine.clean_leftovers(self._id)
-            for reference in ready.references:
-                reference.engine.clean_leftovers(self._id)
             lane.blocks = BlockRunner(
                 self._store,
                 self._id,
@@ -265,6 +262,7 @@ class Runner:
                 safe_point=self._safe_point,
                 check_stop=self._check_halt,
             )
+            lane.blocks.leftovers.remove_earlier()
         baseline = self._target.baseline
         try:
             event = self._writer.event("baseline", "the baseline is the configuration as found")

@@ -9,6 +9,7 @@ from tuner.errors import ConflictError, SpecError
 from tuner.holders import is_gone
 from tuner.model import Campaign, Request, Wish
 from tuner.run.waiting import is_waited_for
+from tuner.services.kinds import ways_to_put_back
 from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
@@ -18,11 +19,6 @@ _ENDS = {
     Wish.CANCEL: (CampaignState.CANCELLED, "campaign-cancelled"),
 }
 _REQUESTED = {Wish.PAUSE: EventKind.PAUSE_REQUESTED, Wish.CANCEL: EventKind.CANCEL_REQUESTED}
-#: What puts back the testbed of a campaign that cannot be resumed.
-_PUT_BACK = (
-    "the next campaign there does that, and so do 'fstune testbed restore FILE' for hosts and "
-    "'fstune cell down' for a private cell"
-)
 
 
 class StopRequested(Exception):
@@ -69,7 +65,7 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         if queue is not None:
             queue.withdraw(campaign.id, _off_queue(asked_by, now), from_worker=True)
         store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
-        todo = f"'fstune resume {campaign.id}' does that" if wish is Wish.PAUSE else _PUT_BACK
+        todo = f"'fstune resume {campaign.id}' does that" if wish is Wish.PAUSE else _put_back()
         rest = f"its testbed has not been put back; {todo}"
         reason = f"{wish} requested from {asked_by} after its process died; {rest}"
         _end(store, campaign, wish, reason, now, rest)
@@ -117,3 +113,8 @@ def _end(
     event = NewEvent(now, kind, message, {"wish": str(wish)})
     # A process may have resumed it meanwhile, and would not notice.
     store.move_campaign(campaign.id, state, reason, event, before=campaign.state)
+
+
+def _put_back() -> str:
+    """What puts back the testbed of a campaign that cannot be resumed."""
+    return f"the next campaign there does that, and so do {ways_to_put_back()}"

@@ -43,8 +43,7 @@ def warm_start(
             break
         if not _similar(store, old, spec, aspects):
             continue
-        trials, blocks = store.trials(old.id), store.blocks(old.id)
-        if of_campaign := priors(old.id, trials, blocks, rules, parameters):
+        if of_campaign := priors(store, old.id, rules, parameters):
             used.append(old.id)
             similar += of_campaign
     return similar, used

@@ -20,6 +20,7 @@ from tuner.plan.halting import void_reason
 from tuner.plan.piloting import TWIN_ORIGIN, plan_pilot
 from tuner.plan.steps import RunBlock
 from tuner.run import measuring
+from tuner.run.arm_runs import ArmRuns
 from tuner.run.failures import Failures, left_out
 from tuner.run.notes import Notes
 from tuner.spec.campaign import CampaignSpec
@@ -38,16 +39,14 @@ def let_fail(
     monkeypatch: pytest.MonkeyPatch, fails: Callable[[int, int], bool], problem: BaseException
 ) -> None:
     """``fails``: whether each run of a trial in a block fails, by their numbers."""
-    real = measuring.BlockRunner._measure
+    real = ArmRuns.measure
 
-    def measure(
-        runner: measuring.BlockRunner, step: RunBlock, position: int, trial: Trial, which: str
-    ) -> object:
+    def measure(runner: ArmRuns, step: RunBlock, position: int, trial: Trial, which: str) -> object:
         if fails(step.number, trial.number):
             raise problem
         return real(runner, step, position, trial, which)
 
-    monkeypatch.setattr(measuring.BlockRunner, "_measure", measure)
+    monkeypatch.setattr(ArmRuns, "measure", measure)
 
 
 def states(campaign: Campaign) -> list[BlockState]:
@@ -233,4 +232,4 @@ def test_a_trial_never_measured_where_others_failed_has_a_caveat_too(begin: Begi
         "it was never measured on a, where the workloads of other trials failed",
     )
     alone = Notes(campaign.store, campaign.id, plans, nothing, together=False)
-    assert notes._missing_on(None) == alone._missing_on(4) == ()
+    assert notes._failures_of(None) == alone._missing_on(4) == ()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from io import StringIO
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.unit.campaign.campaigns import (
     FAST,
@@ -25,7 +29,12 @@ from tuner.errors import (
     TestbedError,
     WorkloadError,
 )
-from tuner.model import BASELINE, Answer, BlockKind, Configuration
+from tuner.model import BASELINE, Answer, BlockKind, Configuration, Trial
+from tuner.plan.steps import RunBlock
+from tuner.report.recommend import recommendation_document
+from tuner.report.summary import Effort, campaign_summary
+from tuner.run.arm_runs import ArmRuns
+from tuner.run.failures import Failures
 from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
@@ -92,6 +101,64 @@ def test_a_run_that_fails_once_is_repeated_in_its_block(
     (event,) = (e for e in campaign.store.events(campaign.id) if e.kind == "run-failed")
     assert event.message.startswith("block 3, ")
     assert event.message.endswith("the run failed and is repeated: stage read: short-read")
+
+
+@pytest.mark.parametrize(
+    "failing_runs", [("",), ("", "again")], ids=["repeated", "repeated and left out"]
+)
+def test_an_answer_says_how_often_its_runs_failed(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, failing_runs: tuple[str, ...]
+) -> None:
+    real = ArmRuns.measure
+    runs: Counter[int] = Counter()
+    failures: Counter[int] = Counter()
+
+    def measure(runner: ArmRuns, step: RunBlock, position: int, trial: Trial, which: str) -> object:
+        runs[trial.number] += 1
+        often = step.number % 4 == 0 and trial.number != BASELINE and which in failing_runs
+        if often or (step.number == 2 and not which):
+            failures[trial.number] += 1
+            raise WorkloadError("short-read")
+        return real(runner, step, position, trial, which)
+
+    monkeypatch.setattr(ArmRuns, "measure", measure)
+    # As on several testbeds, of which only one is concerned.
+    monkeypatch.setattr(Failures, "is_to_blame", lambda *_, **__: False)
+    search = {"arms": 1, "blocks_per_trial": 3, "max_trials": 1}
+    campaign = begin(spec(faster(-0.2), first=(FAST,), search=search))
+    answer = campaign.run().campaign.recommendation
+    assert answer is not None
+    assert answer.answer is Answer.RECOMMENDED
+    assert failures[1] > 1
+    (caveat,) = (note for note in answer.notes if "failed" in note)
+    assert caveat == (
+        f"{failures[1]} of {runs[1]} runs of this configuration failed, and were repeated or left "
+        f"out; 1 of {runs[BASELINE]} of the baseline's did"
+    )
+    # At the end of the run, and wherever else the answer is displayed.
+    record, terminal = campaign.store.campaign(campaign.id), StringIO()
+    Console(file=terminal).print(campaign_summary(record, answer, effort=Effort(1, 1, 1)))
+    assert caveat in " ".join(terminal.getvalue().split())
+    assert caveat in recommendation_document(record, answer).notes
+
+
+def test_an_answer_whose_runs_did_not_fail_says_nothing_about_other_trials(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = ArmRuns.measure
+
+    def measure(runner: ArmRuns, step: RunBlock, position: int, trial: Trial, which: str) -> object:
+        if not which and step.number == 2 and trial.configuration.as_dict().get(THREADS, 0) != 200:
+            raise WorkloadError("short-read")
+        return real(runner, step, position, trial, which)
+
+    monkeypatch.setattr(ArmRuns, "measure", measure)
+    campaign = begin(spec(faster(), **SHORT))
+    answer = campaign.run().campaign.recommendation
+    assert "run-failed" in campaign.kinds()
+    assert answer is not None
+    assert answer.answer is Answer.RECOMMENDED
+    assert not any("failed" in note for note in answer.notes)
 
 
 def test_all_configurations_failing_ends_with_no_improvement(begin: Begin) -> None:
@@ -170,10 +237,12 @@ def test_a_finalist_may_fail_when_it_is_to_be_certified(
     monkeypatch.setattr(campaign.store, "begin_block", begin_block)
     apply = simulated._SimulatedPart.apply
 
-    def failing_apply(part: simulated._SimulatedPart, values: dict[str, int]) -> str | None:
+    def failing_apply(
+        part: simulated._SimulatedPart, values: dict[str, int], **options: Any
+    ) -> str | None:
         if BlockKind.CERTIFY in kinds and values.get("threads", 0) >= 150:
             raise ConfigurationError("it does not start any more")
-        return apply(part, values)
+        return apply(part, values, **options)
 
     monkeypatch.setattr(simulated._SimulatedPart, "apply", failing_apply)
     outcome = campaign.run()
@@ -259,27 +328,6 @@ def test_an_answer_is_kept_where_the_testbed_cannot_be_put_back(
     assert row.state is CampaignState.FINISHED
     assert row.recommendation is not None
     assert "restore-failed" in campaign.kinds()
-
-
-def test_what_runs_have_left_and_cannot_be_removed_is_reported(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sentence = "client1: /afs/volume/fstune-1: not removed: in use"
-    prefixes: list[str] = []
-
-    def clean_leftovers(_engine: object, prefix: str) -> tuple[str, ...]:
-        prefixes.append(prefix)
-        return (sentence,)
-
-    monkeypatch.setattr(
-        "tuner.services.simulated.testbed._SimulatedEngine.clean_leftovers", clean_leftovers
-    )
-    campaign = begin(spec(faster(), **SHORT))
-    outcome = campaign.run()
-    assert outcome.campaign.state is CampaignState.FINISHED
-    assert sentence in outcome.restored
-    assert set(prefixes) == {campaign.id}
-    assert campaign.kinds().count("leftovers") == 1
 
 
 def test_runs_that_were_left_behind_end_before_anything_is_put_back(

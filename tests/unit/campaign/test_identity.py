@@ -23,6 +23,8 @@ from tuner.run.identity import aspect, aspects, differences
 from tuner.services.host_state import HostState
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated import testbed as simulated
+from tuner.services.simulated.document import SimulatedSection
+from tuner.services.simulated.kind import SimulatedType
 from tuner.services.testbed import ReadyTestbed
 from tuner.spec.space_section import load_space
 from tuner.states import CampaignState
@@ -65,6 +67,12 @@ def test_the_same_again_goes_on(begin: Begin) -> None:
     }
     assert campaign.run().campaign.state is CampaignState.FINISHED
     assert campaign.store.measured_with(campaign.id) == documents
+
+
+def test_a_key_that_older_campaigns_lack_is_left_out_while_it_says_nothing(tmp_path: Path) -> None:
+    usual, other = SimulatedSection(), SimulatedSection(after_restart={"fileserver": 0.1})
+    documents = [SimulatedType().identity(each, tmp_path).document for each in (usual, other)]
+    assert ["after_restart" in document for document in documents] == [False, True]
 
 
 def test_another_workload_is_named(begin: Begin, tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ from tests.unit.campaign.campaigns import THREADS, Campaign, faster, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.model import Prior, Recommendation
 from tuner.plan.rules import rules_of
+from tuner.run.branching import priors
 from tuner.run.stored_priors import compared_with
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState
-from tuner.store import NewEvent
+from tuner.store import NewEvent, Store
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +41,28 @@ def test_a_similar_campaign_guides_if_it_is_asked_for(earlier: Campaign) -> None
     assert priors
     assert all(prior.origin.startswith(f"{earlier.id}:") for prior in priors)
     assert guided(earlier, spec()) == ([], [])
+
+
+def test_only_the_times_of_an_earlier_campaign_are_read(
+    earlier: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its measurements in full take ten times as much memory."""
+    expected, _ = guided(earlier, spec(**AUTO))  # type: ignore[arg-type]
+    assert expected
+    monkeypatch.delattr(Store, "blocks")
+    assert guided(earlier, spec(**AUTO)) == (expected, [earlier.id])  # type: ignore[arg-type]
+
+
+def test_a_campaign_of_other_components_provides_no_priors(earlier: Campaign) -> None:
+    prepared = Campaign(earlier.store, spec(), earlier.directory).prepared()
+    rules = rules_of(prepared.spec, prepared.workload)
+    assert priors(earlier.store, earlier.id, rules, prepared.parameters)
+    *others, _ = rules.components
+    equal = (1.0 / len(others),) * len(others)
+    fewer = replace(rules, components=tuple(others), weights=equal)
+    renamed = replace(rules, components=(*others, "other"))
+    for changed in (fewer, renamed):
+        assert priors(earlier.store, earlier.id, changed, prepared.parameters) == []
 
 
 def test_a_verification_guides_nothing(begin: Begin) -> None:

@@ -160,7 +160,7 @@ def test_a_run_that_hangs_is_void_but_an_unreachable_client_is_a_testbed_error()
 def test_leftovers_are_found_by_prefix_only() -> None:
     hidden = ".fstune-abc-3\n.fstune-abd\n"
     listing = f"{hidden}fstune-abc-1-0\nfstune-abc-2-1\nfstune-xabc-1\nabc-3\nfstune-ab\nother\n"
-    client, engine = install(lambda argv: result(0, listing if argv[0] == "ls" else "{}"))
+    client, engine = install(lambda argv: result(0, listing if "ls" in argv else "{}"))
     engine.clean_leftovers("abc")
     assert client.commands[0] == [*KILL, "abc", DIRECTORY]
     assert [argv[-1] for argv in client.commands[2:]] == ["abc-1-0", "abc-2-1", "abc-3"]
@@ -171,15 +171,64 @@ def test_leftovers_that_cannot_be_removed_are_named() -> None:
     answers = {"abc-1": result(3, error), "abc-2": result(0, "{}"), "abc-3": result(1, "", "bug")}
 
     def answer(argv: Sequence[str]) -> CommandResult:
-        if argv[0] == "ls":
+        if "ls" in argv:
             return result(0, "fstune-abc-1\nfstune-abc-2\nfstune-abc-3\n")
         return answers.get(argv[-1], result(0, ""))
 
     _, engine = install(answer)
     assert engine.clean_leftovers("abc") == (
-        "client1: /afs/volume/fstune-abc-1: not removed: /afs/volume/x: in use",
-        "client1: /afs/volume/fstune-abc-3: not removed: bug",
+        "client1: /afs/volume/fstune-abc-1: not removed: /afs/volume/x: in use; remove it by hand",
+        "client1: /afs/volume/fstune-abc-3: not removed: bug; remove it by hand",
     )
+
+
+UNKNOWN = "client1: /afs/volume: not searched for what runs have left: "
+BY_HAND = "; remove fstune-abc* there by hand"
+
+
+@pytest.mark.parametrize(
+    ("status", "stderr", "sentences"),
+    [
+        (0, "", ()),
+        # No run has ever begun there.
+        (2, "ls: cannot access '/afs/volume': No such file or directory\n", ()),
+        (
+            2,
+            "ls: cannot open directory '/afs/volume': Permission denied\n",
+            (
+                f"{UNKNOWN}ls: cannot open directory '/afs/volume': Permission denied{BY_HAND}",
+                "client1: /afs/volume/fstune-abc-1: not removed: denied; remove it by hand",
+            ),
+        ),
+    ],
+)
+def test_a_directory_that_cannot_be_listed_is_named(
+    status: int, stderr: str, sentences: tuple[str, ...]
+) -> None:
+    def answer(argv: Sequence[str]) -> CommandResult:
+        if "ls" in argv:
+            assert argv[:2] == ["env", "LC_ALL=C"]  # the message is recognized
+            return result(status, "fstune-abc-1\n" if sentences else "", stderr)
+        return result(1, "", "denied") if "clean" in argv else result(0, "")
+
+    _, engine = install(answer)
+    assert engine.clean_leftovers("abc") == sentences
+
+
+@pytest.mark.parametrize("program", ["ls", "/srv/x/end_runs.py", "clean"])
+def test_a_client_that_does_not_answer_is_named_with_the_directory(program: str) -> None:
+    def answer(argv: Sequence[str]) -> CommandResult:
+        if program in argv:
+            raise TransportError("client1: no answer")
+        return result(0, "fstune-abc-1\n" if "ls" in argv else "")
+
+    _, engine = install(answer)
+    expected = f"{UNKNOWN}client1: no answer{BY_HAND}"
+    if program == "clean":
+        expected = (
+            "client1: /afs/volume/fstune-abc-1: not removed: client1: no answer; remove it by hand"
+        )
+    assert engine.clean_leftovers("abc") == (expected,)
 
 
 @pytest.mark.parametrize("name", ["no-such-workload", "/no/such/file.yaml"])

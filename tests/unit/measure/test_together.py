@@ -200,6 +200,24 @@ def test_leftovers_of_all_parts_are_found(tmp_path: Path) -> None:
     assert place.left == ["fstune-s-1-0-1"]
 
 
+def test_files_stay_and_are_named_while_a_run_cannot_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients = several(2)
+    place = site(tmp_path, clients)
+    rundir.create(rundir.path_of(str(place.target), "r-1-0-2"), {"run_id": "r-1-0-2"}, 0, 0)
+
+    def no_answer(*_: object, **__: object) -> CommandResult:
+        raise TransportError("client2: out of reach")
+
+    monkeypatch.setattr(clients[1], "change", no_answer)
+    assert place.together.clean_leftovers("r-") == (
+        f"client1: {place.target}: not searched for what runs have left: client2: out of reach; "
+        "remove fstune-r-* there by hand",
+    )
+    assert place.left == ["fstune-r-1-0-2"]
+
+
 class Scripted:
     """A conversation that prints scripted lines, one each time it is told to go on."""
 

@@ -30,21 +30,40 @@ from tuner.measure.diagnostics.sample import Sample
 _TIMEOUT_S = 30.0
 
 #: $1: the program's name; only a process of root counts, since anybody may give a process any name.
+#: Of several, it is the one that started the others. What its main thread has started counts too,
+#: with what that has started: a server may have a process per client. Without such lists in /proc,
+#: it counts alone.
 #: The shell itself reads small files: starting a program for each would take most of the time.
 GLANCE = """
 first() { if IFS= read -r line < "$1"; then printf '%s\\n' "$line"; fi; }
 root() {
     while read -r key real effective saved files; do
+        if [ "$key" = PPid: ]; then parent=$real; fi
         if [ "$key" = Uid: ]; then [ "$real$effective$saved$files" = 0000 ]; return; fi
     done < "$1"
     return 1
 }
 pid=
-for one in $(pidof "$1"); do
-    if root "/proc/$one/status" 2>/dev/null; then pid=$one; break; fi
+named=" $(pidof "$1") "
+for one in $named; do
+    if root "/proc/$one/status" 2>/dev/null; then
+        pid=$one
+        case $named in *" $parent "*) ;; *) break ;; esac
+    fi
+done
+pids= more=$pid
+while [ -n "$more" ]; do
+    pids="$pids $more" next=
+    for one in $more; do
+        line=
+        { read -r line < "/proc/$one/task/$one/children"; } 2>/dev/null
+        next="$next${line:+ $line}"
+    done
+    more=$next
 done
 if [ -n "$pid" ]; then
-    echo "=== stat"; first "/proc/$pid/stat"
+    echo "=== stat"
+    for one in $pids; do first "/proc/$one/stat" 2>/dev/null; done
 fi
 echo "=== cpu"; first /proc/stat
 echo "=== uptime"; first /proc/uptime
@@ -52,11 +71,12 @@ echo "=== boot"; first /proc/sys/kernel/random/boot_id
 """
 #: The rest of a full reading, in one run of grep: reading lines in the shell takes longer. proc(5)
 #: has no sum of the context switches of all threads. Memory and the number of threads, in the
-#: status of each thread, are those of the program.
+#: status of each thread, are those of its process.
 REST = """
 echo "=== proc"
-grep -hs -e ^VmHWM: -e ^Threads: -e _ctxt_switches: -e ^Udp: \
-    "/proc/$pid/task/"*/status /proc/net/snmp
+threads=
+for one in $pids; do threads="$threads /proc/$one/task/*/status"; done
+grep -hs -e ^Tgid: -e ^VmHWM: -e ^Threads: -e _ctxt_switches: -e ^Udp: $threads /proc/net/snmp
 """
 COMMON = GLANCE + REST
 Counters = Callable[[str], Mapping[str, float]]
@@ -88,9 +108,9 @@ class Source:
 class Probe:
     """Reads one host. ``where``: the prefix of its names (``server``). ``script``: prints sections,
     those of ``COMMON`` first; its first argument is the name of the program. ``sources``: the other
-    sections that it prints. ``transfers``: the prefix of the source that has ``fetched_bytes``,
-    ``stored_bytes`` and, on a client, ``dcache_misses``. ``machine``: the prefix of the numbers of
-    the machine.
+    sections that it prints. ``transfers``: the prefix of the source that has ``fetched_bytes`` and
+    ``stored_bytes``. ``machine``: the prefix of the numbers of the machine. ``misses``: on a
+    client, the name of its counter of cache misses, with its prefix; empty if it has none.
     """
 
     host: Connector
@@ -100,6 +120,7 @@ class Probe:
     sources: tuple[Source, ...]
     transfers: str
     machine: str
+    misses: str = ""
 
     def read(self) -> Reading:
         """Read all counters once."""
@@ -123,7 +144,11 @@ class Probe:
         by_title = sections(text)
         missing: dict[str, str] = {}
         take = self._taker(by_title, missing)
-        counters = take(lambda stat: {"cpu_s": cpu_s(stat)}, "stat")
+        counters: Mapping[str, float] = {}
+        if "stat" in by_title:
+            counters = take(lambda stat: {"cpu_s": cpu_s(stat)}, "stat")
+        else:
+            missing[f"{self.where} process"] = f"root has no process called {self.arguments[0]}"
         machine = {**take(cpu_counters, "cpu"), **take(uptime_counters, "uptime")}
         try:
             machines = {self.machine: machine_name(by_title.get("boot", ""))}
@@ -143,11 +168,12 @@ class Probe:
         missing = dict(glance.missing)
         take = self._taker(by_title, missing)
         program = glance.samples[self.where]
-        counters = {
-            **program.counters,
-            **take(lambda lines: {"context_switches": context_switches(lines)}, "switches"),
-        }
-        gauges = {**take(process_gauges, "status")}
+        counters, gauges = {**program.counters}, dict[str, float]()
+        if "stat" in by_title:
+            counters |= take(
+                lambda lines: {"context_switches": context_switches(lines)}, "switches"
+            )
+            gauges |= take(process_gauges, "status")
         for source in self.sources:
             counters |= _prefixed(source.prefix, take(source.counters, source.section))
             if source.gauges is not None:

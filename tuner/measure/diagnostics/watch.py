@@ -195,12 +195,12 @@ class ArmWatch:
         demand = self._watch.demand(stage, self._seed)
         clients = len(self._watch.clients)
         fetched = self._counted(span, "fetched_bytes")
-        misses = _summed(span, _names(self._watch.clients, "dcache_misses"))
+        misses = _summed(span, [f"{one.where}.{one.misses}" for one in self._watch.clients])
         self._words[f"cold.{stage}.needed_bytes"] = float(sum(demand.values()))
         if fetched is not None:
             self._words[f"cold.{stage}.fetched_bytes"] = fetched
         if misses is not None:
-            self._words[f"cold.{stage}.dcache_misses"] = misses
+            self._words[f"cold.{stage}.cache_misses"] = misses
         for component, proof in cold_proofs(demand, fetched, clients).items():
             self._words[f"cold.{stage}.{component}"] = proof.value
             if proof is Proof.REFUTED:

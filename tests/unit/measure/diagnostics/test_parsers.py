@@ -101,6 +101,20 @@ def test_a_kernel_thread_has_no_memory_of_its_own() -> None:
     assert process_gauges("Name:\tafsd\nPPid:\t2\nThreads:\t1\n") == {"threads": 1.0}
 
 
+def test_the_processes_of_a_program_are_summed(recorded: Recorded) -> None:
+    """A server may have a process per client; some of them have ended."""
+    stat = recorded("server")["stat"]
+    assert process_life(stat * 2) == process_life(stat)
+    other = stat.rstrip().split(" ")
+    other[15:17] = ["200", "50"]  # of its children that have ended
+    assert cpu_s(stat + " ".join(other) + "\n") == pytest.approx(1.74 + 1.74 + 2.5)
+    status = (
+        "Tgid:\t7\nVmHWM:\t 300 kB\nThreads:\t2\nTgid:\t7\nVmHWM:\t 300 kB\nThreads:\t2\n"
+        "Tgid:\t9\nVmHWM:\t 100 kB\nThreads:\t1\nUdp: a\n"
+    )
+    assert process_gauges(status) == {"peak_memory_bytes": 400 * 1024, "threads": 3}
+
+
 def test_a_command_name_cannot_confuse_the_parser(recorded: Recorded) -> None:
     stat = recorded("server")["stat"].replace("(dafileserver)", "(a) 9 9 (b c)")
     assert cpu_s(stat) == pytest.approx(1.74)
@@ -195,7 +209,7 @@ def test_a_client_in_the_kernel_has_no_process(text: Callable[[str], str]) -> No
     reading = client_probe(Host(), "ws1", "afsd", "/srv").understand(output)
     assert reading.samples["ws1"].life == ""
     assert reading.samples["ws1"].counters["cm.dcache_misses"] == 998
-    assert list(reading.missing) == ["ws1 stat", "ws1 switches", "ws1 status"]
+    assert reading.missing == {"ws1 process": "root has no process called afsd"}
 
 
 def test_an_unreachable_host_is_missing() -> None:

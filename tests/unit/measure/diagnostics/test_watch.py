@@ -69,7 +69,7 @@ def test_cold_reads_are_proven_with_their_numbers() -> None:
     assert diagnostics["cold.read.reading"] == "proven"
     assert diagnostics["cold.read.needed_bytes"] == KIB * 1024
     assert diagnostics["cold.read.fetched_bytes"] == KIB * 1024
-    assert diagnostics["cold.read.dcache_misses"] == 28
+    assert diagnostics["cold.read.cache_misses"] == 28
     assert diagnostics["stored"] == "proven"
 
 
@@ -95,7 +95,7 @@ def test_without_the_clients_counters_those_of_the_server_count() -> None:
     testbed.client.template = ""
     diagnostics = testbed.run()
     assert diagnostics["cold.read.reading"] == "proven"
-    assert "cold.read.dcache_misses" not in diagnostics
+    assert "cold.read.cache_misses" not in diagnostics
     assert testbed.arm.remarks["ws1 xstat"].startswith("diagnostics without ws1 xstat: xstat")
 
 

@@ -1,0 +1,163 @@
+"""Files that runs have left are removed while that is possible, and what remains is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.unit.campaign.campaigns import SHORT, Campaign, faster, spec
+from tests.unit.campaign.conftest import Begin
+from tuner.errors import TestbedError, TransportError, WorkloadError
+from tuner.page.disturbances import DISTURBING
+from tuner.services.simulated.testbed import _SimulatedEngine, _SimulatedPart
+from tuner.states import BlockState, CampaignState
+
+pytestmark = pytest.mark.slow
+
+SENTENCE = "client1: /afs/volume/fstune-1: not removed: in use; remove it by hand"
+
+
+@dataclass
+class Volume:
+    """Files on a simulated volume, and what happened to it in order.
+
+    ``fails``: the numbers of the runs that fail, with the number of runs that cannot clean up
+    themselves. Files can be removed only while a client has a token (``needs_token``), which it
+    has from the first configuration applied until it is restored. ``stuck``: not even then.
+    """
+
+    fails: Sequence[int] = ()
+    problem: BaseException = field(default_factory=lambda: WorkloadError("short-read"))
+    needs_token: bool = False
+    stuck: bool = False
+    has_token: bool = False
+    files: set[str] = field(default_factory=set)
+    runs: int = 0
+    log: list[str] = field(default_factory=list)
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        report, apply, restore = (
+            _SimulatedEngine.report,
+            _SimulatedPart.apply,
+            _SimulatedPart.restore,
+        )
+
+        def run(engine: _SimulatedEngine, run_id: str) -> object:
+            self.runs += 1
+            self.log.append("run")
+            if self.runs in self.fails:
+                self.files.add(run_id)
+                raise self.problem
+            return report(engine, run_id)
+
+        def get_token(part: _SimulatedPart, *args: Any, **options: Any) -> str | None:
+            self.has_token = True
+            return apply(part, *args, **options)
+
+        def lose_token(part: _SimulatedPart) -> str:
+            self.log.append("restore")
+            self.has_token = False
+            return restore(part)
+
+        def clean(engine: _SimulatedEngine, prefix: str) -> tuple[str, ...]:
+            self.log.append("clean")
+            if self.stuck or (self.needs_token and not self.has_token):
+                return (SENTENCE,) if self.files else ()
+            self.files.clear()
+            return ()
+
+        monkeypatch.setattr(_SimulatedEngine, "report", run)
+        monkeypatch.setattr(_SimulatedEngine, "clean_leftovers", clean)
+        monkeypatch.setattr(_SimulatedPart, "apply", get_token)
+        monkeypatch.setattr(_SimulatedPart, "restore", lose_token)
+
+
+def reports(campaign: Campaign) -> list[str]:
+    return [e.message for e in campaign.store.events(campaign.id) if e.kind == "leftovers"]
+
+
+def test_files_are_removed_before_the_token_for_that_is_destroyed(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = Volume(fails=(3,), problem=KeyboardInterrupt(), needs_token=True)
+    volume.install(monkeypatch)
+    campaign = begin(spec(faster(), **SHORT))
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.PAUSED
+    assert volume.files == set()
+    assert reports(campaign) == []
+    assert volume.log[-3:] == ["clean", "restore", "restore"]
+
+
+def test_what_is_left_at_the_end_is_reported_even_if_nothing_can_be_restored(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = Volume(fails=(3,), problem=KeyboardInterrupt(), stuck=True)
+    volume.install(monkeypatch)
+
+    def stuck(part: _SimulatedPart) -> str:
+        raise TestbedError("the host is down")
+
+    monkeypatch.setattr(_SimulatedPart, "restore", stuck)
+    campaign = begin(spec(faster(), **SHORT))
+    with pytest.raises(TestbedError, match="the host is down"):
+        campaign.run()
+    assert reports(campaign) == [SENTENCE]
+
+
+@pytest.mark.parametrize(
+    "problem", [WorkloadError("short-read"), TransportError("client1: no answer")]
+)
+def test_what_a_failed_run_could_not_remove_is_removed_before_the_next_one(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    volume = Volume(fails=(2,), problem=problem)
+    volume.install(monkeypatch)
+    campaign = begin(spec(faster(), **SHORT))
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    assert volume.log[:6] == ["clean", "run", "run", "clean", "run", "run"]
+    assert volume.log.count("clean") == 3
+    assert reports(campaign) == []
+
+
+def test_what_cannot_be_removed_is_reported_when_it_happens_and_at_the_end(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = Volume(fails=(2, 9), stuck=True)
+    volume.install(monkeypatch)
+    campaign = begin(spec(faster(), **SHORT))
+    outcome = campaign.run()
+    assert outcome.campaign.state is CampaignState.FINISHED
+    assert all(block.state is BlockState.COMPLETE for block in campaign.blocks)
+    assert reports(campaign) == [SENTENCE] * 2
+    assert SENTENCE in outcome.restored
+    assert volume.log[-4:] == ["clean", "restore", "restore", "clean"]
+    assert {"leftovers", "run-failed"} <= {*DISTURBING}
+
+
+def test_files_of_an_earlier_run_are_removed_as_soon_as_there_is_a_token(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = Volume(needs_token=True, files={"a run that was killed"})
+    volume.install(monkeypatch)
+    campaign = begin(spec(faster(), **SHORT))
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    assert volume.log[:3] == ["clean", "clean", "run"]
+    assert volume.files == set()
+    assert reports(campaign) == []
+
+
+def test_files_of_an_earlier_run_that_stay_are_reported(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = Volume(stuck=True, files={"a run that was killed"})
+    volume.install(monkeypatch)
+    campaign = begin(spec(faster(), **SHORT))
+    outcome = campaign.run()
+    kinds = campaign.kinds()
+    assert kinds.index("leftovers") < kinds.index("measured")
+    assert reports(campaign) == [SENTENCE] * 2
+    assert SENTENCE in outcome.restored
