@@ -23,7 +23,7 @@ from api.documents import (
     WhyDocument,
 )
 from api.exports import MEDIA_TYPE
-from api.paging import LARGEST, Limit, Page, PageToken, after_number, page, read_token
+from api.paging import LARGEST, After, Limit, Page, PageToken, after_number, page, read_token
 from api.service import READ, PathCampaign, Reader, Service, Serving, service
 from api.watching import Presence
 from tuner.errors import NotFoundError, SpecError
@@ -79,10 +79,14 @@ def list_trials(
 
 @router.get("/{campaign}/blocks", operation_id="list_blocks")
 def list_blocks(
-    campaign: PathCampaign, serving: Serving, limit: Limit = 100, token: PageToken = None
+    campaign: PathCampaign,
+    serving: Serving,
+    limit: Limit = 100,
+    token: PageToken = None,
+    after: After = 0,
 ) -> Page[BlockDocument]:
     """List a campaign's blocks, by number."""
-    blocks = serving.pages.blocks(campaign.id, after_number(token, 0), limit + 1)
+    blocks = serving.pages.blocks(campaign.id, after_number(token, after), limit + 1)
     return page(
         blocks,
         limit,
@@ -241,10 +245,14 @@ def get_report(
 
 @router.get("/{campaign}/events", operation_id="list_events")
 def list_events(
-    campaign: PathCampaign, serving: Serving, limit: Limit = 100, token: PageToken = None
+    campaign: PathCampaign,
+    serving: Serving,
+    limit: Limit = 100,
+    token: PageToken = None,
+    after: After = 0,
 ) -> Page[EventDocument]:
     """List a campaign's events, in order."""
-    events = serving.store.events(campaign.id, after_number(token, 0), limit + 1)
+    events = serving.store.events(campaign.id, after_number(token, after), limit + 1)
     return page(events, limit, lambda event: (event.number,), EventDocument.model_validate)
 
 

@@ -103,16 +103,17 @@ def _spaces() -> tuple[SpaceDocument, ...]:
             parameters=len(space.parameters),
             searched=len(space.searched),
         )
-        for space in map(search_spaces.load, search_spaces.names())
+        for space in search_spaces.installed().values()
     )
 
 
 @router.get("/spaces/{name}", operation_id="get_space", responses=problems.responses(404))
 def get_space(name: Name) -> dict[str, Any]:
     """Get a complete search space: parameters, limits, sources, rules and presets."""
-    if name not in search_spaces.names():
+    spaces = search_spaces.installed()
+    if name not in spaces:
         raise NotFoundError(f"there is no search space {name}")
-    return dict(describe.document(search_spaces.load(name)))
+    return dict(describe.document(spaces[name]))
 
 
 @router.get("/workloads", operation_id="list_workloads")

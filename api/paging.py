@@ -23,6 +23,10 @@ PageToken = Annotated[
     Query(alias="page", max_length=200, description="The `next` of the previous page; opaque."),
 ]
 LARGEST = 2**31 - 1
+After = Annotated[
+    int,
+    Query(ge=0, le=LARGEST, description="Start the first page after this number; 0: at the first."),
+]
 
 
 class Page(BaseModel, Generic[Item]):

@@ -171,12 +171,15 @@ def _wish_document(
 def resume(
     serving: Service, campaign: Campaign, who: Visitor, *, override_pilot: bool = False
 ) -> CampaignDocument:
-    """Resume a stopped campaign. Raises ConflictError if there is nothing to resume."""
+    """Resume a stopped campaign. Raises ConflictError if there is nothing to resume, or if the
+    operator does not allow its testbeds.
+    """
     if campaign.state in OVER:
         raise ConflictError(not_resumable(campaign.id, campaign.state))
     refuse_verification(serving.store, campaign.id)
     if in_use(serving.store, campaign.id):
         raise ConflictError(f"campaign {campaign.id} is already running")
+    _refuse_testbeds(serving, campaign)
     message = f"asked to resume by {who.name}"
     serving.store.add_event(
         campaign.id, NewEvent(datetime.now(UTC), EventKind.RESUME_REQUESTED, message)
@@ -184,6 +187,28 @@ def resume(
     with _recording_failure(serving, campaign):
         serving.starter.start(campaign.id, override_pilot=override_pilot)
     return CampaignDocument.of(serving.store.campaign(campaign.id), serving.store)
+
+
+def _refuse_testbeds(serving: Service, campaign: Campaign) -> None:
+    """Raise ConflictError unless the operator allows the testbeds that are stored with a campaign.
+
+    They may have been allowed when it was created, or it was created from the command line.
+    """
+    try:
+        spec = CampaignSpec.from_json(campaign.spec)
+    except SpecError:
+        return  # the run cannot read it either, and records why
+    directory = serving.settings.testbeds
+    registered = [] if directory is None else list(directory.glob("*.yaml"))
+    # A testbed file is stored as its path, which no request can name.
+    files = {str(form): file for file in registered for form in (file.absolute(), file.resolve())}
+    for where, place in spec.named_sections():
+        try:
+            place.type.permit(place.section, where, serving.settings.allow, files)
+        except SpecError as problem:
+            raise ConflictError(
+                f"{problem}; or resume it from the command line: fstune resume {campaign.id}"
+            ) from problem
 
 
 @contextmanager
@@ -249,8 +274,7 @@ def _store(
             serving.store, spec, rules, preparation.aspects, preparation.parameters
         )
     else:
-        trials, blocks = serving.store.trials(old.id), serving.store.blocks(old.id)
-        prior_results = priors(old.id, trials, blocks, rules, preparation.parameters)
+        prior_results = priors(serving.store, old.id, rules, preparation.parameters)
     now = datetime.now(UTC)
     return serving.store.create_campaign(
         spec.name, spec.to_json(), spec.seed, now, priors=prior_results, request=request

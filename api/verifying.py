@@ -20,6 +20,7 @@ from tuner.apply.verdict import LEAST_BLOCKS
 from tuner.model import Event
 from tuner.states import EventKind, VerifyOutcome
 from tuner.store import NewEvent
+from tuner.store.imported import wrong_data
 from tuner.store.verifications import Verifications
 
 router = APIRouter(prefix="/v1/campaigns", tags=["applications"], responses=problems.responses(404))
@@ -61,13 +62,16 @@ class VerificationDocument(Document):
 
     @classmethod
     def of(cls, event: Event) -> VerificationDocument:
-        """Convert an event; earlier releases stored fewer fields."""
-        stored_fields = {
-            name: value for name, value in event.data.items() if name in cls.model_fields
+        """Convert an event; earlier releases stored fewer fields, and others differently."""
+        data = {
+            name: value
+            for name, value in event.data.items()
+            if wrong_data(event.kind, {name: value}, 0) is None
         }
+        stored_fields = {name: value for name, value in data.items() if name in cls.model_fields}
         state = _STATES.get(EventKind(event.kind), "failed")
         fields: dict[str, Any] = {"number": event.number, "at": event.at, "state": state}
-        link = event.data.get("campaign") if event.kind == EventKind.VERIFIED else None
+        link = data.get("campaign") if event.kind == EventKind.VERIFIED else None
         return cls(**{**stored_fields, **fields, "text": event.message, "verification": link})
 
 

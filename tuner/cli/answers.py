@@ -22,8 +22,7 @@ from tuner.cli.options import (
 from tuner.cli.output import AsJson
 from tuner.cli.say import say
 from tuner.errors import NO_IMPROVEMENT, SpecError
-from tuner.formats.form import Part
-from tuner.formats.registry import FORMATS, render
+from tuner.formats.registry import formats, render
 from tuner.judge.noise_records import NoiseReport
 from tuner.model import Answer, Campaign
 from tuner.page.recommendations import Filters, known_json, known_page, known_recommendations
@@ -47,6 +46,7 @@ from tuner.results.overview import overview, reference_comparisons
 from tuner.results.stored_comparison import stored_comparison
 from tuner.run.floors import floor_sentence
 from tuner.run.presence import absence
+from tuner.services.form import Part
 from tuner.spec.space_section import stored_spaces
 from tuner.states import EventKind
 from tuner.store import Store
@@ -64,7 +64,7 @@ class Format(StrEnum):
     JSON = "json"
     FLAGS = "flags"
     # Add a member for each export format: vars() is the namespace of the class body here.
-    vars().update({name.upper(): name for name in FORMATS})
+    vars().update({name.upper(): name for name in formats()})
 
 
 def show_campaign(

@@ -190,8 +190,7 @@ def branch(
 
         def begin() -> Campaign:
             rules = rules_of(prepared.spec, prepared.workload)
-            trials, blocks = store.trials(old.id), store.blocks(old.id)
-            guidance = priors(old.id, trials, blocks, rules, prepared.parameters)
+            guidance = priors(store, old.id, rules, prepared.parameters)
             say(f"fstune: {_guided_by(guidance, [old.id])}", err=True)
             return _create(store, prepared.spec, guidance)
 

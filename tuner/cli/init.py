@@ -308,7 +308,7 @@ def _parameters() -> list[inspect.Parameter]:
             Annotated[
                 Path,
                 typer.Argument(
-                    help="The campaign file to write; with --start hosts, the testbed file is "
+                    help="The campaign file to write; a testbed file, if it needs one, is "
                     "written next to it."
                 ),
             ],

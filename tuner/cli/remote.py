@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,7 +18,7 @@ from tuner.cli.ending import CampaignEnd, effort_of, no_answer
 from tuner.cli.say import say
 from tuner.cli.watching import Blocks, watched
 from tuner.documents import read_document
-from tuner.model import BlockKind, Campaign, Event, Trial, Wish
+from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.new_file import new_file
 from tuner.page.forms import ReportForm
 from tuner.page.recommendations import Filters, KnownRecommendation
@@ -59,6 +61,10 @@ class _ServerSource:
         self._campaigns = campaigns
         self._id = campaign
         self.options = _options(campaigns.client)
+        #: Of all blocks up to ``_last``, which have ended: complete ones by kind, measurements.
+        self._complete: Counter[BlockKind] = Counter()
+        self._measurements = 0
+        self._last: Block | None = None
 
     def campaign(self) -> Campaign:
         return self._campaigns.campaign(self._id)
@@ -78,25 +84,40 @@ class _ServerSource:
         return self._campaigns.trials(self._id)
 
     def blocks(self) -> Blocks | None:
-        blocks, measurements = self._campaigns.blocks(self._id)
-        if not blocks:
+        after = 0 if self._last is None else self._last.number
+        new = self._campaigns.blocks(self._id, after)
+        final = list(takewhile(lambda row: row[0].state is not BlockState.RUNNING, new))
+        self._complete += _complete(final)
+        self._measurements += sum(count for _, count in final)
+        self._last = final[-1][0] if final else self._last
+        others = new[len(final) :]
+        last = others[-1][0] if others else self._last
+        if last is None:
             return None
-        last = blocks[-1]
-        alike = (block.kind is last.kind for block in blocks if block.state is BlockState.COMPLETE)
-        return Blocks(last, sum(alike), measurements)
+        return Blocks(
+            last=last,
+            complete=(self._complete + _complete(others))[last.kind],
+            measurements=self._measurements + sum(count for _, count in others),
+        )
 
     def estimates(self, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
         return self._campaigns.estimates(self._id, kind)
 
     def end(self) -> CampaignEnd:
         campaign, answer = _with_answer(self._campaigns, self.campaign())
-        trials, (blocks, measurements) = self.trials(), self._campaigns.blocks(self._id)
+        trials, rows = self.trials(), self._campaigns.blocks(self._id)
+        blocks, measurements = [block for block, _ in rows], sum(count for _, count in rows)
         return CampaignEnd(
             campaign,
             effort_of(trials, blocks, measurements),
             comparisons_of(answer) if answer is not None else (),
             self._campaigns.comparison(self._id, trials),
         )
+
+
+def _complete(rows: Iterable[tuple[Block, int]]) -> Counter[BlockKind]:
+    """Count the complete blocks by kind."""
+    return Counter(block.kind for block, _ in rows if block.state is BlockState.COMPLETE)
 
 
 def run(server: str, file: Path, log: LogForm | None, *, override_pilot: bool, quiet: bool) -> None:

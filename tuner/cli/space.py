@@ -60,9 +60,9 @@ def _reported() -> Iterator[None]:
 
 @app.command("list")
 def list_spaces(as_json: AsJson = False) -> None:
-    """List the search spaces that come with fstune."""
+    """List the search spaces that are installed."""
     with _reported():
-        spaces = [search_spaces.load(name) for name in search_spaces.names()]
+        spaces = [*search_spaces.installed().values()]
     if as_json:
         documents = [
             {
@@ -136,7 +136,7 @@ def show_space(name: Name, as_json: AsJson = False) -> None:
 @app.command("check")
 def check(
     file: Annotated[
-        str | None, typer.Argument(help="A space of your own; without it, all of fstune's.")
+        str | None, typer.Argument(help="A space of your own; without it, all that are installed.")
     ] = None,
 ) -> None:
     """Check that a space file is valid, and that configurations drawn from it are, too."""
@@ -201,7 +201,8 @@ def explain(
 @app.command("parse", context_settings={"ignore_unknown_options": True})
 def parse(
     command: Annotated[
-        str, typer.Argument(metavar="COMMAND_LINE", help="In quotes; a BosConfig 'parm' line, too.")
+        str,
+        typer.Argument(metavar="COMMAND_LINE", help="In quotes; also as in a configuration file."),
     ],
     space: Annotated[
         str | None, typer.Option(help="The space; not needed if the line begins with its program.")
@@ -212,7 +213,9 @@ def parse(
         words = shlex.split(command)
     except ValueError as problem:
         raise SpecError(f"{command!r} is not a command line: {problem}") from None
-    if words[:1] == ["parm"]:
+    from tuner.services.kinds import programs
+
+    if words and words[0] in {program.lead for program in programs().values()}:
         del words[0]
     with _reported():
         search_space = search_spaces.load(space if space is not None else _space_of(words))
@@ -235,7 +238,7 @@ def parse(
 def _space_of(words: list[str]) -> str:
     """Return the newest search space for the program that a command line begins with."""
     program = PurePosixPath(words[0]).name if words else ""
-    names = [n for n in search_spaces.names() if search_spaces.load(n).program == program]
+    names = [n for n, space in search_spaces.installed().items() if space.program == program]
     if not names:
         raise SpaceError(
             f"{program!r} is not a program of any space; name a space with --space "

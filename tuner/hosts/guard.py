@@ -20,6 +20,7 @@ class LockUse(StrEnum):
     HOLD = "hold"
     BEGIN = "begin"
     RESTORING = "restoring"
+    SERIAL = "serial"
 
 
 class Reason(StrEnum):
@@ -39,18 +40,19 @@ class Refusal:
 
 #: Scripts are constant, so that ``bare`` recognises them: everything that varies is an argument.
 _SCRIPT = r"""
-# DIRECTORY MARK HOW COMMAND...: runs COMMAND only if the lease of this host belongs to MARK and
-# no restore is under way. Sent with every command that changes something; every argument is data.
+# DIRECTORY MARK HOW WAIT_S COMMAND...: runs COMMAND only if the lease of this host belongs to MARK
+# and no restore is under way. Sent with every command that changes something; every argument is
+# data.
 #
 # HOW: "hold" keeps the lock while COMMAND and any processes that inherit its descriptors run; a
 # restore waits for them. "begin" releases it when COMMAND starts: for workloads, which do not
 # change any tuned setting. "restoring" is like "hold", for a host from which all our files may
-# already have been removed.
+# already have been removed. "serial" is like "hold", for a host without a lease.
 #
 # A refusal is reported on standard error, prefixed with MARK, which no command knows. That the lock
-# is taken is reported with the processes that hold it.
-directory=$1 mark=$2 how=$3
-shift 3
+# is taken for more than WAIT_S is reported with the processes that hold it.
+directory=$1 mark=$2 how=$3 wait_s=$4
+shift 4
 
 refuse() {
     printf '%s: %s\n' "$mark" "$1" >&2
@@ -58,6 +60,7 @@ refuse() {
 }
 
 held() {
+    [ "$how" != serial ] || return 0
     owner=
     { IFS= read -r owner < "$directory/lease/owner"; } 2> /dev/null
     [ "$owner" = "$mark" ] || refuse not-held
@@ -79,38 +82,32 @@ holders() {
 [ "$how" != restoring ] || [ -e "$directory/heartbeat.sh" ] || exec "$@"
 held
 exec 9< "$directory" || refuse not-held
-flock --timeout 30 9 || refuse "busy$(holders 9<&-)"
+flock --timeout "$wait_s" 9 || refuse "busy$(holders 9<&-)"
 # The previous holder of the lock may have restored this host.
 held
 [ "$how" != begin ] || exec 9<&-
 exec "$@"
 """
-#: WAIT_S DIRECTORY COMMAND...: runs COMMAND while holding the lock of DIRECTORY.
-_SERIAL = r"""
-wait_s=$1 directory=$2
-shift 2
-exec 9< "$directory" && flock --timeout "$wait_s" 9 || { echo 'serial: busy' >&2; exit 9; }
-exec "$@"
-"""
-SERIAL_BUSY = "serial: busy\n"
+#: How long a change waits for the lock of a host with a lease.
+_WAIT_S = 30.0
+#: The mark of refusals of commands that ``serial`` wrapped.
+SERIAL_MARK = "serial"
 _OWN_WORDS = 4
 #: How many arguments each wrapper has before the command.
-_WRAPPERS: dict[tuple[str, ...], int] = {
-    ("sh", "-c", _SCRIPT, "guard"): 3,
-    ("sh", "-c", _SERIAL, "serial"): 2,
-}
+_WRAPPERS: dict[tuple[str, ...], int] = {("sh", "-c", _SCRIPT, "guard"): 4}
 
 
 def guarded(argv: Sequence[str], directory: str, mark: str, how: LockUse) -> list[str]:
     """Wrap ``argv`` so that it runs only if the lease in ``directory`` belongs to ``mark``."""
-    return ["sh", "-c", _SCRIPT, "guard", directory, mark, how, *argv]
+    return ["sh", "-c", _SCRIPT, "guard", directory, mark, how, f"{_WAIT_S:.1f}", *argv]
 
 
 def serial(argv: Sequence[str], directory: str, wait_s: float) -> list[str]:
     """Wrap ``argv`` so that it runs after any other change that holds the lock of ``directory``.
-    If it waits longer than ``wait_s``, it prints SERIAL_BUSY instead.
+    If it waits longer than ``wait_s``, it is refused with SERIAL_MARK.
     """
-    return ["sh", "-c", _SERIAL, "serial", f"{wait_s:.1f}", directory, *argv]
+    how, wait = LockUse.SERIAL, f"{wait_s:.1f}"
+    return ["sh", "-c", _SCRIPT, "guard", directory, SERIAL_MARK, how, wait, *argv]
 
 
 def bare(argv: Sequence[str]) -> Sequence[str]:

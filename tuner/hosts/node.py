@@ -11,7 +11,7 @@ from tuner.errors import TestbedError, TransportError
 from tuner.hosts.child import ChildConnector
 from tuner.hosts.connector import CommandResult, CommandTimeout
 from tuner.hosts.conversation import ProcessConversation
-from tuner.hosts.guard import SERIAL_BUSY, serial
+from tuner.hosts.guard import SERIAL_MARK, refusal, serial
 from tuner.hosts.node_supervisor import NodeSupervisors, check_running
 
 
@@ -77,6 +77,14 @@ class SerialNode(SupervisedNode):
         """
         alone = serial(argv, self.directory, timeout_s / 2.0)
         result = self.run(alone, input=input, timeout_s=timeout_s)
-        if result.stderr == SERIAL_BUSY:
-            raise TestbedError(f"{self.host}: another change is still under way there; see 'ps'")
+        refused = refusal(result.stderr, SERIAL_MARK)
+        if refused is not None:
+            # A node numbers its processes itself: those numbers mean others outside.
+            inside = f"fstune cell exec --name {self.node.directory.parent.name} {self.host}"
+            who, advice = "", f"to see it: {inside} ps -ef"
+            if refused.processes:
+                who, advice = f": {refused.processes}", f"or end it: {inside} kill PID"
+            raise TestbedError(
+                f"{self.host}: another change is still under way there{who}; wait for it; {advice}"
+            )
         return result

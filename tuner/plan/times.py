@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tuner.model import Block, BlockTimes, ComponentResult
-from tuner.plan.scores import ScoreTable
+from tuner.model import ComponentResult
 
 
 def times_of(
@@ -13,10 +12,3 @@ def times_of(
 ) -> tuple[float, ...]:
     """Return the times (s) of a run in the order of ``components``."""
     return tuple(results[name].elapsed_s for name in components)
-
-
-def mean_differences(
-    blocks: Sequence[Block | BlockTimes], components: Sequence[str], weights: Sequence[float]
-) -> dict[int, float]:
-    """Return the mean log time ratio of every trial of the search to the baseline."""
-    return ScoreTable.of(blocks, components, weights).means()

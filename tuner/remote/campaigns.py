@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
-from tuner.errors import NotFoundError, ServerError
+from tuner.errors import NotFoundError, ServerError, SpecError
 from tuner.judge.noise_records import NoiseReport
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.page.forms import ReportForm
@@ -58,14 +59,14 @@ class Campaigns:
         """Return what is running on the server, and what is waiting."""
         return read_status(self.client.get("/v1/status"))
 
-    def blocks(self, campaign: str) -> tuple[list[Block], int]:
-        """Return the blocks by number, without measurements, and the total number of
-        measurements.
+    def blocks(self, campaign: str, after: int = 0) -> list[tuple[Block, int]]:
+        """Return the blocks with numbers above ``after``, by number, without measurements, each
+        with the number of its measurements.
         """
-        documents = list(self._pages(campaign, "blocks"))
-        return read_blocks(documents), sum(
-            len(document.get("measured", ())) for document in documents
-        )
+        documents = self._after(campaign, "blocks", after)
+        counts = [len(document.get("measured", ())) for document in documents]
+        rows = zip(read_blocks(documents), counts, strict=True)
+        return [(block, count) for block, count in rows if block.number > after]
 
     def blocks_with_measurements(self, campaign: str) -> list[Block]:
         """Return the blocks by number, with their measurements."""
@@ -74,7 +75,7 @@ class Campaigns:
 
     def events(self, campaign: str, after: int = 0) -> list[Event]:
         """Return the events with numbers above ``after``, in order."""
-        events = (read_event(document) for document in self._pages(campaign, "events"))
+        events = (read_event(document) for document in self._after(campaign, "events", after))
         return [event for event in events if event.number > after]
 
     def estimates(self, campaign: str, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
@@ -171,3 +172,12 @@ class Campaigns:
 
     def _pages(self, campaign: str, of: str) -> Iterator[Any]:
         return self.client.pages(campaign_path(campaign, of))
+
+    def _after(self, campaign: str, of: str, after: int) -> list[Any]:
+        """Return the items with numbers above ``after``; all of them if the server is of an earlier
+        release.
+        """
+        if after:
+            with suppress(SpecError):
+                return list(self.client.pages(campaign_path(campaign, of), {"after": after}))
+        return list(self._pages(campaign, of))

@@ -150,7 +150,8 @@ class Client:
     ) -> Any:
         """Send a request that creates something, retried with the same idempotency key.
 
-        Once the server may have begun it, for ten minutes: ``lost`` is called with the reason.
+        For ten minutes once the server may have begun it, or while its database is unavailable:
+        ``lost`` is called with the reason.
         """
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
 
@@ -159,8 +160,8 @@ class Client:
 
         try:
             return self._again(ask, unless_done=True)
-        except Unreachable as problem:
-            if not problem.may_be_done:
+        except PASSING as problem:
+            if isinstance(problem, Unreachable) and not problem.may_be_done:
                 raise
             why = str(problem)
         lost(why)

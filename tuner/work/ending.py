@@ -10,6 +10,7 @@ from enum import StrEnum
 from tuner.errors import StoreError
 from tuner.model import Campaign, Event
 from tuner.states import OVER, CampaignState, EventKind
+from tuner.store.imported import wrong_data
 
 #: After this many deaths without another complete block, the campaign is taken to be the cause.
 MOST_DEATHS = 3
@@ -109,10 +110,14 @@ def deaths(events: Sequence[Event]) -> int:
 
 
 def continues_at(events: Sequence[Event]) -> datetime | None:
-    """Return when a campaign may continue that only its testbeds' hours paused; otherwise None."""
+    """Return when a campaign may continue that only its testbeds' hours paused; None otherwise, or
+    if its event does not tell.
+    """
     pauses = (event for event in reversed(events) if event.kind == EventKind.PAUSED)
-    until = next((event.data.get("until") for event in pauses), None)
-    return None if until is None else datetime.fromisoformat(str(until))
+    pause = next(pauses, None)
+    if pause is None or "until" not in pause.data or wrong_data(pause.kind, pause.data, 0):
+        return None
+    return datetime.fromisoformat(str(pause.data["until"]))
 
 
 def _is_requested(events: Sequence[Event]) -> bool:

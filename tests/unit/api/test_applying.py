@@ -158,6 +158,29 @@ def test_a_verification_that_cannot_be_measured_says_why(guarded: Guarded) -> No
     assert "does not start" in last()["text"]
 
 
+def test_a_verification_with_unknown_fields_is_still_listed(guarded: Guarded) -> None:
+    """Another release may have stored them."""
+    data: dict[str, Any] = {
+        "campaign": ["x"],
+        "request": "first",
+        "outcome": "confirmed",
+        "ratio": 0.9,
+        "lower": "low",
+        "blocks": 4,
+        "number": 7,
+    }
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("old", "{}", 1, datetime.now(UTC)).id
+        message = "verified long ago"
+        event = NewEvent(datetime.now(UTC), EventKind.VERIFIED, message, data)
+        number = store.add_event(campaign, event).number
+    (row,) = verifications(guarded, f"/v1/campaigns/{campaign}")
+    assert (row["number"], row["state"], row["text"]) == (number, "done", "verified long ago")
+    assert (row["ratio"], row["blocks"]) == (0.9, 4)
+    unknown = ("verification", "request", "outcome", "lower", "upper")
+    assert [row[name] for name in unknown] == [None] * 5
+
+
 @pytest.mark.slow
 def test_a_verification_that_does_not_start_can_be_requested_again(
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch

@@ -158,6 +158,17 @@ def test_campaigns_come_in_pages_newest_first(tmp_path: Path) -> None:
         assert names == [f"number {n}" for n in (4, 3, 2, 1, 0)]
 
 
+@pytest.mark.parametrize("what", ["blocks", "events"])
+def test_a_list_may_start_after_a_number(client: TestClient, what: str) -> None:
+    path = f"/v1/campaigns/last/{what}"
+    items = [item for page in everything(client, path, 1000) for item in page]
+    middle = items[len(items) // 2]["number"]
+    answer = client.get(path, params={"after": middle, "limit": 1}).json()
+    rest = client.get(path, params={"after": middle, "limit": 1000, "page": answer["next"]})
+    assert answer["items"] + rest.json()["items"] == items[middle:]
+    assert client.get(path, params={"after": -1}).status_code == 422
+
+
 def test_verdicts_agree_with_the_answer(client: TestClient) -> None:
     verdicts = client.get("/v1/campaigns/last/verdicts").json()
     document = client.get("/v1/campaigns/last/recommendation").json()

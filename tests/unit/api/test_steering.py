@@ -17,6 +17,7 @@ from tests.unit.api.test_conventions import is_problem
 from tests.waiting import wait_for
 from tuner.errors import SpecError
 from tuner.settings import ServiceSettings
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 from tuner.tokens import Scope
@@ -233,6 +234,41 @@ def test_only_registered_testbeds_can_be_used(tmp_path: Path) -> None:
             )
             assert is_problem(answer, 422), name
         assert client.get("/v1/campaigns", headers=headers).json()["items"] == []
+
+
+@pytest.mark.parametrize("forbidden", ["simulated", "hosts"])
+def test_a_campaign_is_not_resumed_on_a_testbed_that_is_no_longer_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forbidden: str
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(Starter, "start", lambda _, campaign, **options: started.append(campaign))
+    registered = tmp_path / "testbeds"
+    registered.mkdir()
+    file = registered / "spare.yaml"
+    file.write_text(TESTBED)
+    state_directory = tmp_path / "state"
+    token = fstune(state_directory, "token", "create", "one", "--scope", "operate").split()[0]
+    headers = {"Authorization": f"Bearer {token}"}
+    testbeds: dict[str, object] = {"simulated": SPEC["testbed"], "hosts": {"hosts": str(file)}}
+    with Store.open(state_directory) as store:
+        old = CampaignSpec.model_validate(SPEC | {"testbed": testbeds[forbidden]})
+        campaign = store.create_campaign("old", old.to_json(), 1, datetime.now(UTC)).id
+        path = f"/v1/campaigns/{campaign}/resume"
+        for allowed in (True, False):
+            if not allowed:
+                file.unlink()
+            allow = frozenset({"simulated"} if allowed else ())
+            settings = ServiceSettings(auth=True, testbeds=registered, allow=allow)
+            with TestClient(create_app(state_directory, settings), base_url="http://x") as client:
+                answer = client.post(path, headers=headers)
+            if allowed:
+                assert answer.status_code == 202, answer.text
+        assert is_problem(answer, 409)
+        assert f"testbed.{forbidden}: " in answer.json()["detail"]
+        assert answer.json()["detail"].endswith(f"command line: fstune resume {campaign}")
+        assert started == [campaign]
+        kinds = [event.kind for event in store.events(campaign)]
+    assert kinds == ["campaign-created", "resume-requested"]
 
 
 def test_a_run_that_does_not_start_records_why(guarded: Guarded, post: Callable[..., Any]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from typing import Any
 
 import httpx2
 import pytest
 
-from tests.unit.remote.test_client import Server, client
+from tests.unit.remote.test_client import Server, client, problem
 from tests.unit.report.samples import AT, RECOMMENDED, campaign
 from tuner.cli import remote
 from tuner.errors import SpecError
@@ -46,6 +47,57 @@ def test_the_explanation_is_in_every_form_of_an_answer(
     assert list(sentences) == SENTENCES
     assert json.loads(complete.json_text())["why"] == SENTENCES
     assert server.answers == []
+
+
+def row(number: int, state: str, kind: str = "search") -> dict[str, Any]:
+    return {
+        "number": number,
+        "kind": kind,
+        "race": 1,
+        "order": [0, 1],
+        "state": state,
+        "duration_s": 1.0,
+        "reason": "",
+        "testbed": "here",
+        "batch": 0,
+        "slot": 0,
+        "measured": [0, 1] if state == "complete" else [0],
+    }
+
+
+def rows(*blocks: dict[str, Any]) -> httpx2.Response:
+    return httpx2.Response(200, json={"items": list(blocks), "next": None})
+
+
+def watching(server: Server) -> remote._ServerSource:
+    return remote._ServerSource(Campaigns(client(server)), "7f3a2b")
+
+
+def test_a_second_look_asks_only_for_blocks_that_may_have_changed() -> None:
+    first = [row(1, "complete", "pilot"), row(2, "complete"), row(3, "void"), row(4, "running")]
+    second = [row(4, "complete"), row(5, "running"), row(6, "complete")]
+    third = [row(n, "complete") for n in (5, 6)]
+    server = Server(*(rows(*each) for each in (first, second, third, [])))
+    source = watching(server)
+    looks = [source.blocks() for _ in range(4)]
+    assert [r.url.params.get("after") for r in server.requests] == [None, "3", "4", "6"]
+    numbers = [(look.last.number, look.complete, look.measurements) for look in looks if look]
+    assert numbers == [(4, 1, 6), (6, 3, 10), (6, 4, 11), (6, 4, 11)]
+
+
+def test_a_server_of_an_earlier_release_sends_all_blocks() -> None:
+    blocks = [row(1, "complete"), row(2, "complete")]
+    refused = problem(422, "bad-input", "query.after: unknown parameter")
+    server = Server(rows(*blocks), refused, rows(*blocks, row(3, "running")))
+    source = watching(server)
+    assert source.blocks() is not None
+    look = source.blocks()
+    assert look is not None
+    assert (look.last.number, look.complete, look.measurements) == (3, 2, 5)
+
+
+def test_before_the_first_block_there_is_nothing_to_show() -> None:
+    assert watching(Server(rows())).blocks() is None
 
 
 def test_last_is_not_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:

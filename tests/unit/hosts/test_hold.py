@@ -24,7 +24,7 @@ from tuner.hosts.connector import CommandFailed, CommandResult
 from tuner.hosts.hold import Hold
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
-from tuner.services.openafs.restoring import restore
+from tuner.services.restoring import restore
 
 pytestmark = pytest.mark.slow
 

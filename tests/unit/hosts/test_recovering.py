@@ -11,7 +11,7 @@ from tests.waiting import wait_for
 from tuner.errors import TestbedError
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.local import LocalConnector
-from tuner.services.openafs.restoring import recover, restore
+from tuner.services.restoring import recover, restore
 
 pytestmark = pytest.mark.slow
 

@@ -150,8 +150,7 @@ def test_the_process_that_keeps_others_from_changing_a_host_is_named(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was started by a change that left it the lock."""
-    script = guard._SCRIPT.replace("--timeout 30", "--timeout 0")
-    monkeypatch.setattr(guard, "_SCRIPT", script)
+    monkeypatch.setattr(guard, "_WAIT_S", 0.0)
     hold = place.take()
     daemon = int(hold.change(["sh", "-c", "sleep 600 > /dev/null 2>&1 & echo $!"]).stdout)
     try:

@@ -15,7 +15,7 @@ from tests.waiting import wait_for
 from tuner.errors import TestbedError
 from tuner.hosts.lease import Lease
 from tuner.hosts.local import LocalConnector
-from tuner.services.openafs.restoring import restore
+from tuner.services.restoring import restore
 
 pytestmark = pytest.mark.slow
 

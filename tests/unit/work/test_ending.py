@@ -8,7 +8,15 @@ import pytest
 
 from tuner.model import Campaign, Event
 from tuner.states import CampaignState
-from tuner.work.ending import MOST_DEATHS, JobEnd, RunEnd, deaths, end_without_run, job_end
+from tuner.work.ending import (
+    MOST_DEATHS,
+    JobEnd,
+    RunEnd,
+    continues_at,
+    deaths,
+    end_without_run,
+    job_end,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RAN = ("worker-took", "campaign-started", "block-complete", "campaign-paused")
@@ -118,3 +126,10 @@ def test_which_campaigns_are_not_started_again(
     state: str, kinds: tuple[str, ...], expected: JobEnd | None
 ) -> None:
     assert end_without_run(campaign(state), events(*kinds)) is expected
+
+
+@pytest.mark.parametrize("until", [None, "", "20:00", 1772395200, "2026-03-01T20:00"])
+def test_a_pause_that_does_not_tell_when_to_continue_is_no_wait(until: int | str | None) -> None:
+    data: dict[str, int | str | None] = {} if until == "" else {"until": until}
+    assert continues_at([Event(1, NOON, "campaign-paused", "", data)]) is None
+    assert continues_at(events(*CLOSED)) == datetime(2026, 3, 1, 20, tzinfo=UTC)
