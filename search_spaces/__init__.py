@@ -6,6 +6,7 @@ what reading back should show, and can be narrowed. ``draw`` generates valid con
 
 from search_spaces.expressions import Expression, ExpressionError, Value
 from search_spaces.fitting import Fitter
+from search_spaces.inventory import installed
 from search_spaces.loading import load, parse_space
 from search_spaces.model import (
     Bound,
@@ -64,6 +65,7 @@ __all__ = [
     "Value",
     "answers",
     "draw",
+    "installed",
     "load",
     "names",
     "parse_space",

@@ -4,7 +4,7 @@ Rules of libcmd: an option starts with ``-`` not followed by a digit. Any unambi
 name is accepted. ``-name=value`` is one word. Before the first option that takes a value,
 positional words are assigned to the options that take values, in the order of the help. No option
 takes a value twice. Older programs without libcmd require each option in full, and the last
-occurrence wins. Forms that are not command lines (settings, commands) are in ``forms``.
+occurrence wins. Forms that are not command lines (settings, commands, lines) are in ``forms``.
 """
 
 from __future__ import annotations
@@ -50,13 +50,15 @@ def render(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
         return forms.settings(pairs)
     if space.form is Form.COMMANDS:
         return forms.commands(pairs)
+    if space.form is Form.LINES:
+        return forms.lines(pairs)
     return [word for parameter, value in pairs for word in _words(parameter, value)]
 
 
 def lines(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     """See Space.lines."""
     argv = render(space, values)
-    if space.form is Form.SETTINGS:
+    if space.form in (Form.SETTINGS, Form.LINES):
         return argv
     if space.form is Form.COMMANDS:
         return [shlex.join([space.program, *command]) for command in forms.split(argv)]
@@ -78,6 +80,8 @@ def parse(space: Catalogue, argv: Sequence[str]) -> Parsed:
         options, foreign = forms.read_settings(space, words)
     elif space.form is Form.COMMANDS:
         options, foreign = forms.read_commands(space, words)
+    elif space.form is Form.LINES:
+        options, foreign = forms.read_lines(space, words)
     elif space.form is Form.EXACT:
         options, foreign = _read_exact(space, words)
     else:
@@ -87,7 +91,7 @@ def parse(space: Catalogue, argv: Sequence[str]) -> Parsed:
     rest: list[str] = []
     for flag, arguments in options.items():
         if flag not in owner:
-            rest += [flag, *arguments]
+            rest += [f"{flag} = {arguments[0]}"] if space.form is Form.LINES else [flag, *arguments]
             continue
         parameter = owner[flag]
         value = _value(space, parameter, flag, arguments)

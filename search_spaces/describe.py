@@ -28,6 +28,7 @@ _FORMS = {
     Form.EXACT: "options on the command line, written in full",
     Form.SETTINGS: "`name=value`",
     Form.COMMANDS: "one command for each parameter",
+    Form.LINES: "`name = value`, one line each",
 }
 
 

@@ -1,6 +1,6 @@
-"""Render and parse settings that are not program options: ``name=value`` words or commands.
+"""Render and parse settings that are not program options: ``name=value`` words, commands, lines.
 
-Commands are separated by ``;``.
+Commands are separated by ``;``. Of lines, each is one word here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from search_spaces.model import Form, Kind, Parameter, SpaceError, nearest
 from search_spaces.space_file import Catalogue
 
 _SEPARATOR = ";"
+#: What begins a comment, or the heading of a section.
+_NO_SETTING = "#;["
 
 _Pairs = Sequence[tuple[Parameter, Value]]
 _Read = tuple[dict[str, list[str]], list[str]]
@@ -20,7 +22,7 @@ _Read = tuple[dict[str, list[str]], list[str]]
 
 def form_problem(form: Form, parameter: Parameter) -> str:
     """Why a form other than a command line cannot express the parameter; "" if it can."""
-    if form not in (Form.SETTINGS, Form.COMMANDS):
+    if form not in (Form.SETTINGS, Form.COMMANDS, Form.LINES):
         return ""
     if parameter.kind is Kind.BOOLEAN or parameter.choice_flags:
         return f"the form {form} has no option without a value; use words"
@@ -28,12 +30,24 @@ def form_problem(form: Form, parameter: Parameter) -> str:
         for word in (*parameter.flags, *parameter.choices):
             if re.search(r"\s", word):
                 return f"{word!r} has a blank, which the form {form} cannot express"
+    if form is Form.LINES:
+        for word in (*parameter.flags, *parameter.choices):
+            if not word or word != " ".join(word.split()):
+                return f"{word!r} has blanks that the form {form} does not keep"
+        for flag in parameter.flags:
+            if "=" in flag or flag[0] in _NO_SETTING:
+                return f"{flag!r} would be read as something else in the form {form}"
     return ""
 
 
 def settings(pairs: _Pairs) -> list[str]:
     """Render ``name=value`` words."""
     return [f"{parameter.flag}={value}" for parameter, value in pairs]
+
+
+def lines(pairs: _Pairs) -> list[str]:
+    """Render ``name = value`` lines."""
+    return [f"{parameter.flag} = {value}" for parameter, value in pairs]
 
 
 def commands(pairs: _Pairs) -> list[str]:
@@ -79,6 +93,36 @@ def read_settings(space: Catalogue, words: Sequence[str]) -> _Read:
         else:
             options[flag] = [value]
     return options, foreign
+
+
+def read_lines(space: Catalogue, lines: Iterable[str]) -> _Read:
+    """Parse the lines of one section into values by name, in order; also return foreign lines.
+
+    Empty lines and comments are skipped. Names are the same with other blanks or in other case. The
+    last line of a name counts.
+    """
+    by_name = {_plain(option.flag): option.flag for option in space.options}
+    options: dict[str, list[str]] = {}
+    foreign: list[str] = []
+    for line in lines:
+        name, equals, value = line.partition("=")
+        if not line.strip() or line.strip()[0] in _NO_SETTING[:2]:
+            continue
+        flag = by_name.get(_plain(name))
+        if flag is None and space.foreign_options:
+            foreign.append(line)
+        elif flag is None:
+            hint = nearest(name.strip(), by_name.values())
+            raise SpaceError(f"{space.name}: unknown setting {name.strip()!r}{hint}")
+        elif not equals or not value.strip():
+            raise SpaceError(f"{space.name}: {flag} lacks its value; write {flag} = VALUE")
+        else:
+            options[flag] = [" ".join(value.split())]
+    return options, foreign
+
+
+def _plain(name: str) -> str:
+    return "".join(name.split()).casefold()
 
 
 def read_commands(space: Catalogue, words: Sequence[str]) -> _Read:

@@ -72,13 +72,15 @@ class Form(StrEnum):
 
     ``LIBCMD``: command-line options, parsed by libcmd's rules. ``EXACT``: command-line options,
     written in full. ``SETTINGS``: ``name=value`` words (sysctl, registry values). ``COMMANDS``: one
-    command of the program per setting.
+    command of the program per setting. ``LINES``: ``name = value`` lines of a file or of one of its
+    sections, whose names and values may have blanks.
     """
 
     LIBCMD = "libcmd"
     EXACT = "exact"
     SETTINGS = "settings"
     COMMANDS = "commands"
+    LINES = "lines"
 
 
 class Use(StrEnum):

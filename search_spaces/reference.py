@@ -10,7 +10,7 @@ from pathlib import Path
 from search_spaces import describe
 from search_spaces.loading import load
 from search_spaces.model import Parameter
-from search_spaces.sources import names
+from search_spaces.sources import own_names
 from search_spaces.space import Space
 
 _HEAD = """\
@@ -38,7 +38,7 @@ samples it and parses with it). A campaign refuses a space that is not for it.
 
 def page() -> str:
     """The whole page as Markdown."""
-    spaces = [load(name) for name in names()]
+    spaces = [load(name) for name in own_names()]
     rows = [
         f"| [{s.name}](#{_anchor(s.name)}) | {s.part} | {len(s.parameters)} | "
         f"{len(s.searched)} | {', '.join(s.uses)} | {s.title} |\n"

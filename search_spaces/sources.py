@@ -1,9 +1,17 @@
-"""Locate the text of a space, and merge it with the space that it extends."""
+"""Locate the text of a space, and merge it with the space that it extends.
+
+Spaces with names come with fstune, or with another installed package: as an entry point in the
+group ``fstune.search_spaces`` that refers to a Python package, whose files NAME.yaml are spaces.
+"""
 
 from __future__ import annotations
 
+import logging
+import re
 from functools import cache
+from importlib.metadata import entry_points
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import yaml
@@ -12,21 +20,63 @@ from search_spaces.model import SpaceError, excerpt, nearest
 from search_spaces.reading import document, mapping, text_of
 
 _SUFFIX = ".yaml"
+_GROUP = "fstune.search_spaces"
+_NAME = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 #: Keys of a space whose entries are inherited individually.
 _BY_NAME = ("facts", "parameters", "left_out")
+_log = logging.getLogger("fstune.search_spaces")
 
 
 def names() -> list[str]:
-    """Sorted names of the spaces included in the package."""
-    files_of_package = (entry.name for entry in files("search_spaces").iterdir())
-    return sorted(name.removesuffix(_SUFFIX) for name in files_of_package if name.endswith(_SUFFIX))
+    """Sorted names of the spaces that are installed: fstune's own and those of other packages."""
+    return sorted(_texts())
+
+
+def own_names() -> list[str]:
+    """Sorted names of the spaces that come with fstune."""
+    return sorted(_files(files("search_spaces")))
 
 
 @cache
 def packaged() -> frozenset[str]:
-    """The texts of the spaces included in the package."""
-    return frozenset(source(name, Path())[0] for name in names())
+    """The texts of the spaces that are installed."""
+    return frozenset(_texts().values())
+
+
+@cache
+def _texts() -> dict[str, str]:
+    """The texts of the spaces that are installed, by name.
+
+    Another package's space that cannot be used is skipped with a warning, so that fstune keeps
+    working without it.
+    """
+    own = _files(files("search_spaces"))
+    texts = {name: file.read_text(encoding="utf-8") for name, file in own.items()}
+    for entry in entry_points(group=_GROUP):
+        try:
+            others = _files(files(entry.load()))
+        except Exception as problem:  # another package may raise anything
+            _log.warning("the search spaces %r cannot be used: %s", entry.name, problem)
+            continue
+        for name, file in others.items():
+            try:
+                if not _NAME.fullmatch(name) or name in texts:
+                    raise ValueError("its name is not a word, or is already used")
+                texts[name] = file.read_text(encoding="utf-8")
+            except (OSError, ValueError) as problem:
+                leave_out(name, problem)
+    return texts
+
+
+def leave_out(name: str, problem: Exception) -> None:
+    """Warn that an installed space of another package is skipped."""
+    _log.warning("the search space %r cannot be used: %s", name, problem)
+
+
+def _files(place: Traversable) -> dict[str, Traversable]:
+    entries = [entry for entry in place.iterdir() if entry.name.endswith(_SUFFIX)]
+    return {entry.name.removesuffix(_SUFFIX): entry for entry in entries}
 
 
 def source(name_or_path: str, directory: Path) -> tuple[str, str]:
@@ -42,11 +92,10 @@ def source(name_or_path: str, directory: Path) -> tuple[str, str]:
         except ValueError as error:  # a null character in the path
             reason = str(error)
         raise SpaceError(f"{where}: {reason}")
-    packaged = names()
-    if name_or_path not in packaged:
-        raise SpaceError(f"no space {name_or_path!r}{nearest(name_or_path, packaged)}")
-    where = name_or_path + _SUFFIX
-    return (files("search_spaces") / where).read_text(encoding="utf-8"), where
+    texts = _texts()
+    if name_or_path not in texts:
+        raise SpaceError(f"no space {name_or_path!r}{nearest(name_or_path, sorted(texts))}")
+    return texts[name_or_path], name_or_path + _SUFFIX
 
 
 def whole_document(text: str, where: str) -> dict[str, object]:

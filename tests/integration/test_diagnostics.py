@@ -97,7 +97,7 @@ def test_counters_move_as_the_workload_demands(cell: Cell, cache_manager: CacheM
     assert counts["cold.read.reading"] == "proven"
     assert counts["cold.read.needed_bytes"] == BYTES
     assert number(counts, "cold.read.fetched_bytes") >= BYTES
-    assert number(counts, "cold.read.dcache_misses") >= 21
+    assert number(counts, "cold.read.cache_misses") >= 21
     assert not arm.remarks
 
 

@@ -106,7 +106,8 @@ def test_leftovers_of_other_runs_and_of_other_people_stay(cell: Cell, tmp_path: 
     mine = f"{VOLUME_PATH}/fstune-it-6-mine"
     assert (
         sentence
-        == f"client1: {mine}: not removed: {mine}/.fstune-run.json: No such file or directory"
+        == f"client1: {mine}: not removed: {mine}/.fstune-run.json: No such file or directory; "
+        "remove it by hand"
     )
     assert sorted(runs(cell)) == ["fstune-it-6-mine", "fstune-it-7-1", "it-6-1"]
     assert engine.clean_leftovers("it-7-") == ()

@@ -11,9 +11,10 @@ from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED
 from search_spaces import Chance, draw
 from tests.integration.conftest import BOS_CONFIG
-from tuner.formats.form import FILESERVER, Part
-from tuner.formats.registry import FORMATS
+from tuner.formats.programs import FILESERVER
+from tuner.formats.registry import formats
 from tuner.model import Value
+from tuner.services.form import Part
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.server_log import log_end
 
@@ -48,7 +49,7 @@ def as_found(cell: Cell, fileserver: Fileserver) -> Iterator[None]:
 def run_script(cell: Cell, fileserver: Fileserver, words: list[str]) -> None:
     """Run the script for a server on its node, and wait until it serves."""
     script = cell.server.shared / "set.sh"
-    script.write_text(FORMATS["script"].write(part(words)))
+    script.write_text(formats()["script"].write(part(words)))
     before = log_end(fileserver.host, fileserver.place.log)
     cell.server.check(["sh", f"{SHARED}/{script.name}", SERVER_ADDRESS])
     script.unlink()
@@ -62,7 +63,7 @@ def test_a_script_is_in_effect_and_bosserver_writes_the_same_entry(
         words = [*fileserver.rest, *fileserver.space.render(values)]
         run_script(cell, fileserver, words)
         assert fileserver.read_back(values) == values
-        entry = FORMATS["bosconfig"].write(part(words))
+        entry = formats()["bosconfig"].write(part(words))
         assert entry in (cell.server.directory / BOS_CONFIG).read_text()
 
 
@@ -71,7 +72,7 @@ def test_the_server_obeys_its_configuration_file(
 ) -> None:
     file = cell.server.directory / "etc/server/openafs-server.conf"
     for values in configurations(fileserver):
-        text = FORMATS["openafs-server.conf"].write(part(fileserver.space.render(values)))
+        text = formats()["openafs-server.conf"].write(part(fileserver.space.render(values)))
         file.write_text(text)
         before = log_end(fileserver.host, fileserver.place.log)
         cell.server.check(["bos", "restart", SERVER_ADDRESS, "dafs", "-localauth"])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from search_spaces import Space
 from tests.toy import toyd
+from tests.toy.format import ToydConf
 from tuner.documents import Section
 from tuner.errors import ConfigurationError
 from tuner.hosts.local import LocalConnector
@@ -46,10 +47,19 @@ class Toyd:
     def _configuration(self) -> Path:
         return self.directory / "toyd.conf"
 
-    def apply(self, values: Mapping[str, Value]) -> str | None:
+    @property
+    def _copy(self) -> Path:
+        """The original configuration while another one may be in effect."""
+        return copy_in(self.directory)
+
+    def apply(self, values: Mapping[str, Value], *, restart: bool = False) -> str | None:
         text = "".join(f"{word}\n" for word in self.space.render(values))
-        if text == self._configuration.read_text():
+        if text == self._configuration.read_text() and not restart:
             return None
+        if not self._copy.exists():
+            fresh = self.directory / "toyd.conf.new"
+            fresh.write_text(self.before)
+            fresh.rename(self._copy)
         self._restart(text)
         return "restart"
 
@@ -61,9 +71,10 @@ class Toyd:
         return self._status()["pid"]
 
     def restore(self) -> str:
-        if self._configuration.read_text() == self.before:
+        if not self._copy.exists():
             return "toyd left as found"
         self._restart(self.before)
+        self._copy.unlink()
         return "toyd put back"
 
     def stop(self) -> None:
@@ -92,8 +103,13 @@ class Toyd:
             time.sleep(0.01)
 
 
+def copy_in(directory: Path) -> Path:
+    """The copy from which a directory is put back; there is one only while it must be."""
+    return directory / "toyd.conf.before"
+
+
 class ToyTestbed:
-    """A directory on this machine; see Testbed."""
+    """A directory on this machine; see Testbed and Recoverable."""
 
     clock = staticmethod(time.monotonic)
 
@@ -108,7 +124,14 @@ class ToyTestbed:
     def unavailable(self) -> Unavailable | None:
         return None
 
+    def put_back(self, campaign: str) -> list[str]:
+        if self._part is not None or not copy_in(self._directory).exists():
+            return []
+        copy_in(self._directory).replace(self._directory / "toyd.conf")
+        return ["toyd put back"]
+
     def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
+        self.put_back("")
         host, (directory, path) = LocalConnector(), self._paths()
         engine = ClientEngine.install(host, directory, path, workload)
         references = install_references(host, directory, path, self._needs.references, workload)
@@ -167,5 +190,12 @@ class ToyType(TestbedType[ToySection]):
         return ToySection(directory=directory / section.directory)
 
 
-PROGRAMS = {"toyd": Program("toyd.conf", "restart toyd", "toyd is a toy.")}
-TOY = Kind("toy", ("toyd",), frozenset({"toyd"}), (ToyType(),), programs=PROGRAMS)
+PROGRAMS = {"toyd": Program("toyd.conf", "restart toyd", "toyd is a toy.", ToydConf.name)}
+TOY = Kind(
+    "toy",
+    ("toyd",),
+    frozenset({"toyd"}),
+    (ToyType(),),
+    programs=PROGRAMS,
+    formats=(ToydConf(),),
+)

@@ -8,7 +8,8 @@ import yaml
 
 from tuner.formats import bos
 from tuner.formats.assigned import assigned, assignment
-from tuner.formats.form import FILESERVER, KERNEL_CLIENT, Part, Whole
+from tuner.formats.programs import FILESERVER, KERNEL_CLIENT
+from tuner.services.form import Part, Whole
 
 _COMMAND, _LINE = "ansible.builtin.command", "ansible.builtin.lineinfile"
 _SERVICE = "ansible.builtin.service"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from tuner.formats.form import KERNEL_CLIENT, Part, Whole, plain
+from tuner.formats.programs import KERNEL_CLIENT
+from tuner.services.form import Part, Whole, plain
 
 
 def assignment(variable: str, part: Part) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import shlex
 
-from tuner.formats.form import FILESERVER, Part, Whole, plain, shell
+from tuner.formats.programs import FILESERVER
+from tuner.services.form import Part, Whole, plain, shell
 
 #: Debian's directory of the programs, and those after the fileserver in the order that bos expects.
 _PLACE = "/usr/lib/openafs"

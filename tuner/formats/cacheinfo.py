@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.errors import SpecError
-from tuner.formats.form import FUSE_CLIENT, KERNEL_CLIENT, Part, pairs, plain
+from tuner.formats.programs import FUSE_CLIENT, KERNEL_CLIENT
+from tuner.services.form import Part, pairs, plain
 
 _SIZE = "-blocks"
 #: Defaults of Debian's packages.

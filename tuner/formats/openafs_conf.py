@@ -10,7 +10,8 @@ from configparser import ConfigParser
 from io import StringIO
 
 from tuner.errors import SpecError
-from tuner.formats.form import FILESERVER, FUSE_CLIENT, KERNEL_CLIENT, Part, Whole, pairs, plain
+from tuner.formats.programs import FILESERVER, FUSE_CLIENT, KERNEL_CLIENT
+from tuner.services.form import Part, Whole, pairs, plain
 
 _YES = "yes"
 

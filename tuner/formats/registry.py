@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from tuner.errors import SpecError
 from tuner.formats.ansible import Ansible
 from tuner.formats.assigned import AfsConf, Sysconfig
 from tuner.formats.bos import Bos, BosConfig
 from tuner.formats.cacheinfo import CacheInfo
-from tuner.formats.form import Format, Part, pairs
 from tuner.formats.openafs_conf import ClientConf, ServerConf
 from tuner.formats.script import Script
 from tuner.formats.sysctl import SysctlFile
+from tuner.services.form import Format, Part, pairs
+from tuner.services.kinds import kinds
 
-_ALL: tuple[Format, ...] = (
+_OWN: tuple[Format, ...] = (
     Bos(),
     BosConfig(),
     ServerConf(),
@@ -27,14 +31,27 @@ _ALL: tuple[Format, ...] = (
     Script(),
     SysctlFile(),
 )
-FORMATS: Mapping[str, Format] = {each.name: each for each in _ALL}
-#: The format that most administrators want for a program's options.
-USUAL: Mapping[str, str] = {
-    "afsd.fuse": "openafs-client.conf",
-    "afsd": "afs.conf",
-    "dafileserver": "bosconfig",
-    "sysctl": "sysctl.d",
-}
+_NAME = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*")
+#: How 'fstune recommend' prints a recommendation otherwise.
+_OTHERS = ("text", "json", "flags")
+_log = logging.getLogger("fstune.formats")
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """All formats by name: fstune's own, then those of the kinds of services.
+
+    One that cannot be named is skipped with a warning.
+    """
+    by_name = {each.name: each for each in _OWN}
+    for kind in kinds():
+        for each in kind.formats:
+            if not _NAME.fullmatch(each.name) or each.name in (*by_name, *_OTHERS):
+                why = "its name is not a word, or is already used"
+                _log.warning("the format %r of %s cannot be used: %s", each.name, kind.name, why)
+            else:
+                by_name[each.name] = each
+    return by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +71,7 @@ def render(name: str, parts: Sequence[Part]) -> Rendering:
 
     Raises SpecError if it can hold none of them, or cannot represent a word exactly.
     """
-    form = FORMATS[name]
+    form = formats()[name]
     held_parts = [part for part in parts if part.program in form.programs]
     if not held_parts:
         holds = " and ".join(sorted(form.programs))

@@ -6,7 +6,8 @@ import shlex
 
 from tuner.formats import bos
 from tuner.formats.assigned import assigned, assignment
-from tuner.formats.form import FILESERVER, KERNEL_CLIENT, Part, Whole, shell
+from tuner.formats.programs import FILESERVER, KERNEL_CLIENT
+from tuner.services.form import Part, Whole, shell
 
 _SERVER = "SERVER"
 _CLIENT = """#!/bin/sh

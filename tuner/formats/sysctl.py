@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from tuner.errors import SpecError
-from tuner.formats.form import SYSCTL, Part, Whole
+from tuner.formats.programs import SYSCTL
+from tuner.services.form import Part, Whole
 
 _SETTING = re.compile(r"[a-z][a-z0-9_.]*=[0-9]+")
 _NOTHING = "# nothing is set\n"

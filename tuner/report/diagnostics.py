@@ -136,13 +136,6 @@ _PAGE_CACHE = "server.page_cache"
 #: Counters of every machine.
 _MACHINE = (
     Diagnostic(
-        "udp.rcvbuf_errors",
-        "datagrams dropped, receive buffer full",
-        Unit.COUNT,
-        BetterWhen.FEWER,
-        "The program did not empty its buffer fast enough, and the packets are sent again.",
-    ),
-    Diagnostic(
         "host.steal_s",
         "processor time stolen",
         Unit.SECONDS,

@@ -20,6 +20,7 @@ from tuner.measure.workload import Workload
 from tuner.model import Value
 from tuner.services.diagnostic import Diagnostic
 from tuner.services.facts import HostFacts
+from tuner.services.form import Format
 from tuner.services.lasting import LastingTestbed
 from tuner.services.start import Start
 from tuner.services.target import Target
@@ -35,11 +36,13 @@ class TestbedIdentity:
     ``name``: testbeds with the same name are the same testbed, which only one campaign may use at a
     time; empty for a testbed that belongs to the campaign alone. ``label``: a short name for
     people. ``document``: the properties that must not change during a campaign, JSON-serializable.
+    ``clients``: its client hosts, sorted, if they may differ while the name is the same.
     """
 
     name: str
     label: str
     document: Mapping[str, object]
+    clients: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +105,17 @@ class Program:
     """How an administrator applies settings to a tuned program.
 
     ``where``: where its options are configured; ``then``: how they are put into effect; ``threat``:
-    why results with this program may not carry over to others, empty if no reason is known.
+    why results with this program may not carry over to others, empty if no reason is known;
+    ``format``: the name of the format that most administrators want for its options, empty if there
+    is none; ``lead``: the word before its command line in its configuration file, empty if there is
+    none.
     """
 
     where: str
     then: str
     threat: str = ""
+    format: str = ""
+    lead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +158,9 @@ class TestbedType(ABC, Generic[S]):
     error messages. ``workers``: those that can reach the testbed. ``title``: a description, set
     only if the API server can offer it by its key alone. ``several``: a remark for campaigns that
     use more than one such testbed at once, empty if they do not disturb each other. ``threat``: why
-    results from there may not carry over; ``real``: whether real programs run there.
+    results from there may not carry over; ``real``: whether real programs run there;
+    ``put_back_by``: the command that restores such a testbed, and what it is for, as a phrase;
+    empty if there is none.
     """
 
     key: ClassVar[str]
@@ -161,6 +171,7 @@ class TestbedType(ABC, Generic[S]):
     several: ClassVar[str] = ""
     threat: ClassVar[str] = ""
     real: ClassVar[bool] = True
+    put_back_by: ClassVar[str] = ""
 
     @abstractmethod
     def name(self, section: S) -> str | None:
@@ -267,7 +278,7 @@ class Kind:
     a testbed does not have. ``required``: the parts for which a campaign must give a search space.
     ``types``: of testbeds. ``diagnostics``: those of its programs that deserve a row in reports.
     ``starts``: the ways to set up a first campaign, the most common first. ``programs``: by the
-    name that search spaces use.
+    name that search spaces use. ``formats``: for recommended settings, in addition to fstune's own.
     """
 
     name: str
@@ -278,3 +289,4 @@ class Kind:
     starts: tuple[Start, ...] = ()
     programs: Mapping[str, Program] = field(default_factory=dict)
     any_part: bool = False
+    formats: tuple[Format, ...] = ()

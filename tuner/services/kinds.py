@@ -138,6 +138,12 @@ def type_of_file(file: Path) -> TestbedType[Any]:
     raise SpecError("; ".join(f"as a file for {key}: {why}" for key, why in problems.items()))
 
 
+def ways_to_put_back() -> str:
+    """What restores testbeds without a campaign, as a phrase."""
+    types = [each for _, each in types_of_testbeds().values()]
+    return " and ".join(dict.fromkeys(each.put_back_by for each in types if each.put_back_by))
+
+
 @cache
 def programs() -> dict[str, Program]:
     """How to apply settings to each program of all kinds, by its name in search spaces."""

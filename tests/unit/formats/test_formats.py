@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search_spaces import Chance, Space, draw, load
+from tests.toy.format import ToydConf
+from tests.toy.kind import TOY
 from tuner.cli.answers import Format as Choice
 from tuner.errors import SpecError
-from tuner.formats.form import FILESERVER, KERNEL_CLIENT, SYSCTL, Format, Part, pairs
-from tuner.formats.registry import FORMATS, render
+from tuner.formats import registry
+from tuner.formats.programs import FILESERVER, FUSE_CLIENT, KERNEL_CLIENT, SYSCTL
+from tuner.formats.registry import formats, render
+from tuner.services.form import Format, Part, pairs
+from tuner.services.kinds import programs
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,14 +44,14 @@ SPACES = [
 ]
 FORMATS_OF_SPACES = [
     pytest.param(form, space, id=f"{form.name}-{space.name}")
-    for form in FORMATS.values()
+    for form in formats().values()
     for space in SPACES
     if space.program in form.programs
 ]
 
 
 def test_every_space_has_formats_and_every_format_a_space() -> None:
-    assert {param.values[0].name for param in FORMATS_OF_SPACES} == FORMATS.keys()  # type: ignore[union-attr]
+    assert {param.values[0].name for param in FORMATS_OF_SPACES} == formats().keys()  # type: ignore[union-attr]
     assert {param.values[1].name for param in FORMATS_OF_SPACES} == {space.name for space in SPACES}  # type: ignore[union-attr]
 
 
@@ -70,7 +76,7 @@ AWKWARD = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMATS.values(), ids=lambda form: form.name)
+@pytest.mark.parametrize("form", formats().values(), ids=lambda form: form.name)
 @given(word=AWKWARD)
 def test_an_awkward_word_is_read_back_or_refused(form: Format, word: str) -> None:
     words = ("-blocks" if form.name == "cacheinfo" else "-cachedir", word)
@@ -82,7 +88,7 @@ def test_an_awkward_word_is_read_back_or_refused(form: Format, word: str) -> Non
     assert form.read(text) == words
 
 
-@pytest.mark.parametrize("form", FORMATS.values(), ids=lambda form: form.name)
+@pytest.mark.parametrize("form", formats().values(), ids=lambda form: form.name)
 @pytest.mark.parametrize(
     "word", ["a b", "$(id)", "`id`", "a\nb", "{{ x }}", "'", '"', ";", "#", ""]
 )
@@ -187,7 +193,7 @@ def test_a_script_for_a_server_runs_bos_with_its_argument(tmp_path: Path) -> Non
 
 def test_the_command_line_offers_every_format() -> None:
     own = {Choice.TEXT, Choice.JSON, Choice.FLAGS}
-    assert {str(choice) for choice in Choice if choice not in own} == FORMATS.keys()
+    assert {str(choice) for choice in Choice if choice not in own} == formats().keys()
 
 
 def test_the_document_lists_every_format_as_it_is() -> None:
@@ -195,9 +201,46 @@ def test_the_document_lists_every_format_as_it_is() -> None:
     rows = re.findall(r"^\| `(.+?)` \| (.+?) \| (.+?) \| (.+?) \|$", text, re.MULTILINE)
     assert rows == [
         (form.name, form.about, form.where, ", ".join(sorted(form.programs, key=_order)))
-        for form in FORMATS.values()
+        for form in formats().values()
     ]
 
 
 def _order(program: str) -> tuple[bool, str]:
     return program != FILESERVER, program
+
+
+def test_a_kind_brings_its_own_formats(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Text(ToydConf):
+        name = "text"
+
+    class Bos(ToydConf):
+        name = "bos"
+
+    class Unnamed(ToydConf):
+        name = "two words"
+
+    kind = replace(TOY, formats=(Text(), *TOY.formats, Bos(), Unnamed()))
+    monkeypatch.setattr(registry, "kinds", lambda: (kind,))
+    by_name = formats.__wrapped__()
+    assert [*by_name] == [*formats(), "toyd.conf"]
+    why = "cannot be used: its name is not a word, or is already used"
+    assert caplog.messages == [
+        f"the format {name!r} of toy {why}" for name in ("text", "bos", "two words")
+    ]
+    monkeypatch.setattr(registry, "formats", lambda: by_name)
+    part = Part("toyd", "toyd", ("workers=8", "buffer=2048"))
+    assert render("toyd.conf", [part]).text == "workers=8\nbuffer=2048\n"
+    with pytest.raises(SpecError, match="it has options of toyd only"):
+        render("toyd.conf", [CLIENT])
+
+
+def test_the_usual_format_of_each_program_exists() -> None:
+    usual = {name: program.format for name, program in programs().items() if program.format}
+    assert {name: name in formats()[form].programs for name, form in usual.items()} == {
+        FILESERVER: True,
+        KERNEL_CLIENT: True,
+        FUSE_CLIENT: True,
+        SYSCTL: True,
+    }

@@ -161,6 +161,16 @@ def test_a_request_that_may_have_started_a_campaign_is_sent_for_ten_minutes() ->
     assert now[0] >= PATIENCE_S
 
 
+def test_a_campaign_is_created_once_the_database_of_the_server_is_back() -> None:
+    away = problem(503, "store", "no connection to the database")
+    server = Server(*[away] * 30, httpx2.Response(202, json={"id": "a"}))
+    lost: list[str] = []
+    with client(server) as asking:
+        assert asking.create("/v1/campaigns", "{}", "one", lost.append) == {"id": "a"}
+    assert lost == ["no connection to the database"]
+    assert {request.headers["idempotency-key"] for request in server.requests} == {"one"}
+
+
 def test_a_server_that_cannot_be_reached_is_reported_soon() -> None:
     server = Server(*[httpx2.ConnectError("refused")] * 4)
     with client(server) as asking, pytest.raises(Unreachable, match="is it running"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -233,3 +234,48 @@ def test_published_options_keep_their_meaning(name: str) -> None:
         explicit = [word for word in preset.options.split() if word.startswith("-")]
         assert space.parse(shlex.split(preset.options)).values == preset.values
         assert len(explicit) <= len(preset.values) + len(preset.rest)
+
+
+BOTH = "TCP_NODELAY IPTOS_LOWDELAY"
+LINES = load(str(Path(__file__).parents[2] / "data" / "spaces" / "good" / "lines.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "values", "rest"),
+    [
+        (["aio read size = 8"], {"size": 8}, ()),
+        (["AIO readsize=8", "", "# x", " ; aio read size = 4"], {"size": 8}, ()),
+        (["socket options = TCP_NODELAY  IPTOS_LOWDELAY "], {"sockets": BOTH}, ()),
+        (["aio read size = 8", "aio read size = 16"], {"size": 16}, ()),
+        (["log level = 3"], {}, ("log level = 3",)),
+    ],
+)
+def test_lines_of_a_section(
+    lines: list[str], values: dict[str, Value], rest: tuple[str, ...]
+) -> None:
+    parsed = LINES.parse(lines)
+    assert (parsed.values, parsed.rest) == (values, rest)
+    assert LINES.parse([*LINES.render(values), *rest]) == parsed
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("aio read sise = 8", "unknown setting 'aio read sise' (did you mean 'aio read size'?)"),
+        ("[global]", "unknown setting '[global]'"),
+        ("aio read size", "aio read size lacks its value; write aio read size = VALUE"),
+        ("aio read size = ", "lacks its value"),
+        ("aio read size = big", "'big' is not a number"),
+        ("socket options = TCP", "'TCP' is not a valid word"),
+    ],
+)
+def test_lines_that_are_refused(line: str, part: str) -> None:
+    with pytest.raises(SpaceError) as error:
+        LINES.parse([line])
+    assert part in str(error.value)
+
+
+def test_lines_are_rendered_one_by_one() -> None:
+    values: dict[str, Value] = {"sockets": BOTH, "size": 2}
+    assert LINES.render(values) == LINES.lines(values)
+    assert LINES.lines(values) == ["aio read size = 2", f"socket options = {BOTH}"]

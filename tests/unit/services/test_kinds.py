@@ -6,91 +6,84 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError
 
-import search_spaces
-from search_spaces.sampling import Chance, draw
-from tests.toy.kind import TOY, Toyd, ToyType
+from tests.toy.case import CASE as TOY_CASE
+from tests.toy.case import SPACE
+from tests.toy.kind import TOY, Toyd, ToySection, ToyType
 from tests.toy.start import ToyStart
 from tuner.errors import ConfigurationError, SpecError
 from tuner.measure.workload import load_workload
-from tuner.measure.workload_run import run_once
-from tuner.model import Configuration, Value
+from tuner.model import Configuration
 from tuner.services import kinds as module
-from tuner.services.kind import Kind, Needs, Offer, TestbedType
+from tuner.services.contract import KindCase, KindContract, OpenTestbedContract
+from tuner.services.kind import Offer, TestbedType
 from tuner.services.kinds import (
     kinds,
-    offer,
     offers,
-    part_order,
-    programs,
     type_of_file,
     types_of_testbeds,
+    ways_to_put_back,
 )
 from tuner.services.openafs.kind import OPENAFS
-from tuner.services.part import Part
 from tuner.services.simulated.kind import SIMULATED
 from tuner.services.start import Question
-from tuner.services.testbed import ReadyTestbed
-from tuner.services.testbed import Testbed as AnyTestbed
 from tuner.spec.space_section import SpaceSection, by_part
 
 ROOT = Path(__file__).resolve().parents[3]
 FSTUNE = Path(sys.executable).with_name("fstune")
-TOYD = ROOT / "tests" / "toy" / "toyd.yaml"
-KINDS = (OPENAFS, SIMULATED, TOY)
-TYPES = [pytest.param(kind, of, id=of.key) for kind in KINDS for of in kind.types]
-SPACES = {
+TESTBED_FILE = ROOT / "tests" / "data" / "testbeds" / "everything.yaml"
+WORKLOAD = load_workload("mixed-use", 0.01)
+OPENAFS_SPACES = {
     "host_network": "host-network",
     "fileserver": "openafs-fileserver-1.8",
     "cache_manager": "openafs-cache-manager-fuse-1.8",
     "client_runtime": "openafs-client-runtime",
-    "toyd": str(TOYD),
 }
-WORKLOAD = load_workload("mixed-use", 0.01)
+# client_runtime requires kernel clients, which no example has, and host_network requires hosts with
+# their own kernels.
+OPENAFS_CASE = KindCase(
+    OPENAFS,
+    OPENAFS_SPACES,
+    lambda key, directory: {"cell": {}, "hosts": str(TESTBED_FILE)}[key],
+    tuned=("fileserver", "cache_manager"),
+    testbed_files={"hosts": TESTBED_FILE},
+)
+SIMULATED_CASE = KindCase(
+    SIMULATED,
+    OPENAFS_SPACES,
+    lambda key, directory: {},
+    tuned=("fileserver", "cache_manager"),
+    opens=("simulated",),
+)
 
 
-def section_of(of: TestbedType[Any], directory: Path) -> Any:
-    """The section in its example, with an existing file or directory."""
-    value = yaml.safe_load(of.example)[of.key]
-    if value == "FILE":
-        value = str(ROOT / "tests" / "data" / "testbeds" / "everything.yaml")
-    if value == {"directory": "DIR"}:
-        value = {"directory": str(directory)}
-    return TypeAdapter(of.section).validate_python(value)
+class TestOpenAFS(KindContract):  # tests/integration opens its testbeds
+    case = OPENAFS_CASE
 
 
-def needs_of(kind: Kind) -> Needs:
-    # client_runtime requires kernel clients, which no example has, and host_network requires
-    # hosts with their own kernels.
-    parts = ("toyd",) if kind is TOY else ("fileserver", "cache_manager")
-    return Needs({part: search_spaces.load(SPACES[part]) for part in parts}, WORKLOAD)
+class TestSimulated(KindContract):
+    case = SIMULATED_CASE
 
 
-@pytest.mark.parametrize(("kind", "of"), TYPES)
-def test_a_testbed_type_says_where_a_testbed_is(
-    kind: Kind, of: TestbedType[Any], tmp_path: Path
-) -> None:
-    section = section_of(of, tmp_path)
-    again = TypeAdapter(of.section).validate_json(TypeAdapter(of.section).dump_json(section))
-    assert again == section
-    identity = of.identity(section, tmp_path)
-    assert json.loads(json.dumps(identity.document)) == dict(identity.document)
-    assert identity.name == of.identity(again, tmp_path).name
-    # A testbed that belongs to the campaign alone has neither name.
-    assert bool(identity.name) == bool(of.name(section))
-    assert of.describe(section)
-    assert str(tmp_path.parent) not in of.summary(section)
-    assert of.resolve(section, Path("/")) == section
-    assert of.mistakes(section, "testbed", needs_of(kind)) in ((), [])
+class TestToy(KindContract):
+    case = TOY_CASE
+
+
+@pytest.mark.slow
+class TestOpenSimulated(OpenTestbedContract):
+    case = SIMULATED_CASE
+
+
+@pytest.mark.slow
+class TestOpenToy(OpenTestbedContract):
+    case = TOY_CASE
 
 
 @pytest.mark.parametrize("of", OPENAFS.types, ids=lambda of: of.key)
@@ -98,55 +91,11 @@ def test_a_workload_may_need_more_clients_than_there_are(
     of: TestbedType[Any], tmp_path: Path
 ) -> None:
     workload = replace(WORKLOAD, spec=replace(WORKLOAD.spec, least_clients=9))
-    needs = replace(needs_of(OPENAFS), workload=workload)
-    (mistake,) = of.mistakes(section_of(of, tmp_path), "testbed", needs)
+    needs = replace(OPENAFS_CASE.needs(), workload=workload)
+    sections = {each.key: section for each, section, _ in OPENAFS_CASE.sections(tmp_path)}
+    (mistake,) = of.mistakes(sections[of.key], "testbed", needs)
     assert mistake.startswith(f"testbed.{of.key}")
     assert ": workload mixed-use needs at least 9 clients, " in mistake
-
-
-@pytest.mark.parametrize(("kind", "of"), TYPES)
-def test_nothing_is_allowed_over_http_unless_named(
-    kind: Kind, of: TestbedType[Any], tmp_path: Path
-) -> None:
-    section = section_of(of, tmp_path)
-    with pytest.raises(SpecError, match=f"testbed.{of.key}: "):
-        of.permit(section, "testbed", [], {})
-    if of.title:
-        assert of.permit(section, "testbed", [of.key], {}) == section
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_parts_are_unique_and_in_order(kind: Kind) -> None:
-    parts = kind.parts or ()
-    assert len(set(parts)) == len(parts)
-    assert kind.required <= set(parts)
-    assert [part for part in part_order() if part in parts] == [*parts] or kind is TOY
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_every_tuned_program_says_how_it_is_applied(kind: Kind) -> None:
-    names = {search_spaces.load(SPACES[part]).program for part in kind.parts or ()}
-    assert names <= kind.programs.keys()
-    assert all(program.where and program.then for program in kind.programs.values())
-    if kind is not TOY:  # which is not installed here
-        assert kind.programs.items() <= programs().items()
-
-
-@pytest.mark.parametrize(("kind", "of"), TYPES)
-def test_a_testbed_file_is_offered_by_the_kind_that_can_read_it(
-    kind: Kind, of: TestbedType[Any], tmp_path: Path
-) -> None:
-    file = ROOT / "tests" / "data" / "testbeds" / "everything.yaml"
-    candidate = of.offer(file)
-    if candidate is None:
-        return
-    assert (candidate.key, bool(candidate.title)) == (of.key, True)
-    assert candidate.hosts > 1
-    assert offer(file) == candidate
-    (tmp_path / "none.yaml").write_text("name: x\n")
-    with pytest.raises(SpecError):
-        of.offer(tmp_path / "none.yaml")
-    assert offer(tmp_path / "none.yaml") is None
 
 
 def test_a_mistake_in_a_testbed_file_is_reported_by_every_kind_with_files(
@@ -188,6 +137,17 @@ def test_a_kind_may_leave_the_names_of_parts_to_its_testbeds() -> None:
         by_part({"toydd": SpaceSection(name="x.yaml")}, TOY)
     with pytest.raises(ValueError, match=r"name the search space of a part$"):
         by_part({}, replace(kind, parts=()))
+
+
+def test_each_way_to_put_a_testbed_back_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OtherType(ToyType):
+        put_back_by = "'toyctl restore' for toyd"
+
+    hosts = types_of_testbeds()["hosts"]
+    types = {"hosts": hosts, "again": hosts, "toy": (TOY, ToyType()), "other": (TOY, OtherType())}
+    monkeypatch.setattr(module, "types_of_testbeds", lambda: types)
+    ways = "'fstune testbed restore FILE' for hosts and 'toyctl restore' for toyd"
+    assert ways_to_put_back() == ways
 
 
 def test_what_comes_with_fstune() -> None:
@@ -236,88 +196,6 @@ def test_a_kind_that_cannot_be_used_is_left_out(
     assert caplog.messages == [f"the kind of service 'other' cannot be used: {why}"]
 
 
-# An open testbed. tests/integration has the same tests for a private cell.
-
-
-@pytest.fixture(params=[SIMULATED, TOY], ids=lambda kind: kind.name)
-def open_testbed(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[tuple[AnyTestbed, ReadyTestbed]]:
-    kind: Kind = request.param
-    (tmp_path / "toyd.conf").write_text("workers=8\n")
-    of, needs = kind.types[0], needs_of(kind)
-    testbed = of.testbed(section_of(of, tmp_path), "testbed", needs, tmp_path)
-    assert testbed.unavailable() is None
-    assert testbed.claim("campaign") is False
-    ready = testbed.open(WORKLOAD, lambda message: None)
-    yield testbed, ready
-    testbed.close()
-    assert testbed.close() is None or kind is SIMULATED
-
-
-@pytest.mark.slow
-def test_any_configuration_is_in_effect_and_put_back(
-    open_testbed: tuple[AnyTestbed, ReadyTestbed],
-) -> None:
-    _, ready = open_testbed
-    target = ready.target
-    before = target.baseline
-    for number in range(4):
-        configuration = Configuration.of(
-            {
-                f"{part}.{name}": value
-                for part, tuned in target.parts.items()
-                for name, value in draw(tuned.space, Chance(number, 0.8), dict(tuned.facts)).items()
-            }
-        )
-        lives = target.incarnations()
-        applied = target.apply(configuration, lambda what: None)
-        assert applied.effective.as_dict().keys() == configuration.as_dict().keys()
-        again = target.apply(configuration, lambda what: None)
-        assert again.actions == ()
-        assert again.effective == applied.effective
-        changed = {action.split()[0] for action in applied.actions}
-        assert all(target.incarnations()[part] != lives[part] for part in changed if lives[part])
-    assert len(target.restore(lambda what: None)) == len(target.parts)
-    assert target.apply(before, lambda what: None).actions == ()
-
-
-def readings(part: Part, values: Mapping[str, Value]) -> dict[str, Value]:
-    """What the program of a part should show for these values."""
-    expected = part.space.effective(values, dict(part.facts)).values()
-    return {each.key: each.reading for each in expected}
-
-
-@pytest.mark.slow
-def test_settings_that_are_not_in_effect_are_noticed(
-    open_testbed: tuple[AnyTestbed, ReadyTestbed],
-) -> None:
-    _, ready = open_testbed
-    for name, part in ready.target.parts.items():
-        facts, draws = dict(part.facts), [Chance(number, 0.8) for number in range(20)]
-        values, *others = [draw(part.space, chance, facts) for chance in draws]
-        part.apply(values)
-        now = readings(part, values)
-        different = [
-            each
-            for each in others
-            if any(now.get(key, value) != value for key, value in readings(part, each).items())
-        ]
-        assert different, name
-        for each in different:
-            with pytest.raises(ConfigurationError):
-                part.read_back(each)
-        part.restore()
-
-
-@pytest.mark.slow
-def test_a_run_gives_every_component(open_testbed: tuple[AnyTestbed, ReadyTestbed]) -> None:
-    _, ready = open_testbed
-    report = run_once(ready.engine, "campaign-1-0", 1, ready.make_cold)
-    assert report.components.keys() == set(WORKLOAD.components)
-    ready.engine.clean_leftovers("campaign")
-
-
 # The toy kind alone.
 
 
@@ -325,7 +203,8 @@ def test_a_run_gives_every_component(open_testbed: tuple[AnyTestbed, ReadyTestbe
 def test_toyd_limits_its_workers(tmp_path: Path) -> None:
     (tmp_path / "toyd.conf").write_text("")
     of = TOY.types[0]
-    testbed = of.testbed(section_of(of, tmp_path), "testbed", needs_of(TOY), tmp_path)
+    section = ToySection(directory=tmp_path)
+    testbed = of.testbed(section, "testbed", TOY_CASE.needs(), tmp_path)
     try:
         target = testbed.open(WORKLOAD, lambda message: None).target
         part = target.parts["toyd"]
@@ -351,7 +230,7 @@ def test_a_kind_of_another_package_is_tuned(tmp_path: Path) -> None:
     document = {
         "name": "toy",
         "testbed": {"toy": {"directory": "service"}},
-        "spaces": {"toyd": str(TOYD)},
+        "spaces": {"toyd": "toyd"},
         "workload": {"name": "mixed-use", "scale": 0.01},
         "pilot": {"blocks": 3, "override": True},
         "search": {"arms": 2, "blocks_per_trial": 3, "max_trials": 2},
@@ -381,9 +260,11 @@ def test_a_kind_of_another_package_is_tuned(tmp_path: Path) -> None:
     assert (result.returncode, result.stderr) == (0, ""), result.stdout[-2000:]
     output = fstune("recommend", "--format", "json").stdout
     assert json.loads(output)["configuration"].keys() <= {"toyd.workers", "toyd.buffer"}
+    lines = fstune("recommend", "--format", "toyd.conf").stdout.splitlines()
+    assert [line.partition("=")[0] for line in lines] in (["workers"], ["workers", "buffer"])
     assert "testbed ready: toyd 1.0" in result.stdout
     assert (service / "toyd.conf").read_text() == "workers=8\n"
     assert not (service / "toyd.status").exists()
-    document["spaces"] = {"toyd": str(TOYD), "toydd": str(TOYD)}
+    document["spaces"] = {"toyd": str(SPACE), "toydd": str(SPACE)}
     file.write_text(yaml.safe_dump(document))
     assert "spaces.toydd: unknown key; did you mean 'toyd'?" in fstune("run", str(file)).stderr

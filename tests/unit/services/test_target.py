@@ -33,9 +33,9 @@ class Remembering:
     fails: Exception | None = None
     log: list[str] = field(default_factory=list)
 
-    def apply(self, values: Mapping[str, Value]) -> str | None:
+    def apply(self, values: Mapping[str, Value], *, restart: bool = False) -> str | None:
         self.log.append("apply")
-        if dict(values) == self.now:
+        if dict(values) == self.now and not restart:
             return None
         self.now = dict(values)
         return "restart"
@@ -89,6 +89,17 @@ def test_only_what_changes_is_acted_on() -> None:
     applied = target.apply(configuration, silent)
     assert applied.actions == ("cache_manager restart",)
     assert applied.effective == configuration
+
+
+def test_what_is_to_be_restarted_is_so_with_what_depends_on_it() -> None:
+    target, _, _ = make()
+    target.apply(target.baseline, silent)
+    assert target.apply(target.baseline, silent).actions == ()
+    applied = target.apply(target.baseline, silent, {"cache_manager"})
+    assert applied.actions == ("cache_manager restart",)
+    target = Target(target.parts, follows={"cache_manager": "fileserver"})
+    applied = target.apply(target.baseline, silent, {"fileserver"})
+    assert applied.actions == ("fileserver restart", "cache_manager restart")
 
 
 def test_read_back_is_retried_a_few_times() -> None:

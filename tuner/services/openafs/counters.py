@@ -49,4 +49,5 @@ def client_probe(host: Connector, where: str, program: str, directory: str) -> P
     """Create a probe of a client's host; installs what asks it in ``directory`` there."""
     path = f"{directory}/ask_cache_manager.py"
     host.put(path, Path(ask_cache_manager.__file__).read_bytes())
-    return Probe(host, where, _CLIENT, (program, path), _CLIENT_SOURCES, "cm", f"{where}.host")
+    machine, misses = f"{where}.host", "cm.dcache_misses"
+    return Probe(host, where, _CLIENT, (program, path), _CLIENT_SOURCES, "cm", machine, misses)

@@ -47,4 +47,11 @@ DIAGNOSTICS = (
         BetterWhen.FEWER,
         "A packet is sent again when it, or what acknowledges it, was lost or late.",
     ),
+    Diagnostic(
+        "udp.rcvbuf_errors",
+        "datagrams dropped, receive buffer full",
+        Unit.COUNT,
+        BetterWhen.FEWER,
+        "The program did not empty its buffer fast enough, and the packets are sent again.",
+    ),
 )

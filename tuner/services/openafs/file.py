@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from datetime import time
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from tuner.documents import Duration, Name, Section, read_document
+from tuner.services.hours import HoursSection
 from tuner.services.openafs.server_log import USUAL_LOGS
 
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -50,14 +50,6 @@ def _plain_path(value: str) -> str:
     return value
 
 
-def _clock(value: object) -> object:
-    # YAML parses an unquoted 20:00 as the number 1200.
-    if not isinstance(value, str):
-        raise ValueError("write a time of day in quotes, such as '20:00'")
-    return value
-
-
-Clock = Annotated[time, BeforeValidator(_clock)]
 Host = Annotated[str, _matching(_HOST, "a host name or an IPv4 address")]
 User = Annotated[str, _matching(_USER, "a user name")]
 Word = Annotated[str, _matching(_WORD, "a name of letters, digits, dots, hyphens and underscores")]
@@ -131,6 +123,16 @@ class ReachSection(Section):
         """What tells the host apart from others; the account on it does not."""
         ssh = self.ssh
         return self if ssh is None else (ssh.address.lower(), ssh.port, ssh.jump, ssh.netns)
+
+    def place(self, machine: str) -> str:
+        """The host in words. ``machine``: the name of this one, which some ways begin at."""
+        if self.ssh is None:
+            return f"{self.netns or 'this machine'} ({machine})"
+        ssh = self.ssh
+        port = "" if ssh.port == 22 else f":{ssh.port}"
+        through = "" if ssh.jump is None else f" through {ssh.jump.address.lower()}"
+        inside = "" if ssh.netns is None else f" from {ssh.netns} ({machine})"
+        return f"{ssh.address.lower()}{port}{through}{inside}"
 
     @property
     def own_kernel(self) -> bool:
@@ -241,16 +243,6 @@ class ClientSection(Section):
         if self.token is not None and self.control.fuse is not None:
             raise ValueError("afsd.fuse takes no tokens: only the kernel's client does")
         return self
-
-
-class HoursSection(Section):
-    """When measuring may begin, by the clock of the machine that runs fstune.
-
-    If ``start`` is later than ``end``, the period includes midnight.
-    """
-
-    start: Clock
-    end: Clock
 
 
 class RestoreSection(Section):

@@ -33,6 +33,7 @@ from tuner.measure.driver import end_runs
 from tuner.measure.workload import Workload
 from tuner.measure.workload_run import run_once
 from tuner.services.facts import HostFacts, host_facts
+from tuner.services.hours import outside_hours
 from tuner.services.journal import kept_names
 from tuner.services.kind import Finding, Rehearsal
 from tuner.services.openafs import cache_manager, fileserver
@@ -49,11 +50,10 @@ from tuner.services.openafs.file import (
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.openafs.host_network import HostNetwork, possible
-from tuner.services.openafs.hours import outside_hours
 from tuner.services.openafs.nodes import from_node, keep_up, node
 from tuner.services.openafs.preflight import preflight
-from tuner.services.openafs.restoring import recover
 from tuner.services.openafs.unit import UnitPlace
+from tuner.services.restoring import recover
 from tuner.services.testbed import ReadyTestbed, Unavailable
 
 #: The number of random configurations from which the largest memory use is estimated.
@@ -160,7 +160,7 @@ class HostsTestbed:
         hosts = Hosts(file, self._base, self._state)
         self._stack.callback(hosts.close)
         say("inspecting the hosts")
-        survey = look(file, hosts, self._requirements, self._owner.campaign)
+        survey = look(file, hosts, self._requirements, self._owner.campaign, workload.size_bytes)
         self.remarks = tuple(f"{f.host}: {f.message}" for f in survey.findings)
         if survey.refusal is not None and not self._putting_back:
             raise ConflictError(f"testbed {file.name} must not be used now: {survey.refusal}")
@@ -237,30 +237,35 @@ class HostsTestbed:
 
     def unavailable(self) -> Unavailable | None:
         """See Testbed.unavailable: unavailable outside the hours in the file."""
-        return outside_hours(self._file, datetime.now().astimezone())
+        return outside_hours(self._file.name, self._file.hours, datetime.now().astimezone())
 
     def _clients(self, clients: Sequence[Hold]) -> list[ClientHost]:
         sections = zip(clients, self._file.clients, strict=True)
         return [ClientHost(hold, client_place(self._file, section)) for hold, section in sections]
 
 
-def look(file: TestbedFile, hosts: Hosts, requirements: Requirements, campaign: str = "") -> Survey:
+def look(
+    file: TestbedFile,
+    hosts: Hosts,
+    requirements: Requirements,
+    campaign: str = "",
+    workload_bytes: int = 0,
+) -> Survey:
     """Inspect every host, read-only. Raises TestbedError when one does not answer.
 
-    ``campaign``: see ``client_facts``.
+    ``campaign``: see ``client_facts``; ``workload_bytes``: see ``preflight``.
     """
     directory = file.restore.directory
     paths = [[directory], *([directory, client.control.way.cache] for client in file.clients)]
-    server, *others = on_all([*zip(hosts.all, paths, strict=True)], lambda one: host_facts(*one))
-    clients = tuple(others)
+    server, *clients = on_all([*zip(hosts.all, paths, strict=True)], lambda one: host_facts(*one))
     restarts = requirements.fileserver is not None
     programs = server_facts(hosts.server, file.server, directory, restarts=restarts)
     pairs = [*zip(hosts.clients, file.clients, strict=True)]
     caches = on_all(pairs, lambda pair: client_facts(pair[0], file, pair[1], campaign))
     now = datetime.now().astimezone()
     needs = _needs(file, hosts, requirements, programs)
-    findings = preflight(file, (server, programs), clients, needs, now, caches)
-    return Survey(server, programs, clients, findings)
+    findings = preflight(file, (server, programs), clients, needs, now, caches, workload_bytes)
+    return Survey(server, programs, tuple(clients), findings)
 
 
 def _needs(

@@ -76,6 +76,7 @@ class CellType(TestbedType[CellSection]):
         "and your network."
     )
     several = "private cells are on one machine: what runs in one disturbs the others"
+    put_back_by = "'fstune cell down' for a private cell"
 
     def name(self, section: CellSection) -> str | None:
         """See TestbedType.name."""
@@ -161,6 +162,7 @@ class HostsType(TestbedType[str]):
     section = str
     example = "hosts: FILE"
     workers = Workers.HOST
+    put_back_by = "'fstune testbed restore FILE' for hosts"
 
     def name(self, section: str) -> str | None:
         """See TestbedType.name."""
@@ -183,11 +185,14 @@ class HostsType(TestbedType[str]):
         file = read_testbed(Path(section))
         # An address that is only reachable from this machine may be another host elsewhere.
         reach = file.server.reach
-        here = f" from {socket.gethostname()}" if reach.ssh is None or reach.node else ""
+        machine = socket.gethostname()
+        here = f" from {machine}" if reach.ssh is None or reach.node else ""
         # Also, all cells on this machine use the same addresses.
         inside = f" on {reach.node}" if reach.node else ""
         name = f"fileserver {file.server.instance} at {file.server.address}{inside}{here}"
-        return TestbedIdentity(name, Path(section).stem, {"server": name, **_document(file)})
+        clients = tuple(sorted(client.reach.place(machine) for client in file.clients))
+        document = {"server": name, **_document(file)}
+        return TestbedIdentity(name, Path(section).stem, document, clients)
 
     def testbed(self, section: str, where: str, needs: Needs, state_directory: Path) -> Testbed:
         """See TestbedType.testbed."""
@@ -250,7 +255,9 @@ class HostsType(TestbedType[str]):
         path, requirements = Path(section), _requirements(needs)
         file = read_testbed(path)
         with closing(hosts.Hosts(file, path.parent, state_directory)) as connections:
-            survey = hosts.look(file, connections, requirements)
+            survey = hosts.look(
+                file, connections, requirements, workload_bytes=needs.workload.size_bytes
+            )
             if survey.refusal is not None:
                 return Rehearsal(file.name, survey.findings)
             return hosts.rehearse(file, connections, requirements, needs.workload, survey.findings)
@@ -283,7 +290,8 @@ class HostsType(TestbedType[str]):
 
     def put_back(self, file: Path, state_directory: Path) -> Iterator[str]:
         """See TestbedType.put_back."""
-        from tuner.services.openafs import hosts, restoring
+        from tuner.services import restoring
+        from tuner.services.openafs import hosts
 
         testbed = read_testbed(file)
         with closing(hosts.Hosts(testbed, file.resolve().parent, state_directory)) as connections:
@@ -355,11 +363,14 @@ _PROGRAMS = {
         "SERVER -long')",
         "create the instance again with it, by the commands that 'fstune recommend --format bos' "
         "prints",
+        format="bosconfig",
+        lead="parm",
     ),
     "afsd": Program(
         "the options of afsd on every client: OPTIONS in /etc/openafs/afs.conf, or AFSD_ARGS in "
         "/etc/sysconfig/openafs",
         "systemctl restart openafs-client, with nothing in use below /afs",
+        format="afs.conf",
     ),
     "fs": Program(
         "fs commands, as root on every client",
@@ -372,6 +383,7 @@ _PROGRAMS = {
         "unmount /afs and start afsd.fuse with them",
         "The client is afsd.fuse, a separate program: the client in the kernel has other costs, "
         "and its settings may have other effects.",
+        "openafs-client.conf",
     ),
 }
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from tuner.services.facts import HostFacts
+from tuner.services.hours import span, within
 from tuner.services.kind import Finding
 from tuner.services.openafs.bosserver import not_dafs
 from tuner.services.openafs.facts import ClientFacts, ServerFacts
 from tuner.services.openafs.file import FuseSection, TestbedFile, UnitSection
-from tuner.services.openafs.hours import span, within
 from tuner.services.openafs.parse import is_dafs
 
 #: Free space required on a host for fstune itself, and in a cache or volume.
@@ -26,8 +26,11 @@ def preflight(
     needs_bytes: Mapping[str, int],
     now: datetime,
     caches: Sequence[ClientFacts] = (),
+    workload_bytes: int = 0,
 ) -> tuple[Finding, ...]:
-    """Return all problems. ``needs_bytes``: the memory that configurations may need, by host."""
+    """Return all problems. ``needs_bytes``: the memory that configurations may need, by host;
+    ``workload_bytes``: the size of the workload's files on one client.
+    """
     host, programs = server
     findings = [
         *_volumes(file, host.host, programs),
@@ -35,13 +38,14 @@ def preflight(
         *_state(file, host.host, programs),
         *_restricted(file, host.host, programs),
         *_log(host.host, programs),
-        *_quota(file, host.host, programs),
+        *_quota(file, host.host, programs, workload_bytes),
     ]
     for facts in (host, *clients):
         findings += _machine(facts, needs_bytes.get(facts.host, 0))
     for client, cache in zip(file.clients, caches, strict=False):
         findings += _cache(file, client.control.way, cache, programs)
         findings += _unit(client.control.way, cache)
+    findings += _versions(file, caches)
     if file.hours is not None and not within(file.hours, now.time()):
         message = f"it is {now:%H:%M}; this testbed may be used from {span(file.hours)}"
         findings.append(Finding(file.name, False, message))
@@ -108,14 +112,22 @@ def _log(host: str, programs: ServerFacts) -> list[Finding]:
     return [Finding(host, True, message)]
 
 
-def _quota(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:
+def _quota(
+    file: TestbedFile, host: str, programs: ServerFacts, workload_bytes: int
+) -> list[Finding]:
     if programs.quota_kib == 0:
         return []  # no quota
     free_bytes = (programs.quota_kib - programs.used_kib) * 1024
-    if free_bytes >= _LEAST_FREE_BYTES:
-        return []
     message = f"volume {file.server.volumes[0]} has {_size(free_bytes)} of its quota left"
-    return [Finding(host, True, f"{message}; raise it, or empty the volume")]
+    advice = "raise it, or empty the volume"
+    if free_bytes < _LEAST_FREE_BYTES:
+        return [Finding(host, True, f"{message}; {advice}")]
+    # Each client has files of its own.
+    if free_bytes < (needed_bytes := workload_bytes * len(file.clients)):
+        message += f", and the workload's files need {_size(needed_bytes)}"
+        # No reason to refuse: an interrupted run may have left such files, which are removed.
+        return [Finding(host, False, f"{message}; {advice}")]
+    return []
 
 
 def _cache(
@@ -137,6 +149,11 @@ def _cache(
             f"processes {', '.join(facts.holders[:5])} are in {way.mount}, so the client cannot "
             "be restarted safely: end them"
         )
+    if facts.copies:
+        messages.append(
+            f"{way.mount} is also mounted in the mount namespace of {', '.join(facts.copies[:5])}, "
+            "so the client cannot be restarted safely: end each, with its service or container"
+        )
     if facts.no_ticket:
         messages.append(f"its keytab gives no ticket: {facts.no_ticket}")
     findings = [Finding(facts.host, True, one) for one in messages]
@@ -144,6 +161,17 @@ def _cache(
         message = "it has tokens, which every restart of its client loses"
         findings.append(Finding(facts.host, False, message))
     return findings
+
+
+def _versions(file: TestbedFile, clients: Sequence[ClientFacts]) -> list[Finding]:
+    if len({facts.version for facts in clients}) <= 1:
+        return []
+    each = ", ".join(f"{facts.version or 'an unknown one'} on {facts.host}" for facts in clients)
+    message = (
+        f"its clients have different versions: {each}; what is measured holds for this mixture "
+        "only: install the same version on all"
+    )
+    return [Finding(file.name, False, message)]
 
 
 def _unit(way: FuseSection | UnitSection, facts: ClientFacts) -> list[Finding]:

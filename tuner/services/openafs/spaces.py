@@ -16,6 +16,7 @@ SYSCTL_FILE = "/etc/sysctl.d/fstune.conf"
 SYSCTL = Program(
     f"{SYSCTL_FILE}, or another file there, on every host of the testbed",
     "sysctl --system; then restart the fileserver: its socket keeps the buffers that it has",
+    format="sysctl.d",
 )
 
 

@@ -49,6 +49,8 @@ echo "$name = ${2#*=}\"""",
     "bos": """
 start() {
     echo start >> "$HERE/calls"
+    echo >> "$HERE/starts"
+    cp "$HERE/installed" "$HERE/version-7000"
     rm -f "$HERE/stopped"
     read -r first < "$HERE/commands"
     size=65536
@@ -101,7 +103,8 @@ status)
     [ ! -e "$HERE/temporarily" ] || state="temporarily enabled, $state"
     [ ! -e "$HERE/stopped" ] || state="disabled, currently shutdown"
     echo "Instance dafs, (type is $(cat "$HERE/type")) $state."
-    echo "    Process last started at Fri Nov 20 23:23:38 2026 (1 proc starts)"
+    starts=$(wc -l < "$HERE/starts")
+    echo "    Process last started at Fri Nov 20 23:23:38 2026 ($starts proc starts)"
     [ ! -e "$HERE/notifier" ] || echo "    Notifier  is '$(cat "$HERE/notifier")'"
     number=0
     while IFS= read -r line; do
@@ -133,7 +136,15 @@ create)
     write
     [ ! -e "$HERE/lost-create" ] || unreachable ;;
 esac""",
-    "rxdebug": 'echo "AFS version: OpenAFS 1.8.9"; echo "11 threads are idle"',
+    "rxdebug": """
+if [ "$2" = 7000 ] && [ -e "$HERE/stopped" ]; then
+    echo "get version call failed with code -1, errno 0"
+    exit 1
+fi
+case $3 in
+-version) echo asked >> "$HERE/asked-$2"; cat "$HERE/version-$2" ;;
+*) echo "11 threads are idle" ;;
+esac""",
     "xstat_fs_test": 'printf "\\t 1 numPerfCalls\\n"',
     "ss": """
 echo "UNCONN 0 0 0.0.0.0:7000 0.0.0.0:*"
@@ -209,6 +220,8 @@ def host_in(directory: Path, name: str, kernel: str = "", **limits: int) -> Netw
     host = NetworkHost(here, name)
     for limit, value in {**USUAL, **limits}.items():
         host.write(limit, value)
+    for of in ("installed", "version-7007"):
+        host.write(of, "AFS version: OpenAFS 1.8.9")
     host.write("boot_id", kernel or name)
     host.write("meminfo", "MemTotal:       16777216 kB")
     return host

@@ -12,10 +12,10 @@ import pytest
 
 from tuner.errors import ConflictError
 from tuner.measure.workload import load_workload
+from tuner.services.hours import HoursSection, outside_hours, within
 from tuner.services.openafs.assembly import usual_requirements
-from tuner.services.openafs.file import HoursSection, read_testbed
+from tuner.services.openafs.file import read_testbed
 from tuner.services.openafs.hosts import HostsTestbed
-from tuner.services.openafs.hours import outside_hours, within
 
 FILE = read_testbed(Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml")
 
@@ -57,7 +57,7 @@ def test_hours_may_go_over_midnight(span: Span, inside: list[str], outside: list
 )
 def test_a_testbed_may_be_used_again_when_its_hours_start(span: Span, now: str, until: str) -> None:
     file = FILE.model_copy(update={"hours": span.section()})
-    closed = outside_hours(file, datetime.fromisoformat(now).astimezone())
+    closed = outside_hours(file.name, file.hours, datetime.fromisoformat(now).astimezone())
     assert closed is not None
     assert closed.until == datetime.fromisoformat(until).astimezone()
     assert closed.reason == f"outside the hours of testbed {file.name} ({span.start} to {span.end})"
@@ -104,7 +104,7 @@ def test_hours_start_later_and_within_themselves_when_clocks_change(
             hours = Span(f"{start:%H:%M}", f"{end:%H:%M}").section()
             file = FILE.model_copy(update={"hours": hours})
             for now in moments:
-                if (closed := outside_hours(file, now)) is not None:
+                if (closed := outside_hours(file.name, file.hours, now)) is not None:
                     assert now < closed.until <= now + timedelta(hours=49), (hours, now)
                     assert within(hours, closed.until.astimezone().time()), (hours, now)
 
@@ -114,6 +114,10 @@ def test_hours_start_later_and_within_themselves_when_clocks_change(
     [
         ("Europe/Berlin", "02:00", "2026-03-29T01:00+01:00", "2026-03-29T03:00+02:00"),
         ("Europe/Berlin", "02:00", "2026-03-28T12:00+01:00", "2026-03-29T03:00+02:00"),
+        # The clock does not show it that day: they start with the first time that it shows.
+        ("Europe/Berlin", "02:30", "2026-03-29T01:59+01:00", "2026-03-29T03:00+02:00"),
+        ("Europe/Berlin", "02:30", "2026-03-28T12:00+01:00", "2026-03-29T03:00+02:00"),
+        ("America/New_York", "02:59", "2026-03-08T01:59-05:00", "2026-03-08T03:00-04:00"),
         ("Europe/Berlin", "02:30", "2026-10-24T12:00+02:00", "2026-10-25T02:30+02:00"),
         # It was open until clocks went back.
         ("Europe/Berlin", "02:30", "2026-10-25T02:10+01:00", "2026-10-25T02:30+01:00"),
@@ -126,15 +130,15 @@ def test_hours_that_start_when_clocks_change(
 ) -> None:
     in_zone(zone)
     file = FILE.model_copy(update={"hours": Span(start, "06:00").section()})
-    closed = outside_hours(file, datetime.fromisoformat(now).astimezone())
+    closed = outside_hours(file.name, file.hours, datetime.fromisoformat(now).astimezone())
     assert closed is not None
     assert closed.until == datetime.fromisoformat(until)
 
 
 def test_a_testbed_without_hours_may_always_be_used() -> None:
     noon = datetime.fromisoformat("2026-03-01T12:00").astimezone()
-    assert outside_hours(FILE.model_copy(update={"hours": None}), noon) is None
-    assert outside_hours(FILE.model_copy(update={"hours": ALWAYS.section()}), noon) is None
+    assert outside_hours("x", None, noon) is None
+    assert outside_hours("x", ALWAYS.section(), noon) is None
 
 
 def test_a_testbed_is_not_opened_outside_its_hours(tmp_path: Path) -> None:

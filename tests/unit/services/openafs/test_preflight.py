@@ -61,8 +61,10 @@ def look(
     now: datetime = EVENING,
     needs: dict[str, int] | None = None,
     caches: tuple[ClientFacts, ...] = (),
+    workload_bytes: int = 0,
 ) -> tuple[Finding, ...]:
-    return preflight(file, (server, programs), clients, needs or {}, now, caches)
+    of_server = (server, programs)
+    return preflight(file, of_server, clients, needs or {}, now, caches, workload_bytes)
 
 
 def test_a_spare_server_with_its_own_clients_is_fine() -> None:
@@ -89,6 +91,24 @@ def test_what_others_need_is_not_touched(
     assert finding.refuses
     assert finding.host == host_name
     assert message in finding.message
+
+
+@pytest.mark.parametrize(("size_mib", "warns"), [(100, False), (133, False), (134, True)])
+def test_a_quota_below_the_size_of_the_workload_is_a_warning(size_mib: int, warns: bool) -> None:
+    """It does not prevent a campaign: a resumed one first removes what its last run left. Each of
+    three clients has files of its own.
+    """
+    programs = replace(PROGRAMS, quota_kib=500 << 10, used_kib=100 << 10)
+    findings = look(programs=programs, workload_bytes=size_mib << 20)
+    assert len(findings) == warns
+    for finding in findings:
+        assert not finding.refuses
+        assert finding.message == (
+            "volume bench has 400 MiB of its quota left, and the workload's files need "
+            f"{3 * size_mib} MiB; raise it, or empty the volume"
+        )
+    unlimited = replace(programs, quota_kib=0)
+    assert look(programs=unlimited, workload_bytes=size_mib << 20) == ()
 
 
 def test_what_is_named_in_the_file_is_allowed() -> None:
@@ -136,6 +156,14 @@ def test_a_host_that_is_not_fit_is_named(facts: HostFacts, refuses: bool, messag
     assert message in finding.message
 
 
+def test_clients_of_different_versions_are_named() -> None:
+    clients = [ClientFacts("c1", True, version="openafs 1.8.9"), ClientFacts("c2", True)]
+    (finding,) = look(caches=tuple(clients))
+    assert not finding.refuses
+    assert "versions: openafs 1.8.9 on c1, an unknown one on c2; what" in finding.message
+    assert look(caches=(clients[0], replace(clients[0], host="c2"))) == ()
+
+
 KERNEL = read_testbed(FILE_DIRECTORY / "kernel.yaml")
 DEBIAN = ClientFacts("c1", True, ("/afs", "/var/cache/openafs"))
 REDHAT = ClientFacts("c2", True, ("/afs", "/usr/vice/cache"))
@@ -147,6 +175,11 @@ REDHAT = ClientFacts("c2", True, ("/afs", "/usr/vice/cache"))
         (replace(DEBIAN, sees=False), True, "name the volume itself, as /afs/.:mount/"),
         (replace(DEBIAN, cache_info=("/afs", "/cache")), True, "would be wiped"),
         (replace(DEBIAN, holders=("17", "200")), True, "processes 17, 200 are in /afs"),
+        (
+            replace(DEBIAN, copies=("77 (smbd -F)", "80 (sh)")),
+            True,
+            "/afs is also mounted in the mount namespace of 77 (smbd -F), 80 (sh), so",
+        ),
         (replace(DEBIAN, tokens=True), False, "tokens, which every restart"),
         (replace(DEBIAN, no_ticket="kinit: no key"), True, "keytab gives no ticket: kinit: no key"),
         (

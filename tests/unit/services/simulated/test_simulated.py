@@ -9,6 +9,7 @@ import pytest
 
 import search_spaces
 from tuner.errors import ConfigurationError, TestbedError, WorkloadError
+from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import load_workload
 from tuner.measure.workload_run import run_once
 from tuner.model import Configuration, Value
@@ -95,6 +96,24 @@ def test_time_passes_in_restarts_and_runs_only() -> None:
     assert testbed.clock() == 1.0
     log_time(ready, 1, 1)
     assert testbed.clock() == pytest.approx(1.0 + len(WORKLOAD.components))
+
+
+def test_the_first_run_after_a_restart_may_take_longer() -> None:
+    world = World(noise=Noise(0.0), after_restart={"fileserver": 0.1})
+    references = (ReferencePlan("local", "/srv/local"),)
+    testbed = SimulatedTestbed(SPACES, world, references=references)
+    ready = testbed.open(WORKLOAD, lambda message: None)
+    assert log_time(ready, 1, 0) == 0.0
+    ready.target.apply(MANY, lambda what: None)
+    (reference,) = ready.references
+    untuned = run_once(reference.engine, "campaign-1-1", 1, ready.make_cold)
+    assert untuned.components["metadata"].elapsed_s == 1.0
+    assert log_time(ready, 1, 1) == pytest.approx(math.log(1.1))
+    assert log_time(ready, 1, 2) == 0.0
+    ready.target.apply(MANY, lambda what: None, {"cache_manager"})
+    assert log_time(ready, 1, 3) == 0.0
+    ready.target.apply(MANY, lambda what: None, {"fileserver"})
+    assert log_time(ready, 1, 4) == pytest.approx(math.log(1.1))
 
 
 def test_failures_name_their_parameter_and_require_a_restart() -> None:

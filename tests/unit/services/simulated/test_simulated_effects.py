@@ -173,6 +173,7 @@ def test_an_effect_that_is_written_wrongly(effect: dict[str, object], message: s
         ),
         ({"noise_factors": {"x": 2}}, "noise_factors: the workload has no component 'x'"),
         ({"costs": {"restart": {"disk": 2}}}, r"costs\.restart: no part 'disk'"),
+        ({"after_restart": {"disk": 0.1}}, r"after_restart: no part 'disk'"),
     ],
 )
 def test_an_impossible_world(section: dict[str, object], message: str) -> None:

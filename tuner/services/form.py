@@ -1,4 +1,7 @@
-"""The interface of formats, and the only place where words of options are quoted."""
+"""The interface of formats of configurations, and the only place where words of options are quoted.
+
+A kind of service brings the formats of its own programs.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tuner.errors import SpecError
-
-FILESERVER, KERNEL_CLIENT, FUSE_CLIENT = "dafileserver", "afsd", "afsd.fuse"
-SYSCTL = "sysctl"
 
 #: Words that need no quoting where text is split at blanks and not interpreted otherwise.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=,+@%-]+")
