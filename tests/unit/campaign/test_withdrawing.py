@@ -106,10 +106,12 @@ def test_a_campaign_withdraws_what_fails_after_its_certificate(
     campaign = begin(spec(faster(-0.2), noise=0.02))
     apply = simulated._SimulatedPart.apply
 
-    def failing_apply(part: simulated._SimulatedPart, values: dict[str, int]) -> str | None:
+    def failing_apply(
+        part: simulated._SimulatedPart, values: dict[str, int], *, restart: bool
+    ) -> str | None:
         if "certified" in campaign.kinds() and values.get("threads", 0) >= 150:
             raise ConfigurationError("it does not start any more")
-        return apply(part, values)
+        return apply(part, values, restart=restart)
 
     monkeypatch.setattr(simulated._SimulatedPart, "apply", failing_apply)
     outcome = campaign.run()
