@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Header, Query, Response
@@ -200,9 +201,15 @@ def _refuse_testbeds(serving: Service, campaign: Campaign) -> None:
         return  # the run cannot read it either, and records why
     directory = serving.settings.testbeds
     registered = [] if directory is None else list(directory.glob("*.yaml"))
-    # A testbed file is stored as its path, which no request can name.
-    files = {str(form): file for file in registered for form in (file.absolute(), file.resolve())}
-    for where, place in spec.named_sections():
+    sections = dict(spec.named_sections())
+    # A testbed file is stored as its path, as it was written; no request can name one.
+    files = {
+        place.section: file
+        for place in sections.values()
+        for file in registered
+        if isinstance(place.section, str) and Path(place.section).resolve() == file.resolve()
+    }
+    for where, place in sections.items():
         try:
             place.type.permit(place.section, where, serving.settings.allow, files)
         except SpecError as problem:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tuner.measure.workload import Workload
-from tuner.measure.workload_run import Engine, Run
+from tuner.measure.workload_run import LEFTOVERS_S, Engine, Run
 from tuner.services.kind import Kind, Needs
 from tuner.services.simulated.document import SimulatedSection, world_of
 from tuner.services.simulated.kind import SimulatedType
@@ -33,8 +33,8 @@ class _PacedEngine:
     def end_runs(self, prefix: str) -> None:
         self.simulated.end_runs(prefix)
 
-    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
-        return self.simulated.clean_leftovers(prefix)
+    def clean_leftovers(self, prefix: str, within_s: float = LEFTOVERS_S) -> tuple[str, ...]:
+        return self.simulated.clean_leftovers(prefix, within_s)
 
 
 class _PacedTestbed(SimulatedTestbed):

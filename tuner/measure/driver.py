@@ -8,13 +8,14 @@ once.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import TestbedError, WorkloadError
+from tuner.errors import SpecError, TestbedError, TransportError, WorkloadError
 from tuner.hosts.connector import (
     CommandResult,
     CommandTimeout,
@@ -26,7 +27,7 @@ from tuner.hosts.conversation import SpeakingConnector
 from tuner.hosts.detached import DIRECTORY as RUNS
 from tuner.identifiers import word
 from tuner.measure.workload import Workload
-from tuner.measure.workload_run import Report, StagedRun, staged_run
+from tuner.measure.workload_run import LEFTOVERS_S, Report, StagedRun, staged_run
 from tuner.model import ComponentResult
 from workloads.version import content_sha256, sources
 from workloads.zipapp import packed
@@ -34,8 +35,7 @@ from workloads.zipapp import packed
 #: Time beyond the workload's own limit after which its process is given up.
 GRACE_S = 20.0
 _CLEAN_TIMEOUT_S = 60.0
-#: A run that fails cleans up at once, and what remains is removed later, with more time.
-_LEFTOVERS_TIMEOUT_S = 180.0
+_BY_HAND = "; remove it by hand"
 _MISSING = "No such file or directory"
 _END_RUNS = Path(__file__).with_name("end_runs.py")
 _WORKLOAD_FAILED = 3
@@ -90,13 +90,13 @@ class ClientEngine:
     def remove(self, run_id: str, timeout_s: float = _CLEAN_TIMEOUT_S) -> None:
         """Remove the files of a run, if there are any. Raises TestbedError, which names them."""
         argv = [*self._command("clean"), "--dir", self.target, "--run-id", word(run_id, "run")]
-        where = f"{self.client.host}: {self.target}/fstune-{run_id}"
+        where = self._files_of(run_id)
         try:
             result = self.client.change(argv, timeout_s=timeout_s)
         except TestbedError as problem:
-            raise TestbedError(f"{where}: not removed: {problem}; remove it by hand") from problem
+            raise TestbedError(f"{where}: not removed: {problem}{_BY_HAND}") from problem
         if result.status != 0:
-            message = f"{where}: not removed: {_reason(result)}; remove it by hand"
+            message = f"{where}: not removed: {_reason(result)}{_BY_HAND}"
             raise TestbedError(message, failure_data(result))
 
     def end_runs(self, prefix: str) -> None:
@@ -106,8 +106,9 @@ class ClientEngine:
         """
         end_runs(self.client, self.directory, prefix)
 
-    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
+    def clean_leftovers(self, prefix: str, within_s: float = LEFTOVERS_S) -> tuple[str, ...]:
         """See Engine.clean_leftovers."""
+        deadline = time.monotonic() + within_s
         try:
             self.end_runs(prefix)
             listing = self.client.ask(["env", "LC_ALL=C", "ls", "-1A", "--", self.target])
@@ -117,16 +118,21 @@ class ClientEngine:
         # Without the directory, no run has ever begun in it.
         if listing.status != 0 and not listing.stderr.strip().endswith(_MISSING):
             left.append(self.not_searched(prefix, listing.tail))
-        # The hidden ones were being created or removed when their run was killed.
-        names = [name.removeprefix(".") for name in listing.stdout.split()]
-        for name in sorted(set(names)):
-            run_id = name.removeprefix("fstune-")
-            if run_id != name and run_id.startswith(prefix):
-                try:
-                    self.remove(run_id, _LEFTOVERS_TIMEOUT_S)
-                except TestbedError as problem:
-                    left.append(str(problem))
+        for run_id in _run_ids(listing.stdout, prefix):
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0.0:
+                left.append(f"{self._files_of(run_id)}: not removed for lack of time{_BY_HAND}")
+                continue
+            try:
+                self.remove(run_id, remaining_s)
+            except TestbedError as problem:
+                left.append(str(problem))
+                if isinstance(problem.__cause__, TransportError):
+                    deadline = 0.0  # the others would not be removed either
         return tuple(left)
+
+    def _files_of(self, run_id: str) -> str:
+        return f"{self.client.host}: {self.target}/fstune-{run_id}"
 
     def not_searched(self, prefix: str, why: object) -> str:
         """Return a sentence on files of runs that may be left, but were not looked for."""
@@ -243,3 +249,13 @@ def _components(components: Mapping[str, dict[str, Any]]) -> dict[str, Component
         )
         for name, one in components.items()
     }
+
+
+def _run_ids(listing: str, prefix: str) -> Iterator[str]:
+    """Yield the identifiers of the runs whose files are in a directory. ``listing``: its names."""
+    # The hidden ones were being created or removed when their run was killed.
+    for name in sorted({name.removeprefix(".") for name in listing.split()}):
+        run_id = name.removeprefix("fstune-")
+        if run_id != name and run_id.startswith(prefix):
+            with suppress(SpecError):  # no run has such an identifier: somebody else made it
+                yield word(run_id, "run")

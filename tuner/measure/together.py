@@ -23,7 +23,7 @@ from tuner.hosts.conversation import Conversation, SpeakingConnector
 from tuner.hosts.parallel import on_all
 from tuner.measure.driver import GRACE_S, ClientEngine, NotStarted, read_document, report_of
 from tuner.measure.workload import Workload
-from tuner.measure.workload_run import Report, StagedRun, staged_run
+from tuner.measure.workload_run import LEFTOVERS_S, Report, StagedRun, staged_run
 from workloads import merge
 
 _READY = "ready "
@@ -61,13 +61,13 @@ class Together:
         """See ``Engine.end_runs``; on every client."""
         on_all(self.engines, lambda engine: engine.end_runs(prefix))
 
-    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
+    def clean_leftovers(self, prefix: str, within_s: float = LEFTOVERS_S) -> tuple[str, ...]:
         """See ``Engine.clean_leftovers``. All clients share the files, so one of them cleans up."""
         try:
             self.end_runs(prefix)
         except TestbedError as problem:
             return (self.engines[0].not_searched(prefix, problem),)
-        return self.engines[0].clean_leftovers(prefix)
+        return self.engines[0].clean_leftovers(prefix, within_s)
 
     def _run_stage(self, stage: str, run_id: str, seed: int, cold_before: int) -> Report:
         """Run one stage on all clients, each shifted by ``cold_before`` from its own files."""

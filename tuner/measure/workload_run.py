@@ -10,6 +10,9 @@ from typing import Protocol
 from tuner.model import ComponentResult
 from workloads.spec import Stage
 
+#: Time to remove what runs have left: a run that fails cleans up at once, with less.
+LEFTOVERS_S = 180.0
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -61,9 +64,10 @@ class Engine(Protocol):
         """Stop what is still running of runs whose identifier starts with ``prefix``."""
         ...
 
-    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
-        """Stop runs whose identifier starts with ``prefix`` and remove their leftovers. Return a
-        sentence on each thing that could not be removed: where it is, and what to do.
+    def clean_leftovers(self, prefix: str, within_s: float = LEFTOVERS_S) -> tuple[str, ...]:
+        """Stop runs whose identifier starts with ``prefix`` and remove their leftovers, in at most
+        ``within_s`` once the runs have ended. Return a sentence on each thing that could not be
+        removed: where it is, and what to do.
         """
         ...
 

@@ -237,6 +237,8 @@ def _left_open(step: Finish, rules: Rules) -> tuple[str, ...]:
         return ()
     further = now.verdict.n - step.certificate.verdict.n
     blocks = "another fresh block" if further == 1 else f"{further} further fresh blocks"
+    # Its own pairs may be the same: later blocks of other finalists change the guards.
+    what = f"with {blocks} too" if further else "by the guards of later blocks"
     open_floors = [each for each in now.components if not each.passes]
     estimates = {
         f"the floor of {floor} for {each.name}": f"{each.name} is {each.verdict.reason}"
@@ -248,7 +250,7 @@ def _left_open(step: Finish, rules: Rules) -> tuple[str, ...]:
         # Its own test shows the gain, but not another one that must show it too.
         estimates = {"the gain": now.reason.partition(": ")[2]}
     return (
-        f"judged with {blocks} too, {' and '.join(estimates)} would be open again: "
+        f"judged {what}, {' and '.join(estimates)} would be open again: "
         f"{'; '.join(estimates.values())}; noise alone can cause this, and the error holds for all "
         "looks together, so the certificate and its numbers stay",
     )

@@ -23,6 +23,8 @@ from tuner.services.testbed import ReadyTestbed, Testbed
 #: How to put back the hosts of a testbed file, also when nothing else may be done there.
 BY_HAND = "to only put hosts back: fstune testbed restore FILE"
 _POLL_S = 0.5
+#: Time to remove files of runs while the settings measured last are still in effect.
+_BEFORE_RESTORING_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +119,13 @@ class Lane:
     def _clean(self, ready: ReadyTestbed, campaign: str) -> tuple[str, ...]:
         """Clean up before a testbed is put back: a workload may keep a client in use, and removing
         files may take the token that is destroyed then. Return a sentence on each thing that is
-        left.
+        left. It takes little time: if the server hangs, putting it back helps.
         """
         try:
             ready.engine.end_runs(campaign)
         except TunerError as problem:
             return (f"what runs have left was not removed: {problem}",)
-        return remains(ready.engine, campaign)
+        return remains(ready.engine, campaign, _BEFORE_RESTORING_S)
 
     def end_runs(self, campaign: str) -> None:
         """End the workload running on it; harmless if none is running or no host answers."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tuner.errors import TunerError
-from tuner.measure.workload_run import Engine
+from tuner.measure.workload_run import LEFTOVERS_S, Engine
 from tuner.services.testbed import ReadyTestbed
 
 #: The kind of the events that say what could not be removed.
@@ -66,10 +66,10 @@ class Leftovers:
             self.tell(sentence)
 
 
-def remains(engine: Engine, campaign: str) -> tuple[str, ...]:
+def remains(engine: Engine, campaign: str, within_s: float = LEFTOVERS_S) -> tuple[str, ...]:
     """Remove what runs of a campaign have left; return a sentence on each thing that remains."""
     try:
-        return engine.clean_leftovers(campaign)
+        return engine.clean_leftovers(campaign, within_s)
     except TunerError as problem:
         return (f"what runs have left was not removed: {problem}",)
 

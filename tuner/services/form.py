@@ -89,10 +89,10 @@ def shell(words: Iterable[str]) -> str:
 
 
 def pairs(words: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return each option with its values."""
+    """Return each option with its values. A word that is no switch and follows none is one too."""
     options: list[tuple[str, tuple[str, ...]]] = []
     for word in words:
-        if _SWITCH.match(word) or not options:
+        if not options or not _SWITCH.match(options[-1][0]) or _SWITCH.match(word):
             options.append((word, ()))
         else:
             name, values = options[-1]

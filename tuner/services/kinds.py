@@ -71,6 +71,8 @@ def _check(kind: object, others: Collection[Kind]) -> Kind:
         if not _KEY.fullmatch(each.key) or each.key in keys:
             raise ValueError(f"its key {each.key!r} is not a word, or is already used")
         keys.add(each.key)
+    if not all(isinstance(getattr(form, "name", None), str) for form in kind.formats):
+        raise TypeError("one of its formats has no name")
     names = {start.name for one in others for start in one.starts}
     questions = {each.name for one in others for start in one.starts for each in start.questions}
     for start in kind.starts:

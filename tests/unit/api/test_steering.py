@@ -249,7 +249,10 @@ def test_a_campaign_is_not_resumed_on_a_testbed_that_is_no_longer_allowed(
     state_directory = tmp_path / "state"
     token = fstune(state_directory, "token", "create", "one", "--scope", "operate").split()[0]
     headers = {"Authorization": f"Bearer {token}"}
-    testbeds: dict[str, object] = {"simulated": SPEC["testbed"], "hosts": {"hosts": str(file)}}
+    testbeds: dict[str, object] = {
+        "simulated": SPEC["testbed"],
+        "hosts": {"hosts": f"{registered}/../testbeds/spare.yaml"},
+    }
     with Store.open(state_directory) as store:
         old = CampaignSpec.model_validate(SPEC | {"testbed": testbeds[forbidden]})
         campaign = store.create_campaign("old", old.to_json(), 1, datetime.now(UTC)).id

@@ -13,7 +13,7 @@ from tests.unit.campaign.conftest import Begin
 from tests.unit.measure.diagnostics.hosts import Host
 from tuner.measure.diagnostics.watch import Watch
 from tuner.measure.workload import Workload
-from tuner.measure.workload_run import Engine, Report, StagedRun, run_once
+from tuner.measure.workload_run import LEFTOVERS_S, Engine, Report, StagedRun, run_once
 from tuner.run.lanes import CampaignTestbed
 from tuner.run.runner import Outcome, Runner
 from tuner.services import testbed as testbeds
@@ -48,7 +48,7 @@ class Staged:
     def end_runs(self, prefix: str) -> None:
         """Nothing keeps running."""
 
-    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
+    def clean_leftovers(self, prefix: str, within_s: float = LEFTOVERS_S) -> tuple[str, ...]:
         """Nothing is ever left."""
         return ()
 

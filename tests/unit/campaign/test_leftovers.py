@@ -11,6 +11,7 @@ import pytest
 from tests.unit.campaign.campaigns import SHORT, Campaign, faster, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.errors import TestbedError, TransportError, WorkloadError
+from tuner.measure.workload_run import LEFTOVERS_S
 from tuner.page.disturbances import DISTURBING
 from tuner.services.simulated.testbed import _SimulatedEngine, _SimulatedPart
 from tuner.states import BlockState, CampaignState
@@ -62,8 +63,10 @@ class Volume:
             self.has_token = False
             return restore(part)
 
-        def clean(engine: _SimulatedEngine, prefix: str) -> tuple[str, ...]:
-            self.log.append("clean")
+        def clean(
+            engine: _SimulatedEngine, prefix: str, within_s: float = LEFTOVERS_S
+        ) -> tuple[str, ...]:
+            self.log.append("clean" if within_s == LEFTOVERS_S else "clean quickly")
             if self.stuck or (self.needs_token and not self.has_token):
                 return (SENTENCE,) if self.files else ()
             self.files.clear()
@@ -89,7 +92,7 @@ def test_files_are_removed_before_the_token_for_that_is_destroyed(
     assert outcome.campaign.state is CampaignState.PAUSED
     assert volume.files == set()
     assert reports(campaign) == []
-    assert volume.log[-3:] == ["clean", "restore", "restore"]
+    assert volume.log[-3:] == ["clean quickly", "restore", "restore"]
 
 
 def test_what_is_left_at_the_end_is_reported_even_if_nothing_can_be_restored(
@@ -119,7 +122,7 @@ def test_what_a_failed_run_could_not_remove_is_removed_before_the_next_one(
     campaign = begin(spec(faster(), **SHORT))
     assert campaign.run().campaign.state is CampaignState.FINISHED
     assert volume.log[:6] == ["clean", "run", "run", "clean", "run", "run"]
-    assert volume.log.count("clean") == 3
+    assert volume.log.count("clean") == 2
     assert reports(campaign) == []
 
 
@@ -134,7 +137,7 @@ def test_what_cannot_be_removed_is_reported_when_it_happens_and_at_the_end(
     assert all(block.state is BlockState.COMPLETE for block in campaign.blocks)
     assert reports(campaign) == [SENTENCE] * 2
     assert SENTENCE in outcome.restored
-    assert volume.log[-4:] == ["clean", "restore", "restore", "clean"]
+    assert volume.log[-4:] == ["clean quickly", "restore", "restore", "clean"]
     assert {"leftovers", "run-failed"} <= {*DISTURBING}
 
 

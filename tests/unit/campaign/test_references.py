@@ -14,7 +14,7 @@ from tests.unit.campaign.conftest import Begin
 from tuner.errors import TransportError, WorkloadError
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import load_workload
-from tuner.measure.workload_run import Report, StagedRun
+from tuner.measure.workload_run import LEFTOVERS_S, Report, StagedRun
 from tuner.model import BASELINE, Answer, ComponentResult
 from tuner.plan.rules import rules_of
 from tuner.report.references import comparison_sentence
@@ -146,7 +146,7 @@ class Failing:
     def end_runs(self, prefix: str) -> None:
         raise AssertionError("a reference is left to its host")
 
-    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
+    def clean_leftovers(self, prefix: str, within_s: float = LEFTOVERS_S) -> tuple[str, ...]:
         self.cleaned.append(prefix)
         return ()
 

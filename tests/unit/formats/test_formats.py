@@ -232,6 +232,9 @@ def test_a_kind_brings_its_own_formats(
     monkeypatch.setattr(registry, "formats", lambda: by_name)
     part = Part("toyd", "toyd", ("workers=8", "buffer=2048"))
     assert render("toyd.conf", [part]).text == "workers=8\nbuffer=2048\n"
+    monkeypatch.setattr(ToydConf, "holds", lambda _, words: words[1:])
+    partial = render("toyd.conf", [part])
+    assert partial.left_out == ("toyd: toyd.conf cannot hold workers=8",)
     with pytest.raises(SpecError, match="it has options of toyd only"):
         render("toyd.conf", [CLIENT])
 

@@ -231,6 +231,41 @@ def test_a_client_that_does_not_answer_is_named_with_the_directory(program: str)
     assert engine.clean_leftovers("abc") == (expected,)
 
 
+@pytest.mark.parametrize(
+    ("problem", "tries"), [(TransportError("client1: no answer"), 1), (TestbedError("in use"), 2)]
+)
+def test_a_client_that_hangs_is_asked_to_remove_files_only_once(
+    problem: TestbedError, tries: int
+) -> None:
+    def answer(argv: Sequence[str]) -> CommandResult:
+        if "clean" in argv:
+            raise problem
+        return result(0, "fstune-abc-1\nfstune-abc-2\n" if "ls" in argv else "")
+
+    client, engine = install(answer)
+    sentences = engine.clean_leftovers("abc", 60.0)
+    assert [sentence.split(":")[1] for sentence in sentences] == [
+        " /afs/volume/fstune-abc-1",
+        " /afs/volume/fstune-abc-2",
+    ]
+    assert sum("clean" in argv for argv in client.commands) == tries
+
+
+def test_without_time_nothing_is_removed_and_it_is_named() -> None:
+    client, engine = install(lambda argv: result(0, "fstune-abc-1\n" if "ls" in argv else ""))
+    assert engine.clean_leftovers("abc", 0.0) == (
+        "client1: /afs/volume/fstune-abc-1: not removed for lack of time; remove it by hand",
+    )
+    assert not any("clean" in argv for argv in client.commands)
+
+
+def test_directories_with_names_that_no_run_has_are_left_alone() -> None:
+    listing = "fstune-abc-x.y\nfstune-abc-1\n"
+    client, engine = install(lambda argv: result(0, listing if "ls" in argv else "{}"))
+    assert engine.clean_leftovers("abc") == ()
+    assert [argv[-1] for argv in client.commands if "clean" in argv] == ["abc-1"]
+
+
 @pytest.mark.parametrize("name", ["no-such-workload", "/no/such/file.yaml"])
 def test_an_unknown_workload_is_a_spec_error(name: str) -> None:
     with pytest.raises(SpecError, match="workload"):

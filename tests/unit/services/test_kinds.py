@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -176,6 +176,7 @@ def test_what_comes_with_fstune() -> None:
             replace(TOY, starts=(StartWithUsedQuestion(),)),
             "its question 'server' is not a word, or is already used",
         ),
+        (replace(TOY, formats=(cast("Any", object()),)), "one of its formats has no name"),
         (7, "its entry point names int, not a Kind"),
         (ImportError("no module named elsewhere"), "no module named elsewhere"),
     ],

@@ -72,14 +72,12 @@ class Client(Protocol):
 
 
 def versions(hosts: Sequence[Connector]) -> str:
-    """The version of the clients on these hosts; if they differ, that of each host.
+    """The version of the clients on these hosts; if they differ, each of them.
 
     Raises TestbedError.
     """
     each = on_all(hosts, lambda host: check(host, ["fs", "-version"]).strip())
-    if len(set(each)) == 1:
-        return each[0]
-    return "; ".join(f"{text} on {host.host}" for host, text in zip(hosts, each, strict=True))
+    return "; ".join(dict.fromkeys(each))
 
 
 def put_scripts(host: Connector, directory: str, *names: str) -> None:

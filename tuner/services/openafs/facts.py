@@ -137,7 +137,7 @@ def _copies(host: Connector, mount: str) -> tuple[str, ...]:
     result = host.ask(["sh", "-s", mount], input=script(__package__, COPIES))
     if result.status != 0:
         raise CommandFailed(host.host, result)
-    return tuple(result.stdout.splitlines())
+    return tuple(line for line in result.stdout.split("\n") if line)
 
 
 def _is_run(host: Connector, pid: str, engine: str, campaign: str) -> bool:

@@ -124,15 +124,13 @@ class ReachSection(Section):
         ssh = self.ssh
         return self if ssh is None else (ssh.address.lower(), ssh.port, ssh.jump, ssh.netns)
 
-    def place(self, machine: str) -> str:
-        """The host in words. ``machine``: the name of this one, which some ways begin at."""
+    @property
+    def place(self) -> str:
+        """The host in words. It stays the same if only the way there changes: the port, say."""
         if self.ssh is None:
-            return f"{self.netns or 'this machine'} ({machine})"
-        ssh = self.ssh
-        port = "" if ssh.port == 22 else f":{ssh.port}"
-        through = "" if ssh.jump is None else f" through {ssh.jump.address.lower()}"
-        inside = "" if ssh.netns is None else f" from {ssh.netns} ({machine})"
-        return f"{ssh.address.lower()}{port}{through}{inside}"
+            return str(self.netns or "this machine")
+        inside = "" if self.ssh.netns is None else f" from {self.ssh.netns}"
+        return f"{self.ssh.address.lower()}{inside}"
 
     @property
     def own_kernel(self) -> bool:

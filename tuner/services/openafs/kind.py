@@ -190,7 +190,7 @@ class HostsType(TestbedType[str]):
         # Also, all cells on this machine use the same addresses.
         inside = f" on {reach.node}" if reach.node else ""
         name = f"fileserver {file.server.instance} at {file.server.address}{inside}{here}"
-        clients = tuple(sorted(client.reach.place(machine) for client in file.clients))
+        clients = tuple(sorted(client.reach.place for client in file.clients))
         document = {"server": name, **_document(file)}
         return TestbedIdentity(name, Path(section).stem, document, clients)
 

@@ -14,7 +14,7 @@ from tuner.errors import ConfigurationError, TestbedError, WorkloadError
 from tuner.measure.diagnostics.watch import Watch
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
-from tuner.measure.workload_run import Report
+from tuner.measure.workload_run import LEFTOVERS_S, Report
 from tuner.model import ComponentResult, Configuration, Value
 from tuner.services.lasting import JournalState
 from tuner.services.part import NotInEffect, Part
@@ -211,7 +211,7 @@ class _SimulatedEngine:
     def end_runs(self, prefix: str) -> None:
         """Nothing runs in the background."""
 
-    def clean_leftovers(self, prefix: str) -> tuple[str, ...]:
+    def clean_leftovers(self, prefix: str, within_s: float = LEFTOVERS_S) -> tuple[str, ...]:
         """Runs leave nothing behind."""
         return ()
 

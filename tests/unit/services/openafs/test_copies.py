@@ -54,6 +54,12 @@ def test_a_namespace_that_would_keep_the_mount_is_named(tmp_path: Path, name: st
     assert copies(tmp_path) == ["812 (/usr/sbin/smbd -F)"]
 
 
+def test_a_command_cannot_pass_for_another_process(tmp_path: Path) -> None:
+    """Anybody may give a process any words, and be in a mount namespace."""
+    add(tmp_path, 812, 2, "private", "x),\r1\t(/sbin/init\n4")
+    assert copies(tmp_path) == ["812 (x   1  /sbin/init 4)"]
+
+
 def test_an_unmount_is_passed_on_by_a_namespace_in_between(tmp_path: Path) -> None:
     add(tmp_path, 900, 3, "of-service", "sleep 600")
     assert copies(tmp_path) == ["900 (sleep 600)"]

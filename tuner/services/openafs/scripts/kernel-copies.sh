@@ -2,8 +2,8 @@
 # kernel-copies.sh MOUNT [PROC]
 #
 # Prints the mount namespaces that would keep a mount of the kernel's client after systemd has unmounted MOUNT, one per
-# line, each as one of its processes: its number and command. Changes nothing. Fails if they cannot be read. PROC: instead
-# of /proc.
+# line, each as one of its processes: its number and command, in which nothing can pass for another process. Changes
+# nothing. Fails if they cannot be read. PROC: instead of /proc.
 #
 # An unmount reaches another namespace through the mount below: there, what MOUNT lies on must belong to the peer group
 # of what it lies on here, or receive from it, maybe through others in between; the namespaces of systemd's services do.
@@ -78,5 +78,5 @@ END {
     }
 }') || exit
 for pid in $pids; do
-    printf '%s (%s)\n' "$pid" "$({ tr '\0\n' '  ' < "$proc/$pid/cmdline" | cut -c 1-60 | sed 's/ *$//'; } 2> /dev/null)"
+    printf '%s (%s)\n' "$pid" "$({ tr '\0-\37\177(),' ' ' < "$proc/$pid/cmdline" | cut -c 1-60 | sed 's/ *$//'; } 2> /dev/null)"
 done
