@@ -266,6 +266,10 @@ STILL_VALID = (
             "baseline (97% interval 3.3 to 33.0%) after 9 blocks; not confirmed by the sign-flip "
             "test (e-value 28.7 of 66.7); noise",
         ),
+        (
+            replace(fast_then(), outcome=CertificateOutcome.UNDECIDED),
+            "judged by the guards of later blocks, the gain would be open again: ",
+        ),
     ],
 )
 def test_what_further_fresh_blocks_left_open_again_is_named(now: Certificate, note: str) -> None:
