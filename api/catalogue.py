@@ -149,8 +149,7 @@ def list_testbeds(serving: Serving) -> list[TestbedDocument]:
         for key, title in offers().items()
         if key in serving.settings.allow
     ]
-    directory = serving.settings.testbeds
-    for file in sorted(directory.glob("*.yaml")) if directory is not None else ():
+    for file in serving.settings.testbed_files():
         if (one := offer(file)) is None:
             continue  # the error is raised when a campaign is started on it
         document = TestbedDocument(name=file.stem, kind=one.key, title=one.title, hosts=one.hosts)

@@ -199,14 +199,12 @@ def _refuse_testbeds(serving: Service, campaign: Campaign) -> None:
         spec = CampaignSpec.from_json(campaign.spec)
     except SpecError:
         return  # the run cannot read it either, and records why
-    directory = serving.settings.testbeds
-    registered = [] if directory is None else list(directory.glob("*.yaml"))
     sections = dict(spec.named_sections())
     # A testbed file is stored as its path, as it was written; no request can name one.
     files = {
         place.section: file
         for place in sections.values()
-        for file in registered
+        for file in serving.settings.testbed_files()
         if isinstance(place.section, str) and Path(place.section).resolve() == file.resolve()
     }
     for where, place in sections.items():
@@ -307,6 +305,5 @@ def allowed_spec(spec: CampaignSpec, serving: Service) -> CampaignSpec:
 
 def _allowed_section(where: str, testbed: TestbedSection, serving: Service) -> TestbedSection:
     settings = serving.settings
-    directory = settings.testbeds
-    files = {} if directory is None else {f.stem: f for f in directory.glob("*.yaml")}
+    files = {file.stem: file for file in settings.testbed_files()}
     return testbed.of(testbed.type.permit(testbed.section, where, settings.allow, files))

@@ -95,6 +95,10 @@ class ServiceSettings(_Settings):
     burst: int = Field(default=200, ge=1)
     streams: int = Field(default=500, ge=1)
 
+    def testbed_files(self) -> list[Path]:
+        """The testbed files that campaigns started over HTTP may name, in alphabetical order."""
+        return [] if self.testbeds is None else sorted(self.testbeds.glob("*.yaml"))
+
 
 class ClientSettings(_Settings):
     """Settings of the command line as a client of a server, from variables named ``FSTUNE_`` plus
