@@ -19,6 +19,7 @@ ALLOWED = (
     "tuner/cli/cell.py",  # `fstune cell`: private OpenAFS cells
     "tuner/cli/vm.py",  # guests with OpenAFS's client, on private cells
     "tuner/hosts/node.py",  # nodes of private cells
+    "tuner/hosts/nodes.py",
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from dataclasses import replace
@@ -15,8 +16,9 @@ from tests.integration.conftest import (
     process_in,
 )
 from tests.integration.targets import Values, effective
-from tuner.errors import ConfigurationError
+from tuner.errors import ConfigurationError, TestbedError
 from tuner.services.openafs.cache_manager import CacheManager
+from tuner.services.openafs.fuse import PROGRAM, FuseClient
 
 pytestmark = pytest.mark.cell
 
@@ -54,6 +56,24 @@ def test_options_are_mounted_and_read_back(cache_manager: CacheManager) -> None:
     other = dict(values, stat=1234)
     with pytest.raises(ConfigurationError, match=r"stat = 1234 is not in effect: cmdebug\.stat"):
         cache_manager.read_back(other)
+
+
+def test_an_upgrade_is_noticed_after_the_next_remount(cache_manager: CacheManager) -> None:
+    (client,) = cache_manager.clients
+    assert isinstance(client, FuseClient)
+    cache_manager.make_cold()
+    effective(cache_manager, {"blocks": 60000})
+    version = client.version.text
+    assert version.startswith("OpenAFS ")
+    upgraded = f"{client.place.directory}/upgraded/{PROGRAM}"
+    copying = 'mkdir -p "${2%/*}" && sed "s/$3/$4/g" "$1" > "$2" && chmod 755 "$2"'
+    words = [client.program, upgraded, version, version.replace("OpenAFS", "Updated")]
+    assert client.host.change(["sh", "-c", copying, "sh", *words]).status == 0
+    client.program = upgraded
+    message = f"client1: the cache manager has been replaced meanwhile: it was {version}, and since"
+    with pytest.raises(TestbedError, match=re.escape(message)):
+        effective(cache_manager, {"blocks": 70000})
+    assert "mounted again as found" in cache_manager.restore()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import search_spaces
 from deploy.cell.client import VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.vm import Guest
+from tuner.hosts.connections import Hosts
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.services.openafs import hosts
@@ -101,7 +102,7 @@ def client_host(guest: Guest, state: Path) -> Iterator[ClientHost]:
     """Attach to the guest's client in its current state, and restore it in any case."""
     path = write_changed_testbed(guest, "client-host")
     file = read_testbed(path)
-    with closing(hosts.Hosts(file, path.parent, state)) as connections:
+    with closing(Hosts(file, path.parent, state)) as connections:
         host = connections.clients[0]
         place = hosts.client_place(file, file.clients[0])
         assert isinstance(place, UnitPlace)

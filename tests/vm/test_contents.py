@@ -15,6 +15,7 @@ from deploy.cell import kerberos
 from deploy.cell.client import MOUNT_POINT, VOLUME_PATH
 from deploy.cell.server import VOLUME
 from deploy.vm import Guest, seed
+from tuner.hosts.connections import Hosts
 from tuner.services.openafs import hosts
 from tuner.services.openafs.assembly import usual_requirements
 from tuner.services.openafs.file import read_testbed
@@ -90,9 +91,9 @@ def test_the_paths_for_references_exist(guest: Guest) -> None:
 def test_fstune_reaches_a_guest_as_a_testbed_and_accepts_it(guest: Guest, state: Path) -> None:
     path = write_testbed(guest)
     testbed = read_testbed(path)
-    with closing(hosts.Hosts(testbed, path.parent, state)) as connections:
+    with closing(Hosts(testbed, path.parent, state)) as connections:
         survey = hosts.look(testbed, connections, usual_requirements("afsd"))
-    assert survey.refusal is None
+    assert not any(finding.refuses for finding in survey.findings)
     assert yaml.safe_load(path.read_text())["clients"][0]["control"] == {"systemd": {}}
 
 

@@ -14,7 +14,7 @@ from tuner.cli.by_name import show_by_name
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.errors import NotFoundError
-from tuner.services.openafs.cell import translate_errors
+from tuner.hosts.nodes import translate_errors
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -15,7 +15,7 @@ from deploy.vm.image import Say
 from tuner.cli.by_name import show_by_name
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
-from tuner.services.openafs.cell import translate_errors
+from tuner.hosts.nodes import translate_errors
 from tuner.services.openafs.guest import write_testbed
 
 app = typer.Typer(

@@ -23,6 +23,8 @@ from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign
 from tuner.report.log import LogForm, lines
 from tuner.run.steering import in_use
+from tuner.services.kind import Workers
+from tuner.services.kinds import types_of_testbeds
 from tuner.settings import Settings
 from tuner.states import CampaignState
 from tuner.store import Store
@@ -36,14 +38,26 @@ Queued = Annotated[
     ),
 ]
 
+#: How to name the testbeds of a type, by the workers that can reach them.
+_NAMES = {
+    Workers.ANY: "'{key}'",
+    Workers.STATE: "'{key}' (those of this machine's state directory)",
+    Workers.HOST: "'{key}' (queued on this machine) or '{key}@HOST' (queued on that one; same "
+    "files and keys here)",
+}
+
+
+def _choices() -> str:
+    types = types_of_testbeds().items()
+    return "; ".join(_NAMES[each.workers].format(key=key) for key, (_, each) in types)
+
 
 def worker(
     testbeds: Annotated[
         list[str] | None,
         typer.Option(
-            help="Take campaigns on these testbeds only: 'simulated', 'cell' (private ones of this "
-            "machine's state directory), 'hosts' (queued on this machine) or 'hosts@HOST' (queued "
-            "on that one; same files and keys here). Default: every type, of this machine.",
+            help=f"Take campaigns on these testbeds only: {_choices()}. Default: every type, of "
+            "this machine.",
             show_default=False,
         ),
     ] = None,
@@ -76,7 +90,6 @@ def worker(
         # Imported here because other commands do not need them and the import is slow.
         import asyncio
 
-        from tuner.services.kinds import types_of_testbeds
         from tuner.work.metrics import WorkerMetrics
         from tuner.work.queueing import queues_of
         from tuner.work.worker import Orders, Worker

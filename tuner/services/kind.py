@@ -74,6 +74,11 @@ class Finding:
     message: str
 
 
+def refusal_of(findings: Sequence[Finding]) -> str:
+    """All reasons why a campaign must not start; "" if there are none."""
+    return "; ".join(f"{f.host}: {f.message}" for f in findings if f.refuses)
+
+
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
     """The result of a dry run of a campaign on a testbed.
@@ -135,8 +140,8 @@ class Inspection:
 
     @property
     def refusal(self) -> str:
-        """All reasons why a campaign must not start; "" if there are none."""
-        return "; ".join(f"{f.host}: {f.message}" for f in self.findings if f.refuses)
+        """See ``refusal_of``."""
+        return refusal_of(self.findings)
 
 
 class Workers(StrEnum):

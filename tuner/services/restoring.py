@@ -14,14 +14,19 @@ from tuner.hosts.put_back import restore_all
 from tuner.measure.driver import end_runs
 
 
-def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]:
+def restore(
+    hosts: Sequence[SpeakingConnector], directory: str, path: str | None = None
+) -> Iterator[str]:
     """Restore every host from its journals and end all holds on it, with the workloads of their
     campaigns, which may keep a client in use.
 
-    Yields a sentence for each part as soon as it is done. If a host fails, the others are still
-    restored; then the first failure is raised (TestbedError).
+    ``hosts``: the server, then the clients; ``path``: where workloads run on clients. Yields a
+    sentence for each part as soon as it is done, and then one on files that a workload may have
+    left. If a host fails, the others are still restored; then the first failure is raised
+    (TestbedError).
     """
     failure: TestbedError | None = None
+    is_changed, names = False, set[str]()
     reachable: list[tuple[SpeakingConnector, set[str]]] = []
     for connector in hosts:
         try:
@@ -38,11 +43,20 @@ def restore(hosts: Sequence[SpeakingConnector], directory: str) -> Iterator[str]
             with suppress(TestbedError, SpecError):
                 end_runs(connector, directory, campaign)
         try:
+            names |= campaigns
             messages = restore_all(connector, directory)
+            is_changed = is_changed or bool(messages)
             yield from messages or [f"{connector.host}: nothing to put back"]
             connector.change(["rm", "--recursive", "--force", f"{directory}/lease.expired"])
         except TestbedError as problem:
             failure = failure or problem
+    if path is not None and (names or is_changed):
+        # Without the token that was destroyed, they may not even be listed.
+        patterns = " and ".join(f"fstune-{name}*" for name in sorted(names)) or "fstune-*"
+        yield (
+            f"{hosts[-1].host}: {path}: may still have files of workloads that were cut off: look "
+            f"for {patterns} there"
+        )
     if failure is not None:
         raise failure
 

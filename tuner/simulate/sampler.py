@@ -47,6 +47,8 @@ class Sampler:
     baseline: Configuration
     parts: tuple[str, ...]
     cost_s: float = 0.0
+    #: The parts that were restarted since the last run.
+    _fresh: set[str] = field(default_factory=set)
     _up: dict[str, Mapping[str, object] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -70,7 +72,9 @@ class Sampler:
         if not up:
             sampled = Sampled({}, {}, restart_s, 0.0, "start")
         else:
-            times = self.world.times(run, configuration, self.components)
+            ratio = self.world.restart_ratio(part for part in self.parts if part in self._fresh)
+            self._fresh.clear()
+            times = self.world.times(run, configuration, self.components, ratio)
             failed = self.world.failure(configuration, "workload") is not None
             diagnostics = {} if failed else {**times.diagnostics, "engine_cpu_s": times.cpu_s}
             seconds = {} if failed else times.seconds
@@ -91,4 +95,5 @@ class Sampler:
             if self._up[part] != values:
                 cost_s += self.world.costs.restart_s(part)
                 self._up[part] = values
+                self._fresh.add(part)
         return cost_s, True

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import tuner
 from tests.unit.campaign.campaigns import failing, spec
-from tests.unit.cli.conftest import Fstune
+from tests.unit.cli.conftest import Fstune, process_of
 from tuner.cli import main
 from tuner.cli.app import app
 from tuner.errors import NO_IMPROVEMENT
@@ -52,6 +52,26 @@ def test_help_teaches(arguments: list[str], words: list[str]) -> None:
         assert result.exit_code == 0
         plain = re.sub(r"\x1b\[[0-9;]*m", "", result.output)
         assert [word for word in words if word not in plain] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (
+            "worker",
+            ["'simulated'", "'cell' (those of", "'hosts@HOST'", "'toy' (queued", "'toy@HOST'"],
+        ),
+        ("serve", ["'simulated' (", "'cell' ("]),
+    ],
+)
+def test_help_names_the_testbeds_of_every_kind_that_is_installed(
+    environment: dict[str, str], root: Path, command: str, words: list[str]
+) -> None:
+    paths = f"{root}:{root / 'tests' / 'toy' / 'installed'}"
+    variables = {**environment, "PYTHONPATH": paths, "COLUMNS": "400"}
+    with process_of(variables, command, "--help") as process:
+        output, _ = process.communicate(timeout=60)
+    assert [word for word in words if word not in output] == []
 
 
 def test_version(fstune_process: Fstune) -> None:

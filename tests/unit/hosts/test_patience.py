@@ -11,6 +11,7 @@ import pytest
 
 from tuner.errors import AccessError, ConfigurationError, TestbedError, TransportError, evidence
 from tuner.hosts import hold as holding
+from tuner.hosts.connections import patience
 from tuner.hosts.connector import CommandFailed, CommandResult, CommandTimeout, written_file
 from tuner.hosts.conversation import Conversation
 from tuner.hosts.guard import bare
@@ -18,7 +19,6 @@ from tuner.hosts.hold import TRUSTED_S, Hold, patience_s
 from tuner.hosts.lease import Lease, Owner
 from tuner.hosts.log_in import Patience, SshHost
 from tuner.hosts.ssh import SshConnector
-from tuner.services.openafs.hosts import patience
 
 
 @dataclass

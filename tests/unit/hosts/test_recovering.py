@@ -119,3 +119,34 @@ def test_runs_of_the_campaign_are_ended_before_a_restore_by_hand(place: Place, n
     sentences = list(restore([LocalConnector()], str(place.directory)))
     assert sentences == ["part on localhost restored"]
     assert (place.directory / "ended").read_text() == "campaign-1"
+
+
+@pytest.mark.parametrize("name", ["lease", "lease.expired"])
+def test_a_restore_by_hand_names_what_workloads_may_have_left(place: Place, name: str) -> None:
+    def by_hand() -> list[str]:
+        return list(restore([LocalConnector()], str(place.directory), "/afs/bench"))
+
+    place.take()
+    place.kill_watch()
+    (place.directory / "lease").rename(place.directory / name)
+    start = "localhost: /afs/bench: may still have files of workloads that were cut off: look for "
+    nothing = "localhost: nothing to put back"
+    assert by_hand() == [nothing, f"{start}fstune-campaign-1* there"]
+    assert by_hand() == [nothing]
+    # An earlier restore that failed has ended the hold.
+    place.journal()
+    assert by_hand() == ["part on localhost restored", f"{start}fstune-* there"]
+
+
+def test_what_workloads_may_have_left_is_named_although_a_host_is_not_put_back(
+    place: Place,
+) -> None:
+    place.take()
+    place.kill_watch()
+    place.journal("echo in use; exit 1\n")
+    sentences: list[str] = []
+    with pytest.raises(TestbedError, match="in use"):
+        sentences.extend(restore([LocalConnector()], str(place.directory), "/afs/bench"))
+    assert [sentence.split(": ")[-1] for sentence in sentences] == [
+        "look for fstune-campaign-1* there"
+    ]

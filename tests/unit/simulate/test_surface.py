@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tuner.errors import SpecError
+from tuner.errors import ConfigurationError, SpecError, WorkloadError
+from tuner.measure.workload_run import run_once
 from tuner.model import Configuration, Value
+from tuner.services.simulated import SimulatedTestbed
 from tuner.simulate import Surface, load_surface, surface_names
 
 pytestmark = pytest.mark.slow
@@ -135,6 +137,45 @@ def test_a_sampled_block_costs_its_runs_and_the_restarts_of_changed_parts(
     assert [run.workload_s for run in runs] == pytest.approx([7, 7, 7, 0, 7, 7])
     assert [len(run.seconds) for run in runs] == [7, 7, 7, 0, 7, 0]
     assert sampler.cost_s == pytest.approx(15 + 5 * 7)
+
+
+def test_a_sampled_run_takes_the_same_time_as_on_the_simulated_testbed(make_surface: Any) -> None:
+    surface = make_surface(
+        {"parameter": THREADS, "low": 16, "change": -0.1},
+        {"parameter": CHUNKSIZE, "low": 22, "fails": "workload"},
+        {"parameter": "cache_manager.daemons", "value": 7, "fails": "start"},
+        noise=0.05,
+        wander={"sd": 0.1, "correlation": 0.5},
+        after_restart={"fileserver": 0.25, "cache_manager": -0.1},
+    )
+    arms = [
+        surface.baseline,
+        of(fileserver__threads=20),
+        of(fileserver__threads=20, cache_manager__daemons=7),
+        of(fileserver__threads=30, cache_manager__daemons=7),
+        of(fileserver__threads=30),
+        of(fileserver__threads=30, cache_manager__chunksize=22),
+        surface.baseline,
+        surface.baseline,
+    ]
+    testbed = SimulatedTestbed(surface.spaces, surface.world)
+    ready = testbed.open(surface.workload, lambda message: None)
+
+    def measure(block: int, trial: int) -> dict[str, float]:
+        """The time of each component, if the run succeeds."""
+        try:
+            ready.target.apply(arms[trial], lambda message: None)
+            report = run_once(ready.engine, f"campaign-{block}-{trial}", 1, ready.make_cold)
+        except (ConfigurationError, WorkloadError):
+            return {}
+        return {name: result.elapsed_s for name, result in report.components.items()}
+
+    sampler = surface.sampler(surface.world.seed)
+    for block in (1, 2):
+        runs = sampler.block(block, arms)
+        assert [run.failed for run in runs] == ["", "", "start", "start", "", "workload", "", ""]
+        assert [run.seconds for run in runs] == [measure(block, trial) for trial in range(8)]
+    assert sampler.cost_s == pytest.approx(testbed.clock())
 
 
 def test_a_sampled_block_is_reproducible_and_noise_can_be_replaced(make_surface: Any) -> None:

@@ -15,7 +15,7 @@ import pytest
 from deploy.cell import CellError, Cells, CellSpec
 from deploy.vm import GuestOptions, Guests, Images, qemu, recipe, seed, sources
 from tuner.errors import TestbedError
-from tuner.services.openafs import hosts
+from tuner.hosts.connections import Hosts
 from tuner.services.openafs.file import TestbedFile
 
 
@@ -141,7 +141,7 @@ def test_a_guest_is_not_searched_for_outside_its_cell(tmp_path: Path) -> None:
     }
     file = TestbedFile.model_validate(document)
     with (
-        closing(hosts.Hosts(file, tmp_path, tmp_path / "state")) as connections,
+        closing(Hosts(file, tmp_path, tmp_path / "state")) as connections,
         pytest.raises(TestbedError, match="no node 'server' of a private cell 'vm' is up"),
     ):
         connections.clients[0].ask(["true"])

@@ -7,14 +7,14 @@ import time
 from dataclasses import dataclass
 
 from tuner.errors import TestbedError
-from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector, check
+from tuner.hosts.connector import CommandFailed, Connector
 from tuner.services.openafs import parse
 from tuner.services.openafs.server_log import USUAL_LOGS
+from tuner.services.openafs.version import RunningVersion
 
 #: The configuration file of bosserver as Debian has it, and with OpenAFS's own paths.
 _CONFIGS = ("/etc/openafs/BosConfig", "/usr/afs/local/BosConfig")
 _STARTS_WITHIN_S, _POLL_S = 30.0, 0.03
-_ANSWER_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +104,10 @@ def meddling(
     )
 
 
-def version_of(host: Connector, place: FileserverPlace, port: int) -> str:
-    """The version of the program that serves a port. Raises CommandFailed or CommandTimeout."""
-    argv = ["rxdebug", place.address, str(port), "-version"]
-    return check(host, argv, timeout_s=_ANSWER_TIMEOUT_S).partition("version:")[2].strip()
-
-
 @dataclass(slots=True)
-class Version:
-    """The version of the running fileserver. An upgrade replaces the program on disk, and the next
-    start is that of another one.
+class Version(RunningVersion):
+    """The version of the running fileserver; ``start``: when that program was started."""
 
-    ``text``: "" until the fileserver has answered; ``start``: when that program was started.
-    """
-
-    text: str = ""
     start: str = ""
 
     def check(self, host: Connector, place: FileserverPlace, status: parse.InstanceStatus) -> None:
@@ -128,18 +117,9 @@ class Version:
         """
         if not status.running or status.last_start == self.start:
             return
-        try:
-            now = version_of(host, place, parse.FILESERVER_PORT)
-        except (CommandFailed, CommandTimeout):
-            return
-        if self.text and now != self.text:
-            raise TestbedError(
-                f"{host.host}: the program of the instance {place.instance} has been replaced "
-                f"meanwhile: it was {self.text}, and since its last start it is {now}; what was "
-                f"measured with both must not be mixed: install {self.text} again and resume, or "
-                "start a new campaign"
-            )
-        self.text, self.start = now, status.last_start
+        program = f"the program of the instance {place.instance}"
+        if self.ask(host, place.address, parse.FILESERVER_PORT, program):
+            self.start = status.last_start
 
 
 def is_restricted(host: Connector, address: str) -> bool:

@@ -1,7 +1,6 @@
 """The private cell as a testbed: brought up for a campaign and taken down after it.
 
-Responsible for the translation between campaigns and ``deploy.cell``: errors of the cell are
-converted to fstune's own only here.
+Responsible for the translation between campaigns and ``deploy.cell``.
 """
 
 from __future__ import annotations
@@ -10,19 +9,19 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 
-from deploy.cell import Cell, CellError, Cells, CellSpec, Node
+from deploy.cell import Cell, Cells, CellSpec, Node
 from deploy.cell.client import CACHE_DIRECTORY, INITIAL_BLOCKS, MOUNT_POINT, VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED
 from deploy.cell.server import VOLUME
-from tuner.errors import TestbedError
 from tuner.hosts.connector import check_change
 from tuner.hosts.node import SerialNode
 from tuner.hosts.node_supervisor import NodeSupervisors
+from tuner.hosts.nodes import translate_errors
 from tuner.measure.workload import Workload
 from tuner.services.journal import RESTORE_TIMEOUT_S
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
@@ -98,15 +97,6 @@ def is_up(state_directory: Path, name: str) -> bool:
     with translate_errors():
         existing = Cells(state_directory).load(name)
     return existing is not None and existing.is_alive()
-
-
-@contextmanager
-def translate_errors() -> Iterator[None]:
-    """Convert errors of the private cell to TestbedError."""
-    try:
-        yield
-    except CellError as problem:
-        raise TestbedError(str(problem)) from problem
 
 
 class CellTestbed:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from tuner.hosts.connector import Connector, check, check_change
 from tuner.hosts.parallel import on_all
 from tuner.model import Value
 from tuner.services.journal import Journal, script
+from tuner.services.openafs.version import RunningVersion
 
 
 class Client(Protocol):
@@ -58,7 +60,8 @@ class Client(Protocol):
     def effective(self) -> dict[str, Value]:
         """Return its settings in effect, by read-back key.
 
-        Raises ConfigurationError when it is no longer running.
+        Raises ConfigurationError when it is no longer running, and TestbedError if ``start`` has
+        started another version than before.
         """
         ...
 
@@ -69,6 +72,22 @@ class Client(Protocol):
     def restore(self) -> str:
         """Restore the original settings unless they are in effect; returns what was done."""
         ...
+
+
+@dataclass(slots=True)
+class ClientVersion(RunningVersion):
+    """The version of a cache manager; ``is_due``: it was started, and not asked since."""
+
+    is_due: bool = False
+
+    def check(self, host: Connector, port: int) -> None:
+        """Ask a cache manager that was started, once. It takes a few milliseconds.
+
+        Raises TestbedError if its version is not the one before.
+        """
+        if self.is_due:
+            self.is_due = False
+            self.ask(host, "127.0.0.1", port, "the cache manager")
 
 
 def versions(hosts: Sequence[Connector]) -> str:

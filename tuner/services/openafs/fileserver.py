@@ -34,11 +34,11 @@ from tuner.services.openafs.bosserver import (
     meddling,
     reachable_status,
     status_of,
-    version_of,
 )
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.limits import memory_bytes, open_files
 from tuner.services.openafs.server_log import LogEnd, log_end, log_since
+from tuner.services.openafs.version import version_of
 from tuner.services.part import verify_effective
 
 _RESTORE, _STOP = "fileserver-restore.sh", "fileserver-stop.sh"
@@ -108,7 +108,7 @@ class Fileserver(WithJournal):
         if status is not None:
             version.check(host, place, status)
         # bosserver usually has the same version, and answers even when the fileserver is stopped.
-        text = version.text or version_of(host, place, parse.BOSSERVER_PORT)
+        text = version.text or version_of(host, place.address, parse.BOSSERVER_PORT)
         identity = f"{program.rpartition('/')[2]} {text}"
         facts = host_limits(host, " ".join([program, *parsed.rest]))
         values, rest = parsed.values, parsed.rest

@@ -20,7 +20,7 @@ from tuner.hosts.connector import (
 from tuner.model import Value
 from tuner.services.journal import Journal, WithJournal, script
 from tuner.services.openafs import parse
-from tuner.services.openafs.client import put_scripts
+from tuner.services.openafs.client import ClientVersion, put_scripts
 
 PROGRAM = "afsd.fuse"
 
@@ -64,6 +64,7 @@ class FuseClient(WithJournal):
     place: FusePlace
     command: tuple[str, ...]
     program: str
+    version: ClientVersion = field(default_factory=ClientVersion)
 
     @classmethod
     def attach(cls, host: Connector, place: FusePlace) -> FuseClient:
@@ -108,6 +109,7 @@ class FuseClient(WithJournal):
         self._record()
         argv = ["sh", f"{place.directory}/{_REMOUNT}", place.mount, place.cache, place.probe]
         argv += [self.program, *options]
+        self.version.is_due = True
         result = self.host.change(argv, timeout_s=_REMOUNT_TIMEOUT_S)
         if result.status == _DOES_NOT_SERVE:
             message = f"the cache manager does not start: {result.tail}"
@@ -126,7 +128,8 @@ class FuseClient(WithJournal):
 
     def effective(self) -> dict[str, Value]:
         """See Client.effective: queries the cache manager."""
-        asking = ["cmdebug", "127.0.0.1", "-port", str(self._port()), "-cache"]
+        port = self._port()
+        asking = ["cmdebug", "127.0.0.1", "-port", str(port), "-cache"]
         try:
             text = check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S)
             configuration = parse.cache_configuration(text)
@@ -134,6 +137,7 @@ class FuseClient(WithJournal):
             self._port()  # raises if it has exited meanwhile
             message = f"{self.host.host}: {PROGRAM} does not answer: {problem}"
             raise ConfigurationError(message) from problem
+        self.version.check(self.host, port)
         return {f"cmdebug.{key}": value for key, value in configuration.items()}
 
     def _port(self) -> int:
@@ -154,7 +158,7 @@ class FuseClient(WithJournal):
         if self.recorded:
             self._begin()  # it may have been removed
         action = _journal(self.host, self.place).restore() or "left as found"
-        self.recorded = False
+        self.recorded = self.version.is_due = False
         return f"{PROGRAM} on {self.host.host} {action}: {' '.join(self.options)}"
 
     def _begin(self) -> bool:

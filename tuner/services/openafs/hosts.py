@@ -1,60 +1,39 @@
-"""A testbed of real hosts: connects, inspects and holds them, and releases them as they were.
-
-Responsible for the order of these steps. No host is changed before all hosts have passed the
-inspection.
-"""
+"""A fileserver and its clients as a testbed of real hosts: inspection, assembly and dry run."""
 
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from search_spaces import Space
 from search_spaces.sampling import Chance, draw
-from tuner.errors import ConflictError, TestbedError, WorkloadError
-from tuner.hosts.conversation import SpeakingConnector
+from tuner.errors import WorkloadError
+from tuner.hosts.connections import Hosts
 from tuner.hosts.dry import DryConnector
-from tuner.hosts.heartbeats import Heartbeats
-from tuner.hosts.hold import Hold, patience_s
+from tuner.hosts.hold import Hold
 from tuner.hosts.lease import Owner
-from tuner.hosts.link import open_socket
-from tuner.hosts.local import LocalConnector
-from tuner.hosts.log_in import Patience, SshHost
-from tuner.hosts.node import SupervisedNode
-from tuner.hosts.node_supervisor import NodeSupervisors
 from tuner.hosts.parallel import on_all
-from tuner.hosts.ssh import SshConnector
-from tuner.measure.driver import end_runs
 from tuner.measure.workload import Workload
 from tuner.measure.workload_run import run_once
 from tuner.services.facts import HostFacts, host_facts
-from tuner.services.hours import outside_hours
-from tuner.services.journal import kept_names
+from tuner.services.hosts import Assemble, HeldHosts
 from tuner.services.kind import Finding, Rehearsal
 from tuner.services.openafs import cache_manager, fileserver
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.facts import ServerFacts, client_facts, server_facts, token_place
-from tuner.services.openafs.file import (
-    ClientSection,
-    FuseSection,
-    ReachSection,
-    SshSection,
-    TestbedFile,
-)
+from tuner.services.openafs.file import ClientSection, FuseSection, TestbedFile
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.openafs.host_network import HostNetwork, possible
-from tuner.services.openafs.nodes import from_node, keep_up, node
 from tuner.services.openafs.preflight import preflight
 from tuner.services.openafs.unit import UnitPlace
-from tuner.services.restoring import recover
-from tuner.services.testbed import ReadyTestbed, Unavailable
+from tuner.services.testbed import ReadyTestbed
 
 #: The number of random configurations from which the largest memory use is estimated.
 _DRAWS = 300
@@ -70,55 +49,9 @@ class Survey:
     clients: tuple[HostFacts, ...]
     findings: tuple[Finding, ...]
 
-    @property
-    def refusal(self) -> str | None:
-        """All reasons why a campaign must not start; None if there are none."""
-        reasons = [f"{f.host}: {f.message}" for f in self.findings if f.refuses]
-        return "; ".join(reasons) or None
 
-
-class Hosts:
-    """Connections to all hosts of a testbed, opened when first used."""
-
-    def __init__(self, file: TestbedFile, base: Path, state_directory: Path) -> None:
-        """``base``: the directory for relative paths in the file."""
-        self._stack = ExitStack()
-        self._patience = patience(file.restore.after)
-        try:
-            self.server = self._connect(file.server.reach, base, state_directory)
-            self.clients = tuple(
-                self._connect(client.reach, base, state_directory) for client in file.clients
-            )
-        except BaseException:
-            self._stack.close()
-            raise
-
-    @property
-    def all(self) -> tuple[SpeakingConnector, ...]:
-        """The server, then the clients."""
-        return (self.server, *self.clients)
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._stack.close()
-
-    def _connect(self, reach: ReachSection, base: Path, state: Path) -> SpeakingConnector:
-        if reach.ssh is not None:
-            host = ssh_host(reach.ssh, base)
-            within_node = reach.ssh.netns
-            opener = open_socket if within_node is None else from_node(state, within_node)
-            return self._stack.enter_context(closing(SshConnector(host, self._patience, opener)))
-        if reach.netns is not None:
-            entered = node(state, reach.netns)
-            supervisors = self._stack.enter_context(closing(NodeSupervisors(entered)))
-            return SupervisedNode(entered, supervisors)
-        return LocalConnector()
-
-
-class HostsTestbed:
-    """The hosts of a testbed file; see Testbed. They stay up: only their settings change."""
-
-    clock = staticmethod(time.monotonic)
+class HostsTestbed(HeldHosts[TestbedFile]):
+    """A fileserver and clients of a testbed file."""
 
     def __init__(
         self,
@@ -129,119 +62,30 @@ class HostsTestbed:
         *,
         putting_back: bool = False,
     ) -> None:
-        """``putting_back``: ignore refusals of the survey, since hosts are only restored."""
-        self._putting_back = putting_back
-        self.remarks: tuple[str, ...] = ()
-        self._file = file
-        self._base = base
-        self._state = state_directory
-        self._owner = Owner("none", socket.gethostname())
+        """See HeldHosts."""
+        super().__init__(file, base, state_directory, putting_back=putting_back)
         self._requirements = requirements
-        self._stack = ExitStack()
-        self._holds: tuple[Hold, ...] = ()
-        self._heartbeats: Heartbeats | None = None
 
-    def claim(self, campaign: str) -> bool:
-        """See Testbed.claim: hosts are never brought up."""
-        self._owner = Owner(campaign, socket.gethostname())
-        return False
+    def look(
+        self, hosts: Hosts, campaign: str, workload: Workload
+    ) -> tuple[Sequence[Finding], Assemble]:
+        """See HeldHosts.look."""
+        survey = look(self._file, hosts, self._requirements, campaign, workload.size_bytes)
+        return survey.findings, partial(self._assemble, survey.programs, workload)
 
-    def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
-        """See Testbed.open.
-
-        Raises ConflictError when a campaign holds a host, the survey refuses, or it is unavailable.
-        """
-        file = self._file
-        if not self._putting_back:
-            if (closed := self.unavailable()) is not None:
-                raise ConflictError(closed.reason)
-            self._stack.enter_context(keep_up(self._state, file.cells))
-        say(f"connecting to {1 + len(file.clients)} hosts")
-        hosts = Hosts(file, self._base, self._state)
-        self._stack.callback(hosts.close)
-        say("inspecting the hosts")
-        survey = look(file, hosts, self._requirements, self._owner.campaign, workload.size_bytes)
-        self.remarks = tuple(f"{f.host}: {f.message}" for f in survey.findings)
-        if survey.refusal is not None and not self._putting_back:
-            raise ConflictError(f"testbed {file.name} must not be used now: {survey.refusal}")
-        self._take(hosts)
-        self._heartbeats = Heartbeats(self._holds)
-        server, *clients = self._holds
-        ready = assemble(
-            server,
-            self._clients(clients),
-            layout(file),
+    def _assemble(
+        self, programs: ServerFacts, workload: Workload, holds: Sequence[Hold]
+    ) -> ReadyTestbed:
+        return assemble(
+            holds[0],
+            _clients(self._file, holds),
+            layout(self._file),
             self._requirements,
             workload,
             alike=not self._putting_back,
-            kernels=_kernels(file, self._holds),
-            down=survey.programs.volumes is None and not self._putting_back,
+            kernels=_kernels(self._file, holds),
+            down=programs.volumes is None and not self._putting_back,
         )
-        return replace(ready, target=replace(ready.target, before_restore=self._only_restore))
-
-    def _only_restore(self) -> None:
-        for hold in self._holds:
-            hold.only_restore()
-
-    def _take(self, hosts: Hosts) -> None:
-        """Hold the server, then all clients in parallel; a taken server leaves nothing held."""
-        restore = self._file.restore
-
-        def take(number: int) -> None:
-            connector = hosts.all[number]
-            holds[number] = Hold.take(
-                connector, restore.directory, self._owner, restore.after, end_runs
-            )
-
-        holds: dict[int, Hold] = {}
-        server, *clients = range(len(hosts.all))
-        try:
-            take(server)
-            on_all(clients, take)
-        finally:
-            self._holds = tuple(holds[number] for number in sorted(holds))
-
-    def close(self) -> str | None:
-        """See Testbed.close."""
-        if self._heartbeats is not None:
-            self._heartbeats.close()
-            self._heartbeats = None
-        failure: TestbedError | None = None
-        messages: list[str] = []
-        for hold in self._holds:
-            try:
-                if (message := hold.give_back()) is not None:
-                    messages.append(message)
-            except TestbedError as problem:
-                failure = failure or problem
-        self._holds = ()
-        self._stack.close()
-        if failure is not None:
-            raise failure
-        return "; ".join(messages) or None
-
-    def kept_names(self) -> dict[str, str]:
-        """See LastingTestbed.kept_names."""
-        directory = self._file.restore.directory
-        names = on_all(self._holds, lambda hold: kept_names(hold, directory))
-        pairs = zip(self._holds, names, strict=True)
-        return {name: hold.host for hold, each in pairs for name in each}
-
-    def put_back(self, campaign: str) -> list[str]:
-        """See Recoverable.put_back. Hosts that were taken are left to their watches."""
-        if self._holds:
-            return []
-        restore, owner = self._file.restore, Owner(campaign, socket.gethostname())
-        with closing(Hosts(self._file, self._base, self._state)) as hosts:
-            return recover(hosts.all, restore.directory, owner, restore.after)
-
-    def unavailable(self) -> Unavailable | None:
-        """See Testbed.unavailable: unavailable outside the hours in the file."""
-        return outside_hours(self._file.name, self._file.hours, datetime.now().astimezone())
-
-    def _clients(self, clients: Sequence[Hold]) -> list[ClientHost]:
-        sections = zip(clients, self._file.clients, strict=True)
-        return [ClientHost(hold, client_place(self._file, section)) for hold, section in sections]
 
 
 def look(
@@ -300,11 +144,9 @@ def rehearse(
     dry = [DryConnector(connector, commands) for connector in hosts.all]
     owner = Owner("CAMPAIGN", socket.gethostname())
     holds = [Hold.take(one, file.restore.directory, owner, file.restore.after) for one in dry]
-    server, *clients = holds
-    sections = zip(clients, file.clients, strict=True)
-    client_hosts = [ClientHost(hold, client_place(file, section)) for hold, section in sections]
+    places = _clients(file, holds), layout(file)
     kernels = _kernels(file, holds)
-    ready = assemble(server, client_hosts, layout(file), requirements, workload, kernels=kernels)
+    ready = assemble(holds[0], *places, requirements, workload, kernels=kernels)
     make_cold = ready.make_cold
     for part in ready.target.parts.values():
         if isinstance(part, Fileserver | HostNetwork):
@@ -333,6 +175,12 @@ def _kernels(file: TestbedFile, hosts: Sequence[Hold]) -> list[Hold]:
     return [hold for hold, reach in zip(hosts, file.reached, strict=True) if reach.own_kernel]
 
 
+def _clients(file: TestbedFile, holds: Sequence[Hold]) -> list[ClientHost]:
+    """The client hosts, of the holds on all hosts."""
+    sections = zip(holds[1:], file.clients, strict=True)
+    return [ClientHost(hold, client_place(file, section)) for hold, section in sections]
+
+
 def client_place(file: TestbedFile, client: ClientSection) -> FusePlace | UnitPlace:
     """Where a client's cache manager is."""
     way, directory = client.control.way, f"{file.restore.directory}/restore"
@@ -347,48 +195,6 @@ def client_place(file: TestbedFile, client: ClientSection) -> FusePlace | UnitPl
         probe=file.path,
         directory=directory,
         token=token_place(client, directory),
-    )
-
-
-def patience(after_s: float) -> Patience:
-    """Return the timeouts for SSH hosts that restore themselves after ``after_s`` seconds.
-
-    A dead connection must be detected and re-established well before that.
-    """
-    usual = Patience()
-    return Patience(
-        connect_s=min(usual.connect_s, after_s / 4.0),
-        keepalive_s=min(usual.keepalive_s, after_s / 20.0),
-        reconnect_s=patience_s(after_s),
-    )
-
-
-def ssh_host(section: SshSection, base: Path) -> SshHost:
-    """How a host is reached over SSH; relative paths are relative to ``base``."""
-
-    def absolute(path: Path) -> Path:
-        return base / path.expanduser()
-
-    jump = section.jump
-    through = None
-    if jump is not None:
-        through = SshHost(
-            jump.address,
-            jump.user,
-            jump.port,
-            None if jump.key is None else absolute(jump.key),
-            section.agent,
-            absolute(section.known_hosts),
-        )
-    return SshHost(
-        address=section.address,
-        user=section.user,
-        port=section.port,
-        key_file=None if section.key is None else absolute(section.key),
-        agent=section.agent,
-        known_hosts=absolute(section.known_hosts),
-        sudo=section.by_sudo,
-        jump=through,
     )
 
 

@@ -18,6 +18,7 @@ from deploy.cell import CellError, CellSpec
 from search_spaces import Form, Space, describe
 from tuner.documents import Section
 from tuner.errors import ConflictError, SpecError, TestbedError
+from tuner.hosts.reach import identifiers
 from tuner.measure.workload import load_workload
 from tuner.services.kind import (
     Inspection,
@@ -30,6 +31,7 @@ from tuner.services.kind import (
     TestbedIdentity,
     TestbedType,
     Workers,
+    refusal_of,
 )
 from tuner.services.lasting import LastingTestbed
 from tuner.services.openafs.assembly import Requirements, usual_requirements
@@ -41,7 +43,7 @@ from tuner.services.openafs.cell import (
     nodes_as_hosts,
 )
 from tuner.services.openafs.diagnostics import DIAGNOSTICS
-from tuner.services.openafs.file import SshSection, TestbedFile, read_testbed
+from tuner.services.openafs.file import TestbedFile, read_testbed
 from tuner.services.openafs.spaces import SYSCTL, check_network, check_runtime
 from tuner.services.openafs.start import CellStart, HostsStart
 from tuner.services.openafs.suitable import mistakes_of_workload
@@ -234,11 +236,8 @@ class HostsType(TestbedType[str]):
         )
 
     def hosts(self, section: str) -> Sequence[str]:
-        """See TestbedType.hosts; this machine may serve several testbeds."""
-        file = read_testbed(Path(section))
-        reaches = [file.server.reach, *(client.reach for client in file.clients)]
-        nodes = {str(reach.netns) for reach in reaches if reach.netns is not None}
-        return sorted(nodes | {_host(reach.ssh) for reach in reaches if reach.ssh is not None})
+        """See TestbedType.hosts."""
+        return identifiers(read_testbed(Path(section)).reached)
 
     def permit(
         self, section: str, where: str, allow: Collection[str], files: Mapping[str, Path]
@@ -250,29 +249,31 @@ class HostsType(TestbedType[str]):
 
     def rehearse(self, section: str, needs: Needs, state_directory: Path) -> Rehearsal:
         """See TestbedType.rehearse."""
+        from tuner.hosts.connections import Hosts
         from tuner.services.openafs import hosts
 
         path, requirements = Path(section), _requirements(needs)
         file = read_testbed(path)
-        with closing(hosts.Hosts(file, path.parent, state_directory)) as connections:
+        with closing(Hosts(file, path.parent, state_directory)) as connections:
             survey = hosts.look(
                 file, connections, requirements, workload_bytes=needs.workload.size_bytes
             )
-            if survey.refusal is not None:
+            if refusal_of(survey.findings):
                 return Rehearsal(file.name, survey.findings)
             return hosts.rehearse(file, connections, requirements, needs.workload, survey.findings)
 
     def inspect(self, file: Path, state_directory: Path, *, dry_run: bool) -> Inspection:
         """See TestbedType.inspect."""
+        from tuner.hosts.connections import Hosts
         from tuner.services.openafs import hosts
 
         testbed = read_testbed(file)
         requirements = usual_requirements(testbed.clients[0].control.program)
         commands: Sequence[tuple[str, tuple[str, ...]]] = ()
-        with closing(hosts.Hosts(testbed, file.resolve().parent, state_directory)) as connections:
+        with closing(Hosts(testbed, file.resolve().parent, state_directory)) as connections:
             survey = hosts.look(testbed, connections, requirements)
             if dry_run:
-                if survey.refusal is not None:  # a client may be down and not answer
+                if refusal_of(survey.findings):  # a client may be down and not answer
                     requirements = replace(requirements, client_runtime=None)
                 work = load_workload("mixed-use")
                 rehearsal = hosts.rehearse(
@@ -290,12 +291,12 @@ class HostsType(TestbedType[str]):
 
     def put_back(self, file: Path, state_directory: Path) -> Iterator[str]:
         """See TestbedType.put_back."""
+        from tuner.hosts.connections import Hosts
         from tuner.services import restoring
-        from tuner.services.openafs import hosts
 
         testbed = read_testbed(file)
-        with closing(hosts.Hosts(testbed, file.resolve().parent, state_directory)) as connections:
-            yield from restoring.restore(connections.all, testbed.restore.directory)
+        with closing(Hosts(testbed, file.resolve().parent, state_directory)) as connections:
+            yield from restoring.restore(connections.all, testbed.restore.directory, testbed.path)
 
 
 def _requirements(needs: Needs) -> Requirements:
@@ -323,11 +324,6 @@ def _document(file: TestbedFile) -> dict[str, object]:
             for client in file.clients
         },
     }
-
-
-def _host(ssh: SshSection) -> str:
-    """Identify a host; the same address is a different host in each private cell."""
-    return f"host {ssh.address}" + (f" from {ssh.netns}" if ssh.netns else "")
 
 
 def _check_file(spaces: Mapping[str, Space], file: TestbedFile) -> None:

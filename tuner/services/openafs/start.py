@@ -16,7 +16,7 @@ from deploy.cell import CellError, require_machine
 from tuner.documents import word_of
 from tuner.errors import TestbedError, TunerError
 from tuner.hosts.parallel import on_all
-from tuner.services.openafs.file import Address, Host, HostPath, SshSection, User, Word
+from tuner.hosts.reach import Address, Host, HostPath, SshSection, User, Word
 from tuner.services.openafs.server_log import USUAL_LOGS
 from tuner.services.start import Choice, Draft, Interview, Question, Start
 
@@ -235,8 +235,8 @@ _Cell = Annotated[str, AfterValidator(_cell_name)]
 
 def _connect(names: Sequence[str], user: str, key: str, stack: ExitStack) -> list[SshConnector]:
     """Connect to hosts. Raises TestbedError with every host that cannot be reached."""
+    from tuner.hosts.connections import patience, ssh_host
     from tuner.hosts.ssh import SshConnector
-    from tuner.services.openafs.hosts import patience, ssh_host
 
     path = Path(key).expanduser().absolute() if key else None
     sections = [SshSection(address=name, user=user, key=path) for name in names]

@@ -12,7 +12,7 @@ import re
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import (
@@ -25,11 +25,12 @@ from tuner.hosts.connector import (
 from tuner.model import Value
 from tuner.services.journal import Journal, WithJournal
 from tuner.services.openafs import parse
-from tuner.services.openafs.client import put_scripts
+from tuner.services.openafs.client import ClientVersion, put_scripts
 from tuner.services.openafs.live import LiveSettings
 from tuner.services.openafs.tokens import TokenPlace, Tokens
 
 PROGRAM = "afsd"
+_PORT = 7001
 
 _REMOUNT, _RESTORE = "kernel-remount.sh", "kernel-restore.sh"
 #: The script that finds mounts in other mount namespaces; that for remounting calls it.
@@ -85,6 +86,7 @@ class UnitClient(WithJournal):
     crypt: str
     tokens: Tokens | None = None
     live: LiveSettings | None = None
+    version: ClientVersion = field(default_factory=ClientVersion)
 
     @classmethod
     def attach(cls, host: Connector, place: UnitPlace) -> UnitClient:
@@ -141,6 +143,7 @@ class UnitClient(WithJournal):
             crypt = self.live.crypt
         argv = ["sh", f"{place.directory}/{_REMOUNT}", place.unit, place.mount, place.cache]
         argv += [place.probe, place.file, content, crypt]
+        self.version.is_due = True
         result = self.host.change(argv, timeout_s=_REMOUNT_TIMEOUT_S)
         if result.status == _DOES_NOT_SERVE:
             message = f"the cache manager does not start: {result.tail}"
@@ -185,6 +188,7 @@ class UnitClient(WithJournal):
         configuration = parse.cache_configuration(
             check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S)
         )
+        self.version.check(self.host, _PORT)
         return {f"cmdebug.{key}": value for key, value in configuration.items()}
 
     def reopen(self, name: str) -> None:
@@ -204,7 +208,7 @@ class UnitClient(WithJournal):
             self._restore_live()
         finally:
             token_removal = None if self.tokens is None else self.tokens.restore()
-        self.recorded = False
+        self.recorded = self.version.is_due = False
         message = f"{self.place.unit} on {self.host.host} {action}: {' '.join(self.options)}"
         return message if token_removal is None else f"{message}; {token_removal}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.model import Configuration
@@ -73,6 +73,10 @@ class World:
     _logs: dict[tuple[str, ...], list[list[float]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    def restart_ratio(self, parts: Iterable[str]) -> float:
+        """The ratio of the times of the first run after a restart of these parts."""
+        return math.prod(1.0 + self.after_restart.get(part, 0.0) for part in parts)
 
     def log_change(self, configuration: Configuration, component: str) -> float:
         """The true log time ratio of one component to a configuration without effects."""

@@ -91,6 +91,11 @@ bypassthreshold:*) echo "Cache bypass threshold $(cat "$HERE/bypassthreshold")" 
 esac""",
     "rxdebug": """
 echo "Trying 127.0.0.1 (port 7001):"
+case $* in *-version)
+    echo version >> "$HERE/versions"
+    [ ! -e "$HERE/version" ] || echo "AFS version: $(cat "$HERE/version")"
+    exit 0 ;;
+esac
 echo "Showing only client connections"
 echo "Connection from host 192.0.2.9, port 7003, Cuid 1/1"
 echo "  serial 3,  natMTU 1444, security index 0, client conn"

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.unit.services.openafs.kernel_client import SERVER, Machine
+from tuner.hosts.connections import Hosts
 from tuner.hosts.local import LocalConnector
 from tuner.measure.workload import load_workload
 from tuner.model import Configuration
@@ -121,7 +122,7 @@ def test_a_rehearsal_lists_what_the_running_client_would_be_given(machine: Machi
     document["restore"]["directory"] = str(machine.here)
     file = TestbedFile.model_validate(document)
     local = LocalConnector()
-    there = cast(hosts.Hosts, SimpleNamespace(all=(local, local)))
+    there = cast(Hosts, SimpleNamespace(all=(local, local)))
     requirements = replace(usual_requirements("afsd"), fileserver=None)
     work = load_workload("mixed-use")
     stages = tuple(stage for stage in work.spec.stages if stage.cache == "cold")

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from tuner.errors import SpecError
+from tuner.hosts.connections import ssh_host
 from tuner.services.openafs.file import TestbedFile, read_testbed
-from tuner.services.openafs.hosts import client_place, ssh_host
+from tuner.services.openafs.hosts import client_place
 from tuner.services.openafs.tokens import TokenPlace
 from tuner.services.openafs.unit import UnitPlace
 

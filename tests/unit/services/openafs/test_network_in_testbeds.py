@@ -15,6 +15,7 @@ from tests.unit.services.openafs.kernel_client import Machine
 from tests.unit.services.openafs.network_host import host_in
 from tuner.compose import prepare
 from tuner.errors import SpecError
+from tuner.hosts.connections import Hosts
 from tuner.hosts.local import LocalConnector
 from tuner.measure.workload import load_workload
 from tuner.services.kinds import programs
@@ -131,7 +132,7 @@ def test_a_rehearsal_lists_them_when_a_campaign_asks_for_them(machine: Machine) 
     content["restore"]["directory"] = str(machine.here)
     file = TestbedFile.model_validate(content)
     local = LocalConnector()
-    there = cast(hosts.Hosts, SimpleNamespace(all=(local, local)))
+    there = cast(Hosts, SimpleNamespace(all=(local, local)))
     work = load_workload("mixed-use")
     work = replace(work, spec=replace(work.spec, stages=()))
     usual = replace(usual_requirements("afsd"), fileserver=None)

@@ -1,7 +1,8 @@
-"""Versions of the programs: the fileserver's after each of its starts, and that of every client."""
+"""Versions of the programs: those of the fileserver and of every client, after their starts."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import cast
 
@@ -18,11 +19,13 @@ from tuner.hosts.connector import Connector
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.client import versions
 from tuner.services.openafs.client_runtime import ClientRuntime
+from tuner.services.openafs.fuse import FuseClient
 
 pytestmark = pytest.mark.slow
 
 #: As rxdebug of a real server prints it.
-RECORDED = Path(__file__).parents[3] / "data" / "openafs" / "rxdebug-version.txt"
+DATA = Path(__file__).parents[3] / "data" / "openafs"
+RECORDED = DATA / "rxdebug-version.txt"
 OLD, NEW = "OpenAFS 1.8.9-1+deb12u1-debian 2024-12-25", "OpenAFS 1.8.9-1+deb12u2-debian 2026-11-20"
 
 
@@ -140,6 +143,65 @@ def test_every_client_is_asked_for_its_version() -> None:
     space = search_spaces.load("openafs-cache-manager-fuse-1.8")
     identity = CacheManager.attach(clients, "afsd.fuse", space).identity
     assert identity == "afsd.fuse openafs 1; other"
+
+
+REPLACED = (
+    f"the cache manager has been replaced meanwhile: it was {OLD}, and since its last start it is "
+    f"{NEW}; "
+)
+
+
+def test_a_kernel_client_is_asked_once_for_each_start(machine: Machine) -> None:
+    kernel_client, questions = machine.client(), machine.here / "versions"
+    kernel_client.effective()
+    assert not questions.exists()  # as found, it may be another one than what is installed
+    (machine.here / "version").write_text(OLD)
+    for _ in range(2):
+        kernel_client.start([])
+        kernel_client.effective()
+        kernel_client.effective()
+    assert questions.read_text().splitlines() == ["version"] * 2
+    (machine.here / "version").write_text(NEW)
+    kernel_client.effective()
+    kernel_client.start([])
+    with pytest.raises(TestbedError, match=re.escape(REPLACED)):
+        kernel_client.effective()
+    # Putting back is never refused, nor is reading back what is then in effect.
+    (machine.here / "version").write_text(OLD)
+    kernel_client.start([])
+    assert "as found" in kernel_client.restore()
+    (machine.here / "version").write_text(NEW)
+    kernel_client.effective()
+
+
+def test_a_kernel_client_that_does_not_tell_its_version_is_no_error(machine: Machine) -> None:
+    kernel_client = machine.client()
+    for version in (OLD, "", OLD):
+        (machine.here / "version").write_text(version)
+        kernel_client.start([])
+        kernel_client.effective()
+    (machine.here / "bin" / "rxdebug").write_text("#!/bin/sh\nexit 1\n")
+    kernel_client.start([])
+    kernel_client.effective()
+    assert kernel_client.version.text == OLD
+
+
+def test_an_upgrade_of_a_client_in_user_space_is_noticed_at_the_port_that_it_has() -> None:
+    answers = {
+        "sh -s": "found 7 616673642e6675736500 /usr/sbin/afsd.fuse\nmount root\n",
+        "ss -uanpH": 'UNCONN 0 0 0.0.0.0:45636 0.0.0.0:* users:(("afsd.fuse",pid=7,fd=3))\n',
+        "cmdebug 127.0.0.1 -port 45636 -cache": (DATA / "cmdebug-cache.txt").read_text(),
+        "rxdebug 127.0.0.1 45636 -version": f"AFS version: {OLD}\n",
+    }
+    fuse_client = fuse(cast("Connector", AnsweringHost(answers)), "-dynroot", "/cache")
+    assert isinstance(fuse_client, FuseClient)
+    for version, is_due in ((OLD, True), (NEW, False)):
+        answers["rxdebug 127.0.0.1 45636 -version"] = f"AFS version: {version}\n"
+        fuse_client.version.is_due = is_due
+        fuse_client.effective()
+    fuse_client.version.is_due = True
+    with pytest.raises(TestbedError, match=re.escape(REPLACED)):
+        fuse_client.effective()
 
 
 def test_runtime_settings_are_of_every_client_too(machine: Machine) -> None:

@@ -17,7 +17,7 @@ ANSWERS = {
     "cat /etc/openafs/cacheinfo": "/afs:/cache:100000\n",
     "cat /srv/cacheinfo": "/afs:/srv/cache:100000\n",
     "cat /proc/meminfo": "MemTotal: 5 kB\n",
-    "stat --file-system": "4096 1000\n",
+    "stat --file-system": "4096 9000000 4000000\n",
     "fs -version": "openafs 1.8.9\n",
 }
 

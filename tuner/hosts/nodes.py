@@ -6,13 +6,24 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from deploy.cell import Cells, Node
+from deploy.cell import CellError, Cells, Node
 from deploy.cell.ssh import connect_from
 from tuner.errors import TestbedError
-from tuner.hosts.link import OpenSocket
-from tuner.services.openafs.cell import translate_errors
-from tuner.services.openafs.file import NetnsSection
+from tuner.hosts.reach import NetnsSection
+
+if TYPE_CHECKING:
+    from tuner.hosts.link import OpenSocket
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Convert errors of the private cell to TestbedError."""
+    try:
+        yield
+    except CellError as problem:
+        raise TestbedError(str(problem)) from problem
 
 
 def node(state_directory: Path, section: NetnsSection) -> Node:
