@@ -34,7 +34,7 @@ from workloads.zipapp import packed
 
 #: Time beyond the workload's own limit after which its process is given up.
 GRACE_S = 20.0
-_CLEAN_TIMEOUT_S = 60.0
+_CLEAN_TIMEOUT_S = _LIST_TIMEOUT_S = 60.0
 _BY_HAND = "; remove it by hand"
 _MISSING = "No such file or directory"
 _END_RUNS = Path(__file__).with_name("end_runs.py")
@@ -111,7 +111,8 @@ class ClientEngine:
         deadline = time.monotonic() + within_s
         try:
             self.end_runs(prefix)
-            listing = self.client.ask(["env", "LC_ALL=C", "ls", "-1A", "--", self.target])
+            argv = ["env", "LC_ALL=C", "ls", "-1A", "--", self.target]
+            listing = self.client.ask(argv, timeout_s=min(within_s, _LIST_TIMEOUT_S))
         except TestbedError as problem:
             return (self.not_searched(prefix, problem),)
         left: list[str] = []

@@ -8,6 +8,7 @@ from typing import Final
 
 from tuner.model import Event
 from tuner.results.drift import DriftPoint
+from tuner.run.leftovers import LEFTOVERS, LEFTOVERS_OVER, still_left
 
 #: Kinds of events that report a disturbance of the measurements.
 DISTURBING: Final = (
@@ -15,7 +16,7 @@ DISTURBING: Final = (
     "campaign-failed",
     "campaign-paused",
     "guard",
-    "leftovers",
+    LEFTOVERS,
     "measured-again",
     "pilot-warning",
     "restore-failed",
@@ -28,6 +29,16 @@ DISTURBING: Final = (
 )
 
 
+#: Kinds of events that ``disturbing`` needs.
+CONCERNED: Final = (*DISTURBING, LEFTOVERS_OVER)
+
+
+def disturbing(events: Sequence[Event]) -> list[Event]:
+    """Return the events that report a disturbance, in order, without files that are removed now."""
+    left = still_left(events)
+    return [e for e in events if e.kind in DISTURBING and (e.kind != LEFTOVERS or e in left)]
+
+
 def disturbances(events: Sequence[Event], drift: Sequence[DriftPoint]) -> list[tuple[int, str]]:
     """Return each disturbance's message with the newest complete block that began before it.
 
@@ -35,7 +46,7 @@ def disturbances(events: Sequence[Event], drift: Sequence[DriftPoint]) -> list[t
     """
     started = [point.started for point in drift]
     rows = []
-    for event in events:
-        if event.kind in DISTURBING and (index := bisect_right(started, event.at)):
+    for event in disturbing(events):
+        if index := bisect_right(started, event.at):
             rows.append((drift[index - 1].block, event.message))
     return rows

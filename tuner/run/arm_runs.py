@@ -14,39 +14,19 @@ from tuner.measure.diagnostics.watch import ArmWatch
 from tuner.measure.workload_run import Report
 from tuner.model import BASELINE, Measurement, Trial
 from tuner.plan.steps import RunBlock
-from tuner.records.standing import Observer
-from tuner.run.ledger import Ledger
+from tuner.run.context import RunContext
 from tuner.run.leftovers import Leftovers
-from tuner.run.reference_runs import MakeEvent, workload_seed
-from tuner.services.testbed import ReadyTestbed
-from tuner.store import Store
+from tuner.run.reference_runs import workload_seed
 
 
 class ArmRuns:
     """Measures the trials of one campaign on one open testbed."""
 
-    def __init__(
-        self,
-        store: Store,
-        campaign: str,
-        ready: ReadyTestbed,
-        leftovers: Leftovers,
-        ledger: Ledger,
-        observer: Observer,
-        event: MakeEvent,
-        seed: int,
-        check_stop: Callable[[], None],
-    ) -> None:
-        """``check_stop``: called before each workload run; whatever it raises ends the block."""
-        self._store = store
-        self._id = campaign
-        self._ready = ready
+    def __init__(self, context: RunContext, leftovers: Leftovers) -> None:
+        self._context = context
+        self._ready = context.ready
+        self._ledger = context.ledger
         self._leftovers = leftovers
-        self._ledger = ledger
-        self._observer = observer
-        self._event = event
-        self._seed = seed
-        self._check_stop = check_stop
         self._remarked: set[str] = set()
         #: The parts that every arm of the present block restarts.
         self.restarts: frozenset[str] = frozenset()
@@ -59,7 +39,7 @@ class ArmRuns:
         who = arm_name(trial.number)
 
         def doing(what: str) -> None:
-            self._observer.doing(f"{who}: {what}")
+            self._context.observer.doing(f"{who}: {what}")
 
         started = datetime.now(UTC)
         apply_before, workload_before = self._apply_and_workload_s()
@@ -68,13 +48,13 @@ class ArmRuns:
             applied = self._ready.target.apply(trial.configuration, doing, self.restarts)
             incarnations = self._ready.target.incarnations()
             self._leftovers.remove()
-        self._check_stop()
+        self._context.check_stop()
         # All arms of a block do the same work; the next block does different work.
-        seed = workload_seed(self._seed, step.number)
+        seed = workload_seed(self._context.seed, step.number)
         watch = ArmWatch(self._ready.watch, seed)
         with finishing():
             watch.begin()
-            run_id = f"{self._id}-{step.number}-{trial.number}{which}"
+            run_id = f"{self._context.campaign}-{step.number}-{trial.number}{which}"
             with self._ledger.on("workload"), self._ready.engine.run(run_id, seed) as run:
                 for stage in run.stages:
                     if stage.cache == "cold":
@@ -121,8 +101,7 @@ class ArmRuns:
             return {"engine_cpu_s": report.cpu_s, **report.diagnostics, **counters}
         finally:
             for about in sorted(watch.remarks.keys() - self._remarked):
-                event = self._event("diagnostics", watch.remarks[about], {"about": about})
-                self._observer.say(self._store.add_event(self._id, event))
+                self._context.tell("diagnostics", watch.remarks[about], {"about": about})
             self._remarked |= watch.remarks.keys()
 
     def _make_cold(self, watch: ArmWatch, doing: Callable[[str], None]) -> None:

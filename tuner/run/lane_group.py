@@ -11,12 +11,13 @@ from datetime import UTC, datetime, timedelta
 from tuner.errors import CampaignHalted, InUseError, TestbedError, TunerError, evidence
 from tuner.measure.workload import Workload
 from tuner.model import BlockTimes
-from tuner.plan.halting import MAX_VOID_IN_A_ROW
+from tuner.plan.halting import void_reason
 from tuner.plan.steps import RunBlock
 from tuner.records.standing import Observer
 from tuner.run.event_writer import EventWriter
 from tuner.run.lanes import Activities, CampaignTestbed, Lane, LaneObserver, Stopped
 from tuner.run.ledger import Ledgers
+from tuner.run.leftovers import LEFTOVER_KINDS
 from tuner.services.recovery import Recoverable
 from tuner.services.testbed import ReadyTestbed, Unavailable
 from tuner.states import BlockState
@@ -161,11 +162,12 @@ class LaneGroup:
         endings: Sequence[BaseException | None],
         blocks: Mapping[int, BlockTimes],
         steps: Sequence[RunBlock],
+        failed: Collection[int],
     ) -> None:
         """Handle the results of blocks that were measured concurrently.
 
-        A testbed that failed, or had too many void blocks in a row, is lost; any other error is
-        raised.
+        A testbed that failed, or had too many void blocks in a row that no ``failed`` trial
+        explains, is lost; any other error is raised.
         """
         for problem in endings:
             if problem is not None and not isinstance(
@@ -175,12 +177,12 @@ class LaneGroup:
         for lane, step, problem in zip(lanes, steps, endings, strict=True):
             self.observer(lane).doing("")
             block = blocks[step.number]
-            lane.voids = lane.voids + 1 if block.state is BlockState.VOID else 0
+            # Blocks, not their number: a trial may fail after the first void that it explains.
+            lane.voids = [*lane.voids, block] if block.state is BlockState.VOID else []
             if isinstance(problem, TestbedError | CampaignHalted):
                 self.lose(lane, problem)
-            elif lane.voids >= MAX_VOID_IN_A_ROW:
-                text = f"{lane.voids} blocks in a row were void; the last one: {block.reason}"
-                self.lose(lane, CampaignHalted(text))
+            elif (reason := void_reason(lane.voids, failed)) is not None:
+                self.lose(lane, CampaignHalted(reason))
 
     def give_back(self) -> list[tuple[Lane, list[tuple[str, str]], TunerError | None]]:
         """Restore every testbed that is not in its original state yet; see ``Lane.give_back``."""
@@ -193,8 +195,10 @@ class LaneGroup:
     ) -> list[str]:
         """Report what was restored on a testbed, and what could not be; returns the sentences."""
         sentences = [f"{self.prefix(lane)}{sentence}" for _, sentence in events]
-        for (kind, _), sentence in zip(events, sentences, strict=True):
-            self._writer.tell(kind, sentence, self.event_data(lane))
+        for (kind, plain), sentence in zip(events, sentences, strict=True):
+            # Those on leftovers are compared with later ones.
+            message = plain if kind in LEFTOVER_KINDS else sentence
+            self._writer.tell(kind, message, self.event_data(lane))
         if failure is not None:
             text = f"{self.prefix(lane)}not everything could be put back: {failure}"
             self._writer.tell(

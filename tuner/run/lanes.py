@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from tuner.errors import CampaignHalted, TestbedError, TunerError
 from tuner.interruption import check, finishing, is_asked
 from tuner.measure.workload import Workload
-from tuner.model import Event
+from tuner.model import BlockTimes, Event
 from tuner.plan.steps import RunBlock
 from tuner.records.standing import Observer, Standing
 from tuner.run.ledger import Ledger
-from tuner.run.leftovers import LEFTOVERS, of_references, remains
+from tuner.run.leftovers import before_restoring, events_of, of_references, remains
 from tuner.run.measuring import BlockRunner
 from tuner.run.stopping import undisturbed
 from tuner.services.recovery import Recoverable
@@ -23,8 +23,6 @@ from tuner.services.testbed import ReadyTestbed, Testbed
 #: How to put back the hosts of a testbed file, also when nothing else may be done there.
 BY_HAND = "to only put hosts back: fstune testbed restore FILE"
 _POLL_S = 0.5
-#: Time to remove files of runs while the settings measured last are still in effect.
-_BEFORE_RESTORING_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class Lane:
     """A campaign's testbed within a run, and the objects open on it.
 
     ``ready``: the testbed once it is open. ``blocks``: runs blocks on it. ``lost``: why it is no
-    longer used. ``voids``: its most recent consecutive void blocks. ``is_back``: its original
+    longer used. ``voids``: its void blocks since the last complete one. ``is_back``: its original
     settings are in effect again. ``was_used``: an earlier run of the campaign used it, and may have
     left it changed.
     """
@@ -61,7 +59,7 @@ class Lane:
     ready: ReadyTestbed | None = None
     blocks: BlockRunner | None = None
     lost: TunerError | None = None
-    voids: int = 0
+    voids: list[BlockTimes] = field(default_factory=list)
     is_back: bool = False
     was_used: bool = False
 
@@ -88,7 +86,7 @@ class Lane:
         if self.ready is None:
             events += self._put_back(campaign, doing)
         else:
-            left = self._clean(self.ready, campaign)
+            left = before_restoring(self.ready.engine, campaign)
             try:
                 events += [("restored", sentence) for sentence in self.ready.target.restore(doing)]
                 if left:
@@ -96,7 +94,8 @@ class Lane:
                 left += of_references(self.ready, campaign)
             except TunerError as problem:
                 failure = problem
-            events += [(LEFTOVERS, sentence) for sentence in left]
+            blocks = None if failure is not None else self.blocks
+            events += events_of(left) if blocks is None else blocks.leftovers.last(left)
         try:
             if (closed := self.testbed.close()) is not None:
                 events.append(("testbed-closed", closed))
@@ -115,17 +114,6 @@ class Lane:
                 yield "restored", sentence
         except TunerError as problem:
             yield "restore-failed", f"not everything could be put back: {problem}; {BY_HAND}"
-
-    def _clean(self, ready: ReadyTestbed, campaign: str) -> tuple[str, ...]:
-        """Clean up before a testbed is put back: a workload may keep a client in use, and removing
-        files may take the token that is destroyed then. Return a sentence on each thing that is
-        left. It takes little time: if the server hangs, putting it back helps.
-        """
-        try:
-            ready.engine.end_runs(campaign)
-        except TunerError as problem:
-            return (f"what runs have left was not removed: {problem}",)
-        return remains(ready.engine, campaign, _BEFORE_RESTORING_S)
 
     def end_runs(self, campaign: str) -> None:
         """End the workload running on it; harmless if none is running or no host answers."""

@@ -7,30 +7,35 @@ back; what cannot be removed is reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from tuner.errors import TunerError
 from tuner.measure.workload_run import LEFTOVERS_S, Engine
+from tuner.model import Event
 from tuner.services.testbed import ReadyTestbed
 
-#: The kind of the events that say what could not be removed.
-LEFTOVERS = "leftovers"
+#: The kinds of the events that say what could not be removed, and that earlier ones no longer hold.
+LEFTOVERS, LEFTOVERS_OVER = LEFTOVER_KINDS = ("leftovers", "leftovers-removed")
+#: Time to remove files of runs while the settings measured last are still in effect.
+_BEFORE_RESTORING_S = 20.0
 
 
 @dataclass(slots=True)
 class Leftovers:
     """Removes what runs of a campaign have left on an open testbed, between its runs.
 
-    ``tell``: called once with each sentence on what could not be removed.
+    ``tell``: called once with the kind and sentence of each event on what could not be removed.
+    ``sentences``: those of earlier events that still hold.
     """
 
     ready: ReadyTestbed
     campaign: str
-    tell: Callable[[str], None]
+    tell: Callable[[str, str], None]
+    sentences: set[str] = field(default_factory=set)
     _may_still_run: bool = False
     _may_have_files: bool = False
-    _sentences: set[str] = field(default_factory=set)
+    _on_references: tuple[str, ...] = ()
 
     def expect(self, *, running: bool = False) -> None:
         """Note that a run has failed. ``running``: it may go on, as its connection was lost."""
@@ -44,8 +49,9 @@ class Leftovers:
         """
         self.ready.engine.end_runs(self.campaign)
         self._may_have_files = bool(self.ready.engine.clean_leftovers(self.campaign))
-        for sentence in of_references(self.ready, self.campaign):
-            self._report(sentence)
+        self._on_references = of_references(self.ready, self.campaign)
+        if not self._may_have_files:
+            self._report(())
 
     def end_runs(self) -> None:
         """Before a configuration is applied, end what still runs. Raises TestbedError."""
@@ -57,13 +63,60 @@ class Leftovers:
         """Remove what is left, once a configuration is in effect: its client can be used."""
         if self._may_have_files:
             self._may_have_files = False
-            for sentence in remains(self.ready.engine, self.campaign):
-                self._report(sentence)
+            self._report(remains(self.ready.engine, self.campaign))
 
-    def _report(self, sentence: str) -> None:
-        if sentence not in self._sentences:
-            self._sentences.add(sentence)
-            self.tell(sentence)
+    def last(self, left: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the events of the last clean-up, kinds and sentences. ``left``: what remains."""
+        events, self.sentences = events_of(left, self.sentences), {*left}
+        return events
+
+    def _report(self, left: Sequence[str]) -> None:
+        """Tell what has changed. ``left``: what remains of runs of the campaign itself."""
+        earlier = self.sentences
+        events = self.last([*left, *self._on_references])
+        is_over = any(kind == LEFTOVERS_OVER for kind, _ in events)
+        for kind, sentence in events:
+            if is_over or sentence not in earlier:
+                self.tell(kind, sentence)
+
+
+def events_of(left: Sequence[str], earlier: Set[str] = frozenset()) -> list[tuple[str, str]]:
+    """Return the kinds and sentences of the events on what remains, ``left``, after a clean-up of
+    everything. ``earlier``: the sentences of earlier events that still hold. If one no longer does,
+    the first event says so of all of them.
+    """
+    events = [(LEFTOVERS, sentence) for sentence in left]
+    if earlier - {*left}:
+        message = "what runs had left is removed: nothing is to be removed by hand"
+        if left:  # perhaps only since a client could not be searched again
+            message = "earlier messages on what runs had left are replaced by those that follow"
+        events.insert(0, (LEFTOVERS_OVER, message))
+    return events
+
+
+def still_left(events: Iterable[Event]) -> list[Event]:
+    """Return the events, of a campaign's in order, that name what still has to be removed. What is
+    named more than once counts from the first time.
+    """
+    left: list[Event] = []
+    for event in events:
+        testbed = event.data.get("testbed")
+        if event.kind == LEFTOVERS:
+            if not any(one.message == event.message and _is_on(one, testbed) for one in left):
+                left.append(event)
+        elif event.kind == LEFTOVERS_OVER:
+            left = [one for one in left if not _is_on(one, testbed)]
+    return left
+
+
+def sentences_on(events: Iterable[Event], testbed: str | None) -> set[str]:
+    """Return the sentences of ``still_left`` on a testbed; None: the only one."""
+    return {event.message for event in still_left(events) if _is_on(event, testbed)}
+
+
+def _is_on(event: Event, testbed: object) -> bool:
+    """Whether an event is about a testbed. Those about an only one need not name it."""
+    return testbed is None or event.data.get("testbed") in (None, testbed)
 
 
 def remains(engine: Engine, campaign: str, within_s: float = LEFTOVERS_S) -> tuple[str, ...]:
@@ -72,6 +125,14 @@ def remains(engine: Engine, campaign: str, within_s: float = LEFTOVERS_S) -> tup
         return engine.clean_leftovers(campaign, within_s)
     except TunerError as problem:
         return (f"what runs have left was not removed: {problem}",)
+
+
+def before_restoring(engine: Engine, campaign: str) -> tuple[str, ...]:
+    """Clean up before a testbed is put back: a workload may keep a client in use, and removing
+    files may take the token that is destroyed then. Return as ``remains`` does. It takes little
+    time: if the server hangs, putting it back helps.
+    """
+    return remains(engine, campaign, _BEFORE_RESTORING_S)
 
 
 def of_references(ready: ReadyTestbed, campaign: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 
 from tuner.errors import (
     CampaignHalted,
@@ -27,10 +28,11 @@ from tuner.plan.rules import Rules
 from tuner.plan.steps import RunBlock
 from tuner.records.standing import Observer
 from tuner.run.arm_runs import ArmRuns, arm_name
-from tuner.run.failures import Failures
+from tuner.run.context import MakeEvent, RunContext
+from tuner.run.failures import Failures, LeftOut
 from tuner.run.ledger import Ledger
-from tuner.run.leftovers import LEFTOVERS, Leftovers
-from tuner.run.reference_runs import MakeEvent, ReferenceRuns
+from tuner.run.leftovers import LEFTOVER_KINDS, Leftovers, sentences_on
+from tuner.run.reference_runs import ReferenceRuns
 from tuner.run.remeasuring import Usual
 from tuner.services.testbed import ReadyTestbed
 from tuner.states import BlockState, EventKind, TrialState
@@ -82,14 +84,15 @@ class BlockRunner:
         self._event = event
         self._failures = failures or Failures()
         self._cut_off = 0
-        self.leftovers = Leftovers(ready, campaign, self._tell_left)
-        self._arm_runs = ArmRuns(
-            store, campaign, ready, self.leftovers, ledger, observer, event, rules.seed, check_stop
+        context = RunContext(
+            store, campaign, ready, ledger, observer, event, rules.seed, check_stop
         )
+        self._tell = context.tell
+        sentences = sentences_on(store.events(campaign, kinds=LEFTOVER_KINDS), testbed)
+        self.leftovers = Leftovers(ready, campaign, self._tell_left, sentences)
+        self._arm_runs = ArmRuns(context, self.leftovers)
         self._usual = Usual.of_campaign(store, campaign, testbed, rules)
-        self._reference_runs = ReferenceRuns(
-            store, campaign, ready.references, ledger, observer, event, rules.seed, check_stop
-        )
+        self._reference_runs = ReferenceRuns(context)
 
     def beginning(self, step: RunBlock) -> tuple[Block, NewEvent]:
         """Return a new block for this testbed with its event, to be stored before it runs."""
@@ -177,17 +180,17 @@ class BlockRunner:
                 left_out.append((trials[number], problem))
                 if in_doubt:
                     for each in left_out[-2:]:
-                        self._left_out(step, *each, works=False)
+                        self._left_out(step, *each, measurements, works=False)
                     raise _BlockVoid(f"{arm_name(number)}: {problem}") from problem
                 in_doubt = True
                 continue
             if measurement is not None:
                 measurements[number] = measurement
                 if in_doubt:
-                    self._left_out(step, *left_out[-1], works=True)
+                    self._left_out(step, *left_out[-1], measurements, works=True)
                     in_doubt = False
         if in_doubt:
-            self._left_out(step, *left_out[-1], works=False)
+            self._left_out(step, *left_out[-1], measurements, works=False)
         # On several testbeds, whether the trial has failed may depend on which of them came first.
         may_be_void = in_doubt or self._failures.testbeds > 1
         if left_out and may_be_void and not measurements.keys() - {BASELINE}:
@@ -285,16 +288,25 @@ class BlockRunner:
         self._fail(trial, str(problem), problem)
 
     def _left_out(
-        self, step: RunBlock, trial: Trial, problem: WorkloadError, *, works: bool
+        self,
+        step: RunBlock,
+        trial: Trial,
+        problem: WorkloadError,
+        measurements: Mapping[int, Measurement],
+        *,
+        works: bool,
     ) -> None:
         """Store that a trial whose run failed twice is left out of a block; if it is to blame, it
-        fails instead. ``works``: whether another arm ran afterwards.
+        fails instead. ``measurements``: of the other arms so far. ``works``: whether another arm
+        ran afterwards.
         """
-        if self._failures.is_to_blame(trial.number, self._testbed, works=works):
-            self._fail(trial, f"the workload failed twice: {problem}", problem)
+        now = LeftOut(trial.number, self._testbed, others_ran=bool(measurements))
+        if self._failures.is_to_blame(now, works=works):
+            where = "" if step.batch is None else f" on {self._testbed}"
+            self._fail(trial, f"the workload failed twice{where}: {problem}", problem)
             return
         message = f"trial {trial.number} is left out of block {step.number}: {problem}"
-        data = {"block": step.number, "trial": trial.number, "testbed": self._testbed}
+        data = {"block": step.number, **asdict(now)}
         self._tell(EventKind.LEFT_OUT, message, data)
 
     def _fail(self, trial: Trial, reason: str, problem: TunerError) -> None:
@@ -306,12 +318,8 @@ class BlockRunner:
             row = self._store.move_trial(self._id, trial.number, TrialState.FAILED, reason, event)
         self._observer.say(row)
 
-    def _tell_left(self, sentence: str) -> None:
-        self._tell(LEFTOVERS, sentence, {"testbed": self._testbed})
-
-    def _tell(self, kind: str, message: str, data: Mapping[str, str | int | None]) -> None:
-        """Store an event and show it."""
-        self._observer.say(self._store.add_event(self._id, self._event(kind, message, data)))
+    def _tell_left(self, kind: str, sentence: str) -> None:
+        self._tell(kind, sentence, {"testbed": self._testbed})
 
 
 def _seconds(measurement: Measurement) -> str:

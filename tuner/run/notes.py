@@ -124,9 +124,9 @@ class Notes:
         if isinstance(now.step, Finish):
             return
         earlier = self._store.campaign(self._id).recommendation
-        before = None
-        if earlier is not None and earlier.answer is Answer.RECOMMENDED:
-            before = earlier.trial
+        if earlier is not None and earlier.answer is not Answer.RECOMMENDED:
+            earlier = None
+        before = None if earlier is None else earlier.trial
         if now.answer is not None and now.answer.finalist != before:
             here = replace(now, step=now.answer)
             doubts = self._failures_of(now.answer.finalist)
@@ -136,8 +136,8 @@ class Notes:
             self._writer.show(self._store.save_recommendation(self._id, advice, event))
         # A plan that halts, or is still in the pilot, has not judged the certificates.
         is_judgement = now.phase is not Phase.PILOT and not isinstance(now.step, Halt)
-        if now.answer is None and before is not None and is_judgement:
-            advice = withdrawal(now, trials, before, target.flags)
+        if now.answer is None and earlier is not None and is_judgement:
+            advice = withdrawal(now, trials, earlier, target.flags)
             event = self._writer.event("withdrawn", advice.reason, {"trial": before})
             self._writer.show(self._store.save_recommendation(self._id, advice, event))
 
@@ -165,9 +165,9 @@ class Notes:
             return ()
         table = self._planner.table
         ran = {one.block.testbed for one in table.scored if trial in one.scores}
-        pairs = left_out(self._store, self._id, table.ended_blocks)
-        missing = {testbed for _, testbed in pairs if testbed} - ran
-        own = missing & {testbed for number, testbed in pairs if number == trial}
+        out = left_out(self._store, self._id, table.ended_blocks)
+        missing = {one.testbed for one in out if one.testbed} - ran
+        own = missing & {one.testbed for one in out if one.trial == trial}
         return (
             *(f"it did not run on {name}: its workload failed there" for name in sorted(own)),
             *(

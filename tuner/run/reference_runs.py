@@ -7,7 +7,6 @@ A reference that fails is reported but voids nothing, since no decision rests on
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from tuner.errors import WorkloadError
@@ -15,15 +14,12 @@ from tuner.interruption import finishing
 from tuner.measure.workload_run import Report
 from tuner.model import PageCache, ReferenceRun
 from tuner.plan.steps import RunBlock
-from tuner.records.standing import Observer
-from tuner.run.ledger import Ledger
+from tuner.run.context import RunContext
+from tuner.run.event_writer import Data
 from tuner.services.testbed import Reference
-from tuner.store import NewEvent, Store
 
 #: Consecutive failures after which a run of the campaign leaves a reference out.
 _MOST_FAILURES = 2
-
-MakeEvent = Callable[[str, str, Mapping[str, str | int | float | bool | None] | None], NewEvent]
 
 
 def workload_seed(campaign_seed: int, block: int) -> int:
@@ -34,26 +30,10 @@ def workload_seed(campaign_seed: int, block: int) -> int:
 class ReferenceRuns:
     """Measures the references of one campaign on one open testbed."""
 
-    def __init__(
-        self,
-        store: Store,
-        campaign: str,
-        references: Sequence[Reference],
-        ledger: Ledger,
-        observer: Observer,
-        event: MakeEvent,
-        seed: int,
-        check_stop: Callable[[], None],
-    ) -> None:
-        """``check_stop``: called before each run; whatever it raises ends the block."""
-        self._check_stop = check_stop
-        self._store = store
-        self._id = campaign
-        self._references = references
-        self._ledger = ledger
-        self._observer = observer
-        self._event = event
-        self._seed = seed
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._references = context.ready.references
+        self._ledger = context.ledger
         self._failures: dict[str, int] = {}
 
     def run(self, step: RunBlock, position: int) -> None:
@@ -61,7 +41,7 @@ class ReferenceRuns:
 
         Raises TestbedError if the host does not answer.
         """
-        draw = random.Random(f"{self._seed}:references:{step.number}")
+        draw = random.Random(f"{self._context.seed}:references:{step.number}")
         for number, reference in enumerate(self._references):
             index = draw.randrange(len(step.order) + 1)
             due = (step.number - 1) % reference.plan.every == 0
@@ -72,13 +52,13 @@ class ReferenceRuns:
         return self._failures.get(reference.plan.name, 0) >= _MOST_FAILURES
 
     def _measure(self, step: RunBlock, position: int, number: int, reference: Reference) -> None:
-        name = reference.plan.name
+        context, name = self._context, reference.plan.name
         started, before_s = datetime.now(UTC), self._ledger.seconds_on("workload")
-        seed = workload_seed(self._seed, step.number)
-        self._check_stop()
+        seed = workload_seed(context.seed, step.number)
+        context.check_stop()
         try:
             with finishing(), self._ledger.on("workload"):
-                run_id = f"{self._id}-{step.number}-ref{number + 1}"
+                run_id = f"{context.campaign}-{step.number}-ref{number + 1}"
                 report, page_cache = self._run(reference, run_id, seed)
         except WorkloadError as problem:
             self._failed(step, reference, problem)
@@ -95,12 +75,12 @@ class ReferenceRuns:
             seed,
         )
         times = ", ".join(f"{n} {c.elapsed_s:.2f} s" for n, c in run.components.items())
-        event = self._event(
+        event = context.event(
             "reference-measured",
             f"block {step.number}, {name}: {times}",
             {"block": step.number, "reference": name},
         )
-        self._observer.say(self._store.add_reference(self._id, step.number, run, event))
+        context.observer.say(context.store.add_reference(context.campaign, step.number, run, event))
 
     def _run(self, reference: Reference, run_id: str, seed: int) -> tuple[Report, PageCache | None]:
         """Run the workload; also return whether the page cache was dropped before the cold stages,
@@ -111,7 +91,7 @@ class ReferenceRuns:
             for stage in run.stages:
                 if stage.cache == "cold":
                     cold.add(reference.make_cold(run_id))
-                self._observer.doing(f"{reference.plan.name}: workload, stage {stage.name}")
+                self._context.observer.doing(f"{reference.plan.name}: workload, stage {stage.name}")
                 run.measure(stage)
             report = run.report()
         if PageCache.NOT_CONTROLLABLE in cold:
@@ -124,5 +104,5 @@ class ReferenceRuns:
         message = f"block {step.number}, {name}: {problem}"
         if self._is_left_out(reference):
             message += f"; {name} is left out for the rest of this run"
-        event = self._event("reference-failed", message, {"block": step.number, "reference": name})
-        self._observer.say(self._store.add_event(self._id, event))
+        about: Data = {"block": step.number, "reference": name}
+        self._context.tell("reference-failed", message, about)

@@ -28,7 +28,7 @@ from tuner.records.standing import Observer
 from tuner.results.standing import standing
 from tuner.run.equivalence import Facts, as_found, check_alike, least_facts
 from tuner.run.event_writer import EventWriter
-from tuner.run.failures import Failures, left_out
+from tuner.run.failures import RELEASE, Failures, left_out
 from tuner.run.floors import stored_floor
 from tuner.run.holding import LeaseKeeper
 from tuner.run.identity import programs
@@ -132,7 +132,7 @@ class Runner:
             self._void_cut_off()
             new = self._store.campaign(self._id).state is CampaignState.CREATED
             text = "campaign started" if new else "campaign resumed"
-            self._writer.move(CampaignState.RUNNING, "", EventKind.STARTED, text)
+            self._writer.move(CampaignState.RUNNING, "", EventKind.STARTED, text, RELEASE)
             self._findings = earlier_findings(self._store, self._id)
             self._testbeds.expect_changes(self._id, self._findings)
             self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
@@ -348,7 +348,8 @@ class Runner:
         new = self._store.block_times(self._id, self._rules.components, after=last)
         self._blocks += new
         if self._together:
-            self._testbeds.look_at(lanes, endings, {block.number: block for block in new}, steps)
+            by_number = {block.number: block for block in new}
+            self._testbeds.look_at(lanes, endings, by_number, steps, self._failures.failed)
 
     def _begin(self, lanes: Sequence[Lane], steps: Sequence[RunBlock]) -> list[Event]:
         """Store the blocks, all or none, so that a batch is never begun in part."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from tests.unit.campaign.campaigns import spec
+from tuner.errors import TransportError
 from tuner.model import Block
+from tuner.services.simulated import testbed as simulated
 from tuner.spec.campaign import CampaignSpec
 
 NAMES = ("a", "b", "c", "d")
@@ -48,3 +53,17 @@ def interrupted_at(call: int) -> Callable[[int], None]:
             os.kill(os.getpid(), signal.SIGINT)
 
     return stop
+
+
+def lose(monkeypatch: pytest.MonkeyPatch, seed: int, runs: int, back_after: int = 10**9) -> None:
+    """Let the testbed whose world has this seed stop answering after ``runs`` runs."""
+    real = simulated._SimulatedEngine.report
+    counts = Counter[int]()
+
+    def run(engine: simulated._SimulatedEngine, run_id: str) -> Any:
+        counts[engine.world.seed] += 1
+        if engine.world.seed == seed and runs < counts[seed] <= back_after:
+            raise TransportError("no answer")
+        return real(engine, run_id)
+
+    monkeypatch.setattr(simulated._SimulatedEngine, "report", run)

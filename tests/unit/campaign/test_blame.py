@@ -12,7 +12,7 @@ import pytest
 from tests.unit.campaign.campaigns import FAST, THREADS, Campaign, Recorder, failing, faster, spec
 from tests.unit.campaign.conftest import Begin
 from tests.unit.campaign.histories import BLOCK, NOON
-from tests.unit.campaign.several import NAMES, several
+from tests.unit.campaign.several import NAMES, lose, several
 from tuner.errors import CampaignHalted, ConfigurationError, WorkloadError
 from tuner.judge.pilot import PilotRules
 from tuner.model import BASELINE, Answer, BlockKind, Configuration, Trial
@@ -21,7 +21,7 @@ from tuner.plan.piloting import TWIN_ORIGIN, plan_pilot
 from tuner.plan.steps import RunBlock
 from tuner.run import measuring
 from tuner.run.arm_runs import ArmRuns
-from tuner.run.failures import Failures, left_out
+from tuner.run.failures import Failures, LeftOut, left_out
 from tuner.run.notes import Notes
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState, EventKind, TrialState
@@ -150,7 +150,10 @@ def test_only_a_trial_of_the_search_explains_void_blocks(kind: BlockKind) -> Non
 
 
 @pytest.mark.slow
-def test_a_recommendation_tells_on_which_testbed_it_did_not_run(begin: Begin) -> None:
+def test_a_recommendation_tells_on_which_testbed_it_did_not_run(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose(monkeypatch, seed=1, runs=3)  # the trial twice, then the baseline
     worlds = {"a": {"effects": [faster(), failing("workload")]}}
     campaign = begin(
         several(faster(), names=NAMES[:2], worlds=worlds, first=(FAST,), search=ONE_TRIAL)
@@ -163,9 +166,9 @@ def test_a_recommendation_tells_on_which_testbed_it_did_not_run(begin: Begin) ->
     # A block with the baseline alone counts for nothing.
     for block in campaign.blocks:
         assert (block.state is BlockState.VOID) is (block.testbed == "simulated a")
-    assert [e.data["testbed"] for e in campaign.store.events(campaign.id, kinds=["left-out"])] == [
-        "simulated a"
-    ] * sum(block.testbed == "simulated a" for block in campaign.blocks)
+    (out,) = campaign.store.events(campaign.id, kinds=["left-out"])
+    assert out.data["testbed"] == "simulated a"
+    assert "testbed-lost" in campaign.kinds()
 
 
 @pytest.mark.slow
@@ -207,15 +210,45 @@ def test_the_testbed_of_a_trial_left_out_is_known_in_later_runs(begin: Begin) ->
         row: dict[str, str | int] = {"block": 1, "trial": 3, **data}
         campaign.store.add_event(campaign.id, NewEvent(NOON, EventKind.LEFT_OUT, "", row))
     earlier = left_out(campaign.store, campaign.id, [replace(BLOCK, testbed="b")])
-    assert earlier == [(3, "a"), (3, "b")]
-    assert left_out(campaign.store, campaign.id, []) == [(3, "a"), (3, None)]
+    assert earlier == [LeftOut(3, "a"), LeftOut(3, "b")]
+    none = left_out(campaign.store, campaign.id, [])
+    assert none == [LeftOut(3, "a"), LeftOut(3, None)]
 
 
 def test_a_trial_left_out_on_two_testbeds_in_two_runs_is_to_blame() -> None:
     for where, is_to_blame in (("a", False), ("b", True)):
-        failures = Failures([(1, "a")])
+        failures = Failures([LeftOut(1, "a")])
         failures.testbeds = 2
-        assert failures.is_to_blame(1, where, works=True) is is_to_blame
+        assert failures.is_to_blame(LeftOut(1, where), works=True) is is_to_blame
+
+
+@pytest.mark.parametrize(("before", "now"), [(True, True), (True, False), (False, True)])
+def test_a_trial_left_out_twice_where_other_arms_ran_is_to_blame(before: bool, now: bool) -> None:
+    for earlier, is_to_blame in (("a", before and now), ("b", True)):
+        failures = Failures([LeftOut(1, earlier, others_ran=before)])
+        failures.testbeds = 2
+        left_out_now = LeftOut(1, "a", others_ran=now)
+        assert failures.is_to_blame(left_out_now, works=False) is is_to_blame
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_trial_that_fails_on_one_of_several_testbeds_fails(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, paused: bool
+) -> None:
+    worlds = {"a": {"effects": [faster(), failing("workload")]}}
+    document = several(faster(), names=NAMES[:2], worlds=worlds, first=(FAST,), search=ONE_TRIAL)
+    campaign = begin(document)
+    if paused:
+        with monkeypatch.context() as patched:
+            let_fail(patched, lambda block, _: block > 2, KeyboardInterrupt())
+            assert campaign.run().campaign.state is CampaignState.PAUSED
+        assert campaign.kinds().count(EventKind.LEFT_OUT) == 1
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    assert campaign.trials[1].state is TrialState.FAILED
+    assert "the workload failed twice on simulated a: " in campaign.trials[1].reason
+    assert campaign.kinds().count(EventKind.LEFT_OUT) == 1
+    assert "testbed-lost" not in campaign.kinds()
 
 
 def test_a_trial_never_measured_where_others_failed_has_a_caveat_too(begin: Begin) -> None:

@@ -142,6 +142,34 @@ def test_an_answer_says_how_often_its_runs_failed(
     assert caveat in recommendation_document(record, answer).notes
 
 
+def test_failed_runs_that_an_earlier_release_did_not_count_have_no_rate(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = ArmRuns.measure
+
+    def measure(runner: ArmRuns, step: RunBlock, position: int, trial: Trial, which: str) -> object:
+        if trial.number != BASELINE and step.number == 2 and not which:
+            raise WorkloadError("short-read")
+        if step.number == 5:
+            raise KeyboardInterrupt
+        return real(runner, step, position, trial, which)
+
+    search = {"arms": 1, "blocks_per_trial": 3, "max_trials": 1}
+    campaign = begin(spec(faster(-0.2), first=(FAST,), search=search))
+    with monkeypatch.context() as patched:
+        patched.setattr(ArmRuns, "measure", measure)
+        patched.setattr("tuner.run.runner.RELEASE", {})
+        assert campaign.run().campaign.state is CampaignState.PAUSED
+    answer = campaign.run().campaign.recommendation
+    assert answer is not None
+    assert answer.answer is Answer.RECOMMENDED
+    (caveat,) = (note for note in answer.notes if "failed" in note)
+    assert caveat == (
+        "at least 1 run of this configuration failed, and at least 0 of the baseline's: an earlier "
+        "release, with which part of this campaign was measured, did not count all of them"
+    )
+
+
 def test_an_answer_whose_runs_did_not_fail_says_nothing_about_other_trials(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,29 +18,16 @@ from tests.unit.campaign.campaigns import (
     faster,
 )
 from tests.unit.campaign.conftest import ON_BOTH, Begin
-from tests.unit.campaign.several import NAMES, batches, interrupted_at, several
+from tests.unit.campaign.several import NAMES, batches, interrupted_at, lose, several
 from tuner.errors import TestbedError, TransportError
 from tuner.model import Answer
+from tuner.plan.halting import MAX_VOID_IN_A_ROW
 from tuner.run.stopping import FINISHING, stop_signals
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated import testbed as simulated
-from tuner.states import BlockState, CampaignState, TrialState
+from tuner.states import BlockState, CampaignState, EventKind, TrialState
 
 pytestmark = pytest.mark.slow
-
-
-def lose(monkeypatch: pytest.MonkeyPatch, seed: int, runs: int, back_after: int = 10**9) -> None:
-    """Let the testbed whose world has this seed stop answering after ``runs`` runs."""
-    real = simulated._SimulatedEngine.report
-    counts = Counter[int]()
-
-    def run(engine: simulated._SimulatedEngine, run_id: str) -> Any:
-        counts[engine.world.seed] += 1
-        if engine.world.seed == seed and runs < counts[seed] <= back_after:
-            raise TransportError("no answer")
-        return real(engine, run_id)
-
-    monkeypatch.setattr(simulated._SimulatedEngine, "report", run)
 
 
 @ON_BOTH
@@ -174,6 +161,18 @@ def test_a_configuration_that_fails_everywhere_fails_once(begin: Begin, how: str
     assert "testbed-lost" not in campaign.kinds()
 
 
+def test_no_testbed_is_lost_because_of_trials_that_fail(begin: Begin) -> None:
+    first = tuple({THREADS: number} for number in range(150, 159))
+    search = {"arms": 1, "blocks_per_trial": 3, "max_trials": len(first)}
+    campaign = begin(several(failing("workload"), names=NAMES[:3], first=first, search=search))
+    campaign.run()
+    failed = {trial.number for trial in campaign.trials if trial.state is TrialState.FAILED}
+    assert failed == set(range(1, len(first) + 1))
+    voids = Counter(b.testbed for b in campaign.blocks if b.state is BlockState.VOID)
+    assert max(voids.values()) > MAX_VOID_IN_A_ROW
+    assert "testbed-lost" not in campaign.kinds()
+
+
 def test_a_baseline_that_fails_everywhere_ends_the_campaign(begin: Begin) -> None:
     campaign = begin(several(failing("workload", low=1), found={THREADS: 9}))
     outcome = campaign.run()
@@ -193,3 +192,18 @@ def test_a_campaign_continues_without_a_testbed_where_everything_fails(begin: Be
     (lost,) = (e for e in campaign.store.events(campaign.id) if e.kind == "testbed-lost")
     assert lost.message.startswith("b: no longer used: 4 blocks in a row")
     assert "trial-failed" not in campaign.kinds()
+
+
+def test_no_trial_fails_because_of_a_testbed_where_everything_fails(begin: Begin) -> None:
+    worlds = {"b": {"effects": [failing("workload", low=1)]}}
+    first = tuple({THREADS: number} for number in range(20, 30))
+    search = {"arms": 5, "blocks_per_trial": 3, "max_trials": len(first)}
+    document = several(
+        names=NAMES[:2], worlds=worlds, found={THREADS: 9}, first=first, search=search
+    )
+    campaign = begin(document)
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    out = campaign.store.events(campaign.id, kinds=[EventKind.LEFT_OUT])
+    assert max(Counter(event.data["trial"] for event in out).values()) > 1
+    assert "trial-failed" not in campaign.kinds()
+    assert campaign.kinds().count("testbed-lost") == 1

@@ -47,11 +47,13 @@ class Client:
     commands: list[list[str]] = field(default_factory=list)
     runs: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
+    limits: list[float] = field(default_factory=list)
 
     def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
         self.commands.append(list(argv))
+        self.limits.append(timeout_s)
         return self.answer(argv)
 
     ask = change = run
@@ -249,6 +251,16 @@ def test_a_client_that_hangs_is_asked_to_remove_files_only_once(
         " /afs/volume/fstune-abc-2",
     ]
     assert sum("clean" in argv for argv in client.commands) == tries
+
+
+@pytest.mark.parametrize(("within_s", "limit_s"), [(20.0, 20.0), (180.0, 60.0)])
+def test_a_client_that_hangs_is_searched_no_longer_than_allowed(
+    within_s: float, limit_s: float
+) -> None:
+    client, engine = install(lambda argv: result(0, ""))
+    engine.clean_leftovers("abc", within_s)
+    assert "ls" in client.commands[-1]
+    assert client.limits[-1] == limit_s
 
 
 def test_without_time_nothing_is_removed_and_it_is_named() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -213,6 +212,7 @@ class _SimulatedEngine:
 
     def clean_leftovers(self, prefix: str, within_s: float = LEFTOVERS_S) -> tuple[str, ...]:
         """Runs leave nothing behind."""
+        self.end_runs(prefix)
         return ()
 
 
@@ -324,7 +324,7 @@ class SimulatedTestbed:
         names = [name for name, part in self._parts.items() if part.restarted]
         for name in names:
             self._parts[name].restarted = False
-        return math.prod(1.0 + self._world.after_restart.get(name, 0.0) for name in names)
+        return self._world.restart_ratio(names)
 
     def close(self) -> str | None:
         """See Testbed.close."""

@@ -1,0 +1,36 @@
+"""What all measurements of one campaign on one open testbed need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tuner.records.standing import Observer
+from tuner.run.event_writer import Data
+from tuner.run.ledger import Ledger
+from tuner.services.testbed import ReadyTestbed
+from tuner.store import NewEvent, Store
+
+MakeEvent = Callable[[str, str, Data | None], NewEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """A campaign on an open testbed.
+
+    ``seed``: the campaign's. ``check_stop``: called before a workload run and after a failed one;
+    whatever it raises ends the block.
+    """
+
+    store: Store
+    campaign: str
+    ready: ReadyTestbed
+    ledger: Ledger
+    observer: Observer
+    event: MakeEvent
+    seed: int
+    check_stop: Callable[[], None]
+
+    def tell(self, kind: str, message: str, data: Data) -> None:
+        """Store an event and show it."""
+        self.observer.say(self.store.add_event(self.campaign, self.event(kind, message, data)))
