@@ -5,17 +5,17 @@ happens on their testbed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tuner.applications import Application
-from tuner.apply.open_testbed import Say, open_testbed
+from tuner.apply.open_testbed import OpenTestbed, Say, open_testbed
 from tuner.apply.plan import changed_parts
 from tuner.apply.testbed import Destination
 from tuner.apply.waiting import wait_until_free
-from tuner.errors import ConflictError
+from tuner.errors import ConflictError, StoreError
 from tuner.run.holding import LeaseKeeper, hold_testbeds
 from tuner.run.stopping import stop_signals, undisturbed
 from tuner.settings import Settings
@@ -67,6 +67,23 @@ class Actor:
                     complete_or_undo(self, application)
                 yield holding
 
+    @contextmanager
+    def opening(
+        self, application: Application, destination: Destination, *, putting_back: bool = False
+    ) -> Iterator[OpenTestbed]:
+        """See ``open_testbed``. What its checks have left there is stored."""
+        place = open_testbed(destination, application.id, self.say, putting_back=putting_back)
+        testbed: OpenTestbed | None = None
+        try:
+            with place as testbed:
+                yield testbed
+        finally:
+            with suppress(StoreError):  # it was said; a failure must not hide another one
+                for sentence in () if testbed is None else testbed.left:
+                    data = {"application": application.id}
+                    event = NewEvent(datetime.now(UTC), "apply-leftovers", sentence, data)
+                    self.store.add_event(application.campaign, event)
+
     def move(
         self,
         application: Application,
@@ -98,10 +115,12 @@ def complete_or_undo(
     *,
     why: str = "it was interrupted",
     destination: Destination | None = None,
+    again: bool = False,
 ) -> Application:
     """Complete or undo an interrupted application. A committing application stays if it is in
     effect on every host; in every other case the previous configuration is restored. The caller
-    holds the testbed. Raises TunerError when a host fails: then that is done later.
+    holds the testbed. ``again``: this process has tried it before, so what its checks have left is
+    removed only afterwards. Raises TunerError when a host fails: then that is done later.
     """
     if application.state not in UNFINISHED:
         return application
@@ -110,9 +129,12 @@ def complete_or_undo(
     before, after = application.before, application.after
     states = ApplicationState
     with (
-        open_testbed(destination, application.id, actor.say, putting_back=True) as testbed,
+        actor.opening(application, destination, putting_back=True) as testbed,
         undisturbed(actor.say),
     ):
+        # Later states are reached when all checks have passed.
+        checking = application.state is states.APPLYING
+        testbed.may_have_files = checking and not again
         if application.state is states.COMMITTING and testbed.stays(before, after):
             testbed.keep(changed_parts(before, after))
             message = (
@@ -124,6 +146,7 @@ def complete_or_undo(
                 application, states.APPLIED, "applied", message, "", keep_request=True
             )
         remark = testbed.put_back(before)
+        testbed.may_have_files |= checking and again
     if application.state is states.ROLLING_BACK:
         message = f"{application.id} is rolled back on {destination.label}"
         return actor.move(application, states.ROLLED_BACK, "rolled-back", message, remark)

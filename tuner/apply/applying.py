@@ -133,7 +133,7 @@ def carry_out(actor: Actor, application: Application) -> Application:
         is_back = True
         result: Application | None = None
         try:
-            with open_testbed(destination, application.id, actor.say) as testbed:
+            with actor.opening(application, destination) as testbed:
                 check_fresh(application, testbed)
                 is_back = False
                 try:
@@ -184,7 +184,7 @@ def look_again(actor: Actor, application: Application) -> None:
     destination = actor.destination(application)
     with (
         actor.holding(application.campaign, destination),
-        open_testbed(destination, application.id, actor.say) as testbed,
+        actor.opening(application, destination) as testbed,
     ):
         check_fresh(application, testbed)
 
@@ -238,7 +238,7 @@ def _fail(
         failed(actor, application, destination, why)
         return
     try:
-        complete_or_undo(actor, application, why=why, destination=destination)
+        complete_or_undo(actor, application, why=why, destination=destination, again=True)
     except TunerError as worse:
         actor.say(
             f"the previous settings may not be back on every host: {worse}; each host puts itself "
@@ -261,7 +261,7 @@ def roll_back(actor: Actor, application: Application) -> Application:
         if cut_off and application.state is not ApplicationState.APPLIED:
             return application  # already undone in ``holding``
         _check_newest(actor, application)
-        with open_testbed(destination, application.id, actor.say, putting_back=True) as testbed:
+        with actor.opening(application, destination, putting_back=True) as testbed:
             _check_other_databases(actor, application, testbed)
             testbed.check_record(application.before, application.after)
             with undisturbed(actor.say):

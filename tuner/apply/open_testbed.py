@@ -11,6 +11,7 @@ from tuner.apply.testbed import Destination, health
 from tuner.errors import ConfigurationError, TestbedError, TunerError, WorkloadError
 from tuner.measure.workload_run import run_once
 from tuner.model import Configuration
+from tuner.run.leftovers import before_restoring, remains
 from tuner.run.stopping import undisturbed
 from tuner.services.lasting import JournalState, LastingPart, lasting_parts
 from tuner.services.target import Target
@@ -23,7 +24,8 @@ Say = Callable[[str], None]
 class OpenTestbed:
     """A testbed that is open for one application. ``name``: the application's identifier;
     ``remarks``: problems that make changes risky but do not forbid them; ``kept_names``: see
-    LastingTestbed.
+    LastingTestbed. ``may_have_files``: whether a check may have left files on the clients.
+    ``left``: a sentence on each thing that could not be removed.
     """
 
     name: str
@@ -32,6 +34,8 @@ class OpenTestbed:
     remarks: Sequence[str]
     say: Say
     kept_names: Callable[[], Mapping[str, str]] = dict
+    may_have_files: bool = False
+    left: tuple[str, ...] = ()
     _checks: int = 0
 
     @property
@@ -71,7 +75,9 @@ class OpenTestbed:
         self._checks += 1
         incarnations = self.target.incarnations()
         run = f"{self.name}-{self._checks}-0"
+        self.may_have_files = True
         run_once(self.ready.engine, run, self._checks, self.ready.make_cold)
+        self.may_have_files = False
         for name, life in self.target.incarnations().items():
             if life != incarnations[name]:
                 raise WorkloadError(f"the {name} was restarted during the check: {life}")
@@ -112,8 +118,22 @@ class OpenTestbed:
         If all journals were restored and yet another configuration is in effect, somebody else has
         changed it: the return value then says so; otherwise it is empty.
         """
-        with suppress(TunerError):
-            self.ready.engine.end_runs(self.name)
+        left: tuple[str, ...] = ()
+        if self.may_have_files:  # removing them may take the token that is destroyed next
+            left = before_restoring(self.ready.engine, self.name)
+        else:
+            with suppress(TunerError):
+                self.ready.engine.end_runs(self.name)
+        try:
+            remark = self._restore(before)
+        except TunerError:
+            self.may_have_files = False  # nothing may delay the next try to put the hosts back
+            self._report(left)
+            raise
+        self.may_have_files = bool(left)
+        return remark
+
+    def _restore(self, before: Configuration) -> str:
         sentences: list[str] = []
         failure: TunerError | None = None
         # Open journals of a campaign first: they are more recent than the closed ones.
@@ -145,10 +165,14 @@ class OpenTestbed:
         return ""
 
     def clean(self) -> None:
-        """Remove files left behind by interrupted checks."""
-        with suppress(TunerError):
-            for sentence in self.ready.engine.clean_leftovers(self.name):
-                self.say(sentence)
+        """Remove what checks may have left and ``put_back`` has not removed."""
+        if self.may_have_files:
+            self._report(remains(self.ready.engine, self.name))
+
+    def _report(self, left: tuple[str, ...]) -> None:
+        self.left += left
+        for sentence in left:
+            self.say(sentence)
 
     def check_record(self, before: Configuration, after: Configuration) -> None:
         """Raise TestbedError when a host has lost the journal of the previous configuration, unless
@@ -183,8 +207,10 @@ def open_testbed(
         ready = place.open(health(), say)
         parts, remarks = lasting_parts(ready.target), tuple(place.remarks)
         testbed = OpenTestbed(name, ready, parts, remarks, say, place.kept_names)
-        yield testbed
-        testbed.clean()
+        try:
+            yield testbed
+        finally:
+            testbed.clean()
     finally:
         with undisturbed(say):
             closed = place.close()

@@ -102,6 +102,8 @@ def verified_lines(result: Verified) -> Iterator[str]:
         f"{counted(result.blocks, 'fresh block')}"
     )
     yield result.reason
+    if result.caveat:
+        yield f"Caveat: {result.caveat}."
 
 
 def rolled_back_line(application: Application) -> str:

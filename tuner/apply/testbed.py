@@ -85,7 +85,8 @@ class Destination:
         if application.clients and application.clients != destination.clients:
             raise ConflictError(
                 f"{application.id} is for {_clients(application.clients)}, but its testbed file "
-                f"now names {_clients(destination.clients)}: restore the file as it was"
+                f"now names {_clients(destination.clients)}: write the address of each client as "
+                "it was, since an IP address and a name are never taken for the same host"
             )
         return destination
 

@@ -21,7 +21,8 @@ _CONFIDENCE = 0.95
 class Verified:
     """Result of a verification. ``ratio``, ``lower``, ``upper``: time with the recommended
     configuration divided by time with the old one, and its two-sided interval at ``confidence``
-    (Student's t over ``blocks`` fresh blocks). ``reason``: a sentence.
+    (Student's t over ``blocks`` fresh blocks). ``reason``: a sentence. ``caveat``: that runs of the
+    recommended configuration failed, which no measurement contains; "" if none did.
     """
 
     outcome: VerifyOutcome
@@ -31,6 +32,7 @@ class Verified:
     confidence: float
     blocks: int
     reason: str
+    caveat: str = ""
 
     @property
     def can_be_judged(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from tuner.applications import Application
@@ -46,6 +46,7 @@ from tuner.records.differences import names_of_changes
 from tuner.records.standing import Observer, Standing
 from tuner.run.equivalence import as_found
 from tuner.run.event_writer import EventWriter
+from tuner.run.failures import RELEASE, failed_runs
 from tuner.run.holding import LeaseKeeper
 from tuner.run.lanes import Lane
 from tuner.run.ledger import Ledgers
@@ -115,7 +116,7 @@ def verify(
     try:
         with actor.holding(verification.id, destination) as holding:
             message = f"{actor.by} verifies campaign {campaign.id}"
-            writer.move(CampaignState.RUNNING, "", EventKind.STARTED, message)
+            writer.move(CampaignState.RUNNING, "", EventKind.STARTED, message, RELEASE)
             ratios = _measure(
                 actor,
                 verification,
@@ -128,6 +129,8 @@ def verify(
                 blocks,
             )
         result = verified(ratios, answer.upper, names_of_changes(answer.baseline, before))
+        caveats = failed_runs(actor.store, verification.id, _CANDIDATE)
+        result = replace(result, caveat="; ".join(caveats))
         _keep(actor, verification, campaign, answer, result, writer)
         state, reason = CampaignState.FINISHED, ""
     except KeyboardInterrupt as stop:
@@ -222,7 +225,6 @@ def _measure(
         )
         added = [(trial, writer.trial(trial)) for trial in trials.values()]
         actor.store.add_trials(verification.id, added)
-        ready.engine.clean_leftovers(verification.id)
 
         def safe_point() -> None:
             check()
@@ -230,7 +232,7 @@ def _measure(
             if (request := actor.store.request(verification.id)) is not None:
                 raise KeyboardInterrupt(f"a request to {request.wish} from {request.asked_by}")
 
-        runner = BlockRunner(
+        runner = lane.blocks = BlockRunner(
             actor.store,
             verification.id,
             ready,
@@ -261,7 +263,6 @@ def _measure(
         return _enough(actor, verification, rules, run, blocks)
     finally:
         with undisturbed(actor.say):
-            lane.end_runs(verification.id)
             events, failure = lane.give_back(verification.id, actor.say)
             for kind, sentence in events:
                 writer.tell(kind, sentence)
@@ -309,6 +310,11 @@ def _keep(
     trials = actor.store.trials(verification.id)
     holds = result.outcome is VerifyOutcome.HOLDS
     winner = trials[_CANDIDATE if holds else BASELINE]
+    notes = [*answer.notes]
+    if result.caveat:  # the campaign may have one of the same words
+        notes.append(f"in this verification, {result.caveat}")
+    if not result.can_be_judged:
+        notes.append(result.reason)
     advice = Recommendation(
         answer=Answer.RECOMMENDED if holds else Answer.NO_IMPROVEMENT,
         reason=f"{Recommendation.VERIFICATION}{campaign.id} {result.outcome}",
@@ -322,7 +328,7 @@ def _keep(
         ratio=result.ratio,
         lower=result.lower,
         upper=result.upper,
-        notes=answer.notes if result.can_be_judged else (*answer.notes, result.reason),
+        notes=tuple(notes),
     )
     event = writer.event("recommended", f"the certificate {result.outcome}")
     actor.store.save_recommendation(verification.id, advice, event)

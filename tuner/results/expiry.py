@@ -2,8 +2,9 @@
 
 A certificate holds for the programs and hosts that it was measured with. It has expired once a
 later campaign found the same testbed with different ones, and is valid again once a verification
-there found that it holds, with no less than what was certified. The check only reads the store;
-nothing is measured and no host is contacted.
+there found that it holds, with no less than what was certified. A verification that found less is
+a caveat also where nothing has expired. The check only reads the store; nothing is measured and no
+host is contacted.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _ITEMS = {
 }
 #: Outcomes that say something about a certificate; an imported event may have any other text.
 _JUDGEMENTS = frozenset(VerifyOutcome) - {VerifyOutcome.CANNOT_BE_JUDGED}
+#: Kinds of events with a new answer, which may be about another configuration than was verified.
+_ANSWERS = ("certified", "recommendation")
 #: Maximum number of host changes to name.
 _MOST_NAMED = 3
 
@@ -42,7 +45,7 @@ def fingerprint(testbed: Mapping[str, str]) -> str:
 def expired(store: Store, campaign: Campaign) -> str:
     """Return why a campaign's certificate has expired, as a sentence; "" if it has not."""
     answer = campaign.recommendation
-    if answer is None or answer.answer is not Answer.RECOMMENDED or answer.verification:
+    if answer is None or not _certifies(answer):
         return ""
     pages = Pages(store)
     later = pages.later_on_same_testbed(campaign)
@@ -57,9 +60,9 @@ def expired(store: Store, campaign: Campaign) -> str:
         f"{Recommendation.EXPIRED}campaign {later.id} found this testbed with other "
         f"{'; '.join(changed)} ({moment(later.updated)})"
     )
-    again = f"certify again with 'fstune branch {campaign.id} FILE'"
+    again = _again(campaign)
     event = _verified(store, campaign, now)
-    if event is None:
+    if event is None or event.data.get("outcome") != VerifyOutcome.HOLDS:
         return (
             f"{reason}; where it is applied, check with 'fstune verify {campaign.id}' whether it "
             f"is still valid; otherwise {again}"
@@ -68,21 +71,30 @@ def expired(store: Store, campaign: Campaign) -> str:
     return f"{reason}; {less}; {again}" if less else ""
 
 
+def _certifies(answer: Recommendation) -> bool:
+    return answer.answer is Answer.RECOMMENDED and not answer.verification
+
+
+def _again(campaign: Campaign) -> str:
+    return f"certify again with 'fstune branch {campaign.id} FILE'"
+
+
 def _verified(store: Store, campaign: Campaign, now: Mapping[str, str]) -> Event | None:
-    """Return the event of the verification that found, on the testbed as it is ``now``, that the
-    certificate holds; None if there is none or a later one does not confirm it.
+    """Return the event of the newest verification that says something about the certificate, if it
+    was made on the testbed as it is ``now``; None otherwise.
     """
-    # Earlier releases did not record whether a verification ran elsewhere.
-    here = [
-        event
-        for event in store.events(campaign.id, kinds={EventKind.VERIFIED})
-        if event.data.get("elsewhere") is False and event.data.get("outcome") in _JUDGEMENTS
-    ]
-    if not here or here[-1].data.get("outcome") != VerifyOutcome.HOLDS or not _ends(here[-1]):
+    newest: Event | None = None
+    for event in store.events(campaign.id, kinds={EventKind.VERIFIED, *_ANSWERS}):
+        if event.kind != EventKind.VERIFIED:
+            newest = None
+        # Earlier releases did not record whether a verification ran elsewhere.
+        elif event.data.get("elsewhere") is False and event.data.get("outcome") in _JUDGEMENTS:
+            newest = event
+    if newest is None or not _ends(newest):
         return None
-    verification = str(here[-1].data.get("campaign"))
+    verification = str(newest.data.get("campaign"))
     then = Pages(store).testbed_findings([verification]).get(verification, {})
-    return here[-1] if then.get("identity") and not changes(then, now) else None
+    return newest if then.get("identity") and not changes(then, now) else None
 
 
 def _ends(event: Event) -> tuple[float, ...]:
@@ -137,8 +149,18 @@ def _changed_values(old: Iterable[str], new: Iterable[str]) -> str:
 
 
 def with_expiry(store: Store, campaign: Campaign) -> Campaign:
-    """Return the campaign, with the expiry of its certificate as the first caveat."""
-    reason, answer = expired(store, campaign), campaign.recommendation
-    if not reason or answer is None:
+    """Return the campaign, with the expiry of its certificate as the first caveat, or else that a
+    verification found less than what was certified.
+    """
+    answer = campaign.recommendation
+    if answer is None or not _certifies(answer):
         return campaign
+    reason = expired(store, campaign)
+    if not reason:
+        now = Pages(store).testbed_findings([campaign.id]).get(campaign.id, {})
+        event = _verified(store, campaign, now)
+        less = "" if event is None else _less(event, answer)
+        if not less:
+            return campaign
+        reason = f"{less}; {_again(campaign)}"
     return replace(campaign, recommendation=replace(answer, notes=(reason, *answer.notes)))

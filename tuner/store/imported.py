@@ -187,6 +187,7 @@ _OF_VERIFICATION: Mapping[str, Callable[[Any], object]] = {
     "request": _or_none(_whole),
     "outcome": _or_none(VerifyOutcome),
     "reason": _or_none(_text),
+    "caveat": _text,
     "campaign": campaign_id,
     "elsewhere": lambda raw: _only_if(raw, type(raw) is bool),
     "blocks": _or_none(_whole),

@@ -20,8 +20,8 @@ from tuner.apply.plan import ApplyPlan
 from tuner.apply.testbed import Destination
 from tuner.cli.apply import _in_force_at
 from tuner.errors import ConflictError
+from tuner.hosts.reach import ReachSection
 from tuner.model import Campaign, Configuration
-from tuner.services.openafs.file import ReachSection
 from tuner.states import ApplicationState
 from tuner.store import NewEvent
 
@@ -88,7 +88,8 @@ def test_a_rollback_on_other_clients_is_refused(desk: Desk, tmp_path: Path) -> N
     write(file, client("c3"))
     why = (
         r"is for clients c1\.example\.org, c2\.example\.org, but its testbed file now names "
-        r"client c3\.example\.org: restore the file as it was"
+        r"client c3\.example\.org: write the address of each client as it was, since an IP "
+        "address and a name are never taken for the same host"
     )
     for use in (roll_back, carry_out):
         with pytest.raises(ConflictError, match=why):

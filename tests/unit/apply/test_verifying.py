@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from pydantic import TypeAdapter
 
+from api.verifying import VerificationDocument
 from api.view import _best
 from tests.recommending import recommending
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
@@ -14,21 +17,30 @@ from tests.unit.apply.failing import Broken, breaking
 from tests.unit.apply.test_applying import die
 from tests.unit.campaign.campaigns import failing, faster, spec
 from tests.unit.report.samples import printed
+from tuner.apply.pages import verified_lines
 from tuner.apply.verdict import Verified
 from tuner.apply.verifying import check_certified, telling_failure, verify
 from tuner.documents import MOST_NAME
-from tuner.errors import CampaignHalted, ConfigurationError, ConflictError, TestbedError
-from tuner.model import Campaign, Event, Request, Wish
+from tuner.errors import (
+    CampaignHalted,
+    ConfigurationError,
+    ConflictError,
+    TestbedError,
+    WorkloadError,
+)
+from tuner.model import BASELINE, Campaign, Event, Request, Trial, Wish
 from tuner.page.recommendations import Filters, known_recommendations
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import SnapshotCache
-from tuner.remote.records import recommendation_of
+from tuner.plan.steps import RunBlock
+from tuner.remote.records import checked, recommendation_of
 from tuner.report.answer import claim, headline
 from tuner.report.recommend import (
     recommendation_document,
     recommendation_flags,
     recommendation_page,
 )
+from tuner.run.arm_runs import ArmRuns
 from tuner.run.event_writer import EventWriter
 from tuner.run.measuring import BlockRunner
 from tuner.run.resuming import refuse_verification
@@ -177,6 +189,39 @@ def test_a_certificate_that_no_longer_holds(desk: Desk) -> None:
     remark, *_ = recommendation_flags(verification.recommendation).splitlines()
     assert remark.endswith("no longer holds; these are the options from before it was applied")
     assert "slower than what was there before" in claim(verification.recommendation)
+
+
+@pytest.mark.slow
+def test_failed_runs_of_what_is_verified_are_a_caveat(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, runs = ArmRuns.measure, Counter[int]()
+
+    def run(runner: ArmRuns, step: RunBlock, position: int, trial: Trial, which: str) -> object:
+        runs[trial.number] += 1
+        if trial.number != BASELINE and step.number < 3 and not which:
+            raise WorkloadError("short-read")
+        return real(runner, step, position, trial, which)
+
+    monkeypatch.setattr(ArmRuns, "measure", run)
+    campaign = desk.campaign(faster(-0.10))
+    verification, result = measure(desk, campaign)
+    assert result.caveat == (
+        "2 of 6 runs of this configuration failed, and were repeated or left out; 0 of 4 of the "
+        "baseline's did"
+    )
+    assert runs == {BASELINE: 4, 1: 6}
+    assert list(verified_lines(result))[-1] == f"Caveat: {result.caveat}."
+    (event,) = desk.store.events(campaign.id, kinds={EventKind.VERIFIED})
+    assert VerificationDocument.of(event).caveat == result.caveat
+    assert verification.recommendation is not None
+    note = f"in this verification, {result.caveat}"
+    assert note in verification.recommendation.notes
+    # What a server tells is what is printed.
+    document = VerificationDocument.of(event).model_dump(mode="json")
+    assert checked(TypeAdapter(Verified), document) == result
+    del document["caveat"]  # an earlier release
+    assert checked(TypeAdapter(Verified), document) == replace(result, caveat="")
 
 
 def test_a_configuration_that_does_not_run_fails_the_verification(desk: Desk) -> None:

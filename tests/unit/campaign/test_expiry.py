@@ -231,6 +231,55 @@ def test_a_verification_that_shows_less_than_was_certified_lifts_nothing(
     assert message in " ".join(printed(rows))
 
 
+LESS = (1.0 / 1.02, 1.0 / 1.031, 1.0 / 1.009)
+SLOWER = (1.05, 1.01, 1.09)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "interval", "words"),
+    [
+        ("holds", LESS, "2.0% faster (95% interval 0.9 to 3.1%)"),
+        ("no longer holds", SLOWER, "5.0% slower (95% interval 1.0 to 9.0%)"),
+    ],
+)
+def test_less_than_was_certified_is_a_caveat_also_where_nothing_has_expired(
+    certified: Campaign, outcome: str, interval: tuple[float, ...], words: str
+) -> None:
+    store = certified.store
+    answer = store.campaign(certified.id).recommendation
+    assert answer is not None
+    assert answer.upper is not None
+    verified_later(certified, as_found(certified), interval=(answer.upper, answer.upper, 0.999))
+    assert with_expiry(store, store.campaign(certified.id)).recommendation == answer
+    at = verified_later(certified, as_found(certified), outcome=outcome, interval=interval)
+    message = (
+        f"verified on {at:%Y-%m-%d}: {words}, less than what was certified, at least "
+        f"{faster_by(answer.upper)}; certify again with 'fstune branch {certified.id} FILE'"
+    )
+    now = with_expiry(store, store.campaign(certified.id)).recommendation
+    assert now is not None
+    assert now.notes == (message, *answer.notes)
+    assert (now.expired, reason(certified)) == ("", "")
+    document = report_document(SnapshotCache(store), certified.id).recommendation
+    assert document is not None
+    assert document.notes[0] == message
+    # It was another testbed then.
+    verified_later(
+        certified, as_found(certified) | {"identity": OTHER}, outcome=outcome, interval=interval
+    )
+    assert with_expiry(store, store.campaign(certified.id)).recommendation == answer
+
+
+def test_a_verification_says_nothing_about_a_later_answer(certified: Campaign) -> None:
+    store = certified.store
+    answer = store.campaign(certified.id).recommendation
+    verified_later(certified, as_found(certified), interval=LESS)
+    assert with_expiry(store, store.campaign(certified.id)).recommendation != answer
+    at = datetime.now(UTC) + timedelta(hours=4)
+    store.add_event(certified.id, NewEvent(at, "certified", "another trial", {"trial": 7}))
+    assert with_expiry(store, store.campaign(certified.id)).recommendation == answer
+
+
 def test_the_newest_look_counts(certified: Campaign) -> None:
     seen_later(certified, {"identity": OTHER})
     seen_later(certified, as_found(certified), hours=2.0)
