@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from api import problems
 from api.application_documents import ApplicationDocument, PlanDocument
+from api.root import Root
 from api.service import ADMIN, READ, Admin, PathCampaign, Service, Serving, Visitor
 from tuner.applications import Application
 from tuner.apply.actor import Actor
@@ -69,7 +70,12 @@ def list_all_applications(serving: Serving, *, in_force: bool = False) -> list[A
     | {200: {"model": PlanDocument, "description": "Nothing to change: nothing to apply."}},
 )
 def plan_application(
-    campaign: PathCampaign, request: PlanRequest, serving: Serving, who: Admin, answer: Response
+    campaign: PathCampaign,
+    request: PlanRequest,
+    serving: Serving,
+    who: Admin,
+    root: Root,
+    answer: Response,
 ) -> PlanDocument:
     """Read the settings in effect on the testbed, and plan the change to the recommended ones.
 
@@ -87,7 +93,7 @@ def plan_application(
     if application is None:
         answer.status_code = HTTPStatus.OK
     else:
-        answer.headers["Location"] = f"/v1/campaigns/{campaign.id}/applications"
+        answer.headers["Location"] = f"{root}/v1/campaigns/{campaign.id}/applications"
     return PlanDocument.of(plan, application)
 
 

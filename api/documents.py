@@ -200,7 +200,8 @@ def finite_or_text(value: float | str) -> float | str:
 class VerdictDocument(Document):
     """A trial compared with the baseline on blocks of one kind; valid however often it is checked.
 
-    Evidence while a campaign runs. Rely on the recommendation, not on a verdict.
+    Evidence while a campaign runs, from all blocks of that kind so far: its numbers may differ from
+    those of the recommendation. Rely on the recommendation, not on a verdict.
     """
 
     trial: int

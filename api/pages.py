@@ -19,6 +19,7 @@ from api.comparison import compare_trials
 from api.documents import CampaignDocument
 from api.paging import PageToken, page, read_token
 from api.problems import Problem, RequestError
+from api.root import Root, inner_path, root_of
 from api.service import (
     COOKIE,
     OPERATE,
@@ -55,8 +56,9 @@ _PATIENCE_S = 0.7
 #: The live part of a campaign's page, and its placeholder.
 _LIVE, _READING = "live.html", "reading.html"
 _SEE_OTHER = 303
-#: Not //host or /\\host, which browsers take for another site.
-_OWN_PATH = re.compile(r"/(?!/)[^\\\x00-\x1f\x7f-\x9f]{0,2000}")
+#: Not //host or /\\host, which browsers take for another site, nor .. (written in any way), which
+#: leads out of the path below which the service is published.
+_OWN_PATH = re.compile(r"(?i)/(?!/)(?!.*(?:\.|%2e){2})[^\\\x00-\x1f\x7f-\x9f]{0,2000}")
 _FOR_PROGRAMS = ("/v1/", "/healthz", "/readyz", "/metrics", "/static/", "/openapi.json")
 
 _templates = Environment(
@@ -69,9 +71,12 @@ _templates = Environment(
 _templates.filters.update(duration=duration, moment=moment, value=value_text)
 
 
-def render(name: str, who: Visitor | None, status: int = 200, **what: Any) -> HTMLResponse:
-    """Render a page from a template. All values are escaped."""
+def render(
+    root: str, name: str, who: Visitor | None, status: int = 200, **what: Any
+) -> HTMLResponse:
+    """Render a page from a template. All values are escaped. ``root``: begins all its links."""
     text = _templates.get_template(name).render(
+        root=root,
         who=who,
         may_steer=who is not None and who.scope.allows(Scope.OPERATE),
         **what,
@@ -80,15 +85,15 @@ def render(name: str, who: Visitor | None, status: int = 200, **what: Any) -> HT
 
 
 @router.get("/")
-def index(serving: Serving, who: Reader, token: PageToken = None) -> HTMLResponse:
+def index(serving: Serving, who: Reader, root: Root, token: PageToken = None) -> HTMLResponse:
     """The list of campaigns."""
-    return render("index.html", who, **_index_context(serving, token))
+    return render(root, "index.html", who, **_index_context(serving, token))
 
 
 @router.get("/campaigns", dependencies=[READ])
-def index_live(serving: Serving, who: Reader, token: PageToken = None) -> HTMLResponse:
+def index_live(serving: Serving, who: Reader, root: Root, token: PageToken = None) -> HTMLResponse:
     """The live part of the list."""
-    return render("list.html", who, **_index_context(serving, token))
+    return render(root, "list.html", who, **_index_context(serving, token))
 
 
 def _index_context(serving: Serving, token: str | None) -> dict[str, Any]:
@@ -107,21 +112,25 @@ def _index_context(serving: Serving, token: str | None) -> dict[str, Any]:
 
 
 @router.get("/campaigns/{campaign}", dependencies=[READ])
-def campaign_page(campaign: PathCampaign, serving: Serving, who: Reader) -> HTMLResponse:
+def campaign_page(
+    campaign: PathCampaign, serving: Serving, who: Reader, root: Root
+) -> HTMLResponse:
     """The page of a campaign."""
     context = _campaign_context(serving, campaign)
     newest = context["view"].newest if context else serving.pages.newest_event(campaign.id)
     part = _LIVE if context else _READING
     what = {"campaign": campaign, "newest": newest, "part": part, **context}
-    return render("campaign.html", who, **what)
+    return render(root, "campaign.html", who, **what)
 
 
 @router.get("/campaigns/{campaign}/live", dependencies=[READ])
-def campaign_live(campaign: PathCampaign, serving: Serving, who: Reader) -> HTMLResponse:
+def campaign_live(
+    campaign: PathCampaign, serving: Serving, who: Reader, root: Root
+) -> HTMLResponse:
     """The live part of a campaign's page."""
     if context := _campaign_context(serving, campaign):
-        return render(_LIVE, who, **context)
-    return render(_READING, who, campaign=campaign)
+        return render(root, _LIVE, who, **context)
+    return render(root, _READING, who, campaign=campaign)
 
 
 def _campaign_context(serving: Service, campaign: Campaign) -> dict[str, Any]:
@@ -148,12 +157,15 @@ def _campaign_context(serving: Service, campaign: Campaign) -> dict[str, Any]:
 
 
 @router.get("/campaigns/{campaign}/recommendation", dependencies=[READ])
-def recommendation_page(campaign: PathCampaign, serving: Serving, who: Reader) -> HTMLResponse:
+def recommendation_page(
+    campaign: PathCampaign, serving: Serving, who: Reader, root: Root
+) -> HTMLResponse:
     """The page of a campaign's recommendation."""
     document = recommendation_of(serving, campaign)
     answer = with_expiry(serving.store, campaign).recommendation
     assert answer is not None
     return render(
+        root,
         "recommendation.html",
         who,
         campaign=campaign,
@@ -175,6 +187,7 @@ def compare_page(
     campaign: PathCampaign,
     serving: Serving,
     who: Reader,
+    root: Root,
     a: TrialNumber = 0,
     b: TrialNumber | None = None,
 ) -> HTMLResponse:
@@ -184,6 +197,7 @@ def compare_page(
     comparisons = compare_trials(snapshot, snapshot.scored, a, other)
     last = snapshot.trials[-1].number
     return render(
+        root,
         "compare.html",
         who,
         campaign=snapshot.campaign,
@@ -195,7 +209,9 @@ def compare_page(
 
 
 @router.post("/campaigns/{campaign}/{wish}", dependencies=[OPERATE])
-def steer_campaign(campaign: PathCampaign, wish: str, serving: Serving, who: Operator) -> Response:
+def steer_campaign(
+    campaign: PathCampaign, wish: str, serving: Serving, who: Operator, root: Root
+) -> Response:
     """Handle a button on a campaign's page."""
     if wish == "resume":
         resume(serving, campaign, who)
@@ -203,20 +219,22 @@ def steer_campaign(campaign: PathCampaign, wish: str, serving: Serving, who: Ope
         send_wish(serving, campaign, Wish(wish), who)
     else:
         raise NotFoundError(f"there is no button {wish!r}")
-    return RedirectResponse(f"/campaigns/{campaign.id}", _SEE_OTHER)
+    return RedirectResponse(f"{root}/campaigns/{campaign.id}", _SEE_OTHER)
 
 
 @router.get("/login")
-def login_page(request: Request, serving: Serving) -> Response:
+def login_page(request: Request, serving: Serving, root: Root) -> Response:
     """The page where a token is exchanged for a session."""
     place = own_path(request.query_params.get("next", ""))
     if visitor(request, serving) is not None:
-        return RedirectResponse(place, _SEE_OTHER)
-    return render("login.html", None, refused=False, place=place)
+        return RedirectResponse(root + place, _SEE_OTHER)
+    return render(root, "login.html", None, refused=False, place=place)
 
 
 def own_path(text: str) -> str:
-    """A path of this service to continue at after the login; "/" for what may lead elsewhere."""
+    """A path from the root of this service, to continue at after the login; "/" for what may lead
+    elsewhere.
+    """
     return text if _OWN_PATH.fullmatch(text) else "/"
 
 
@@ -231,7 +249,10 @@ async def login_form(request: Request) -> dict[str, str]:
 
 @router.post("/login")
 def login(
-    request: Request, serving: Serving, form: Annotated[dict[str, str], Depends(login_form)]
+    request: Request,
+    serving: Serving,
+    root: Root,
+    form: Annotated[dict[str, str], Depends(login_form)],
 ) -> Response:
     """Start a session with a valid token."""
     if not same_origin(request):
@@ -242,15 +263,16 @@ def login(
     place = own_path(form.get("next", ""))
     token = serving.access.token_of(form.get("token", ""), now)
     if token is None or token.parent is not None:
-        return render("login.html", None, 401, refused=True, place=place)
+        return render(root, "login.html", None, 401, refused=True, place=place)
     until = now + _SESSION if token.expires is None else min(token.expires, now + _SESSION)
     serving.access.forget_sessions(now)
     _, session = serving.access.create(token.name, token.scope, now, until, token.id)
-    answer = RedirectResponse(place, _SEE_OTHER)
+    answer = RedirectResponse(root + place, _SEE_OTHER)
     answer.set_cookie(
         COOKIE,
         session,
         max_age=math.ceil((until - now).total_seconds()),
+        path=root or "/",
         httponly=True,
         # Also sent with links from other sites: a GET changes nothing, and changes need our Origin.
         samesite="lax",
@@ -260,19 +282,19 @@ def login(
 
 
 @router.post("/logout")
-def logout(serving: Serving, who: Reader) -> Response:
+def logout(serving: Serving, who: Reader, root: Root) -> Response:
     """End a session."""
     if who.token is not None and who.token.parent is not None:
         serving.access.revoke(who.token.id, datetime.now(UTC))
-    answer = RedirectResponse("/login", _SEE_OTHER)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="lax")
+    answer = RedirectResponse(f"{root}/login", _SEE_OTHER)
+    answer.delete_cookie(COOKIE, path=root or "/", httponly=True, samesite="lax")
     return answer
 
 
 def wants_page(request: Request) -> bool:
     """Whether a browser requests a page, rather than an endpoint meant for programs."""
     takes_html = "text/html" in request.headers.get("accept", "")
-    return takes_html and not request.url.path.startswith(_FOR_PROGRAMS)
+    return takes_html and not inner_path(request).startswith(_FOR_PROGRAMS)
 
 
 def _login_address(method: str, place: str) -> str:
@@ -285,7 +307,8 @@ def problem_page(request: Request, problem: Problem) -> Response | None:
     """The error page for a problem; None if the client is a program."""
     if not wants_page(request):
         return None
+    root = root_of(request)
     if problem.status == HTTPStatus.UNAUTHORIZED:
-        place = request.url.path + (f"?{query}" if (query := request.url.query) else "")
-        return RedirectResponse(_login_address(request.method, place), _SEE_OTHER)
-    return render("error.html", None, problem.status, problem=problem)
+        place = inner_path(request) + (f"?{query}" if (query := request.url.query) else "")
+        return RedirectResponse(root + _login_address(request.method, place), _SEE_OTHER)
+    return render(root, "error.html", None, problem.status, problem=problem)

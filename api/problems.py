@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from api.root import inner_path, root_of
 from tuner.documents import mistakes
 from tuner.errors import TunerError
 
@@ -88,6 +89,14 @@ def _mistakes(request: Request, errors: Sequence[Mapping[str, Any]]) -> str:
     return mistakes(inside, model, "the body")
 
 
+def _left_in_path(request: Request) -> str:
+    """What to tell about a proxy that leaves the root path in what it passes on; "" otherwise."""
+    root = root_of(request)
+    if not root or not f"{inner_path(request)}/".startswith(f"{root}/"):
+        return ""
+    return f"a proxy in front of this service must remove {root} from the path (--root-path)"
+
+
 Page = Callable[[Request, Problem], Response | None]
 
 
@@ -123,7 +132,10 @@ def install(app: FastAPI, page: Page) -> None:
         headers = dict(error.headers or {})
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             headers["Allow"] = ", ".join(_methods_of(request))
-        return answer(request, error.status_code, kind, str(error.detail), headers)
+        detail = str(error.detail)
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            detail = _left_in_path(request) or detail
+        return answer(request, error.status_code, kind, detail, headers)
 
     async def bad_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

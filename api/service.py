@@ -93,9 +93,20 @@ def visitor(request: Request, serving: Service) -> Visitor | None:
     # Other schemes are of a proxy in front of the service; a browser sends them with the cookie.
     by_cookie = scheme.lower() != "bearer"
     if by_cookie:
-        text = request.cookies.get(COOKIE, "")
+        text = _session_of(request)
     token = serving.access.token_of(text.strip(), datetime.now(UTC)) if text else None
     return None if token is None else Visitor(token, by_cookie)
+
+
+def _session_of(request: Request) -> str:
+    """The session in a request's cookies, "" for none.
+
+    A browser also sends the cookies of shorter paths, where another service may be, but after ours
+    (RFC 6265): the first one counts. ``request.cookies`` has the last one.
+    """
+    cookies = ";".join(request.headers.getlist("cookie")).split(";")
+    pairs = (cookie.partition("=") for cookie in cookies)
+    return next((text for name, _, text in pairs if name.strip() == COOKIE), "")
 
 
 def needs(scope: Scope) -> Callable[[Request, Service, object, object], Visitor]:

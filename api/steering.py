@@ -19,6 +19,7 @@ from api import problems
 from api.documents import CampaignDocument
 from api.limits import etag
 from api.problems import RequestError
+from api.root import Root
 from api.service import (
     OPERATE,
     CampaignName,
@@ -81,13 +82,18 @@ OverridePilot = Annotated[bool, Query(description="Search even if the pilot advi
 
 @router.post("", operation_id="create_campaign", status_code=_ACCEPTED)
 def create_campaign(
-    spec: SpecBody, serving: Serving, who: Operator, answer: Response, key: Key = None
+    spec: SpecBody,
+    serving: Serving,
+    who: Operator,
+    root: Root,
+    answer: Response,
+    key: Key = None,
 ) -> CampaignDocument:
     """Start a campaign on packaged search spaces and workloads and a testbed of `/v1/testbeds`.
 
     It runs in a separate process; follow its `events`.
     """
-    return _create(spec, None, serving, who, answer, key)
+    return _create(spec, None, serving, who, root, answer, key)
 
 
 @router.post(
@@ -101,11 +107,12 @@ def branch_campaign(
     spec: SpecBody,
     serving: Serving,
     who: Operator,
+    root: Root,
     answer: Response,
     key: Key = None,
 ) -> CampaignDocument:
     """Start a campaign whose search is guided by this one's results; its claims do not use them."""
-    return _create(spec, campaign, serving, who, answer, key)
+    return _create(spec, campaign, serving, who, root, answer, key)
 
 
 @router.post(
@@ -243,6 +250,7 @@ def _create(
     reference: str | None,
     serving: Service,
     who: Visitor,
+    root: str,
     answer: Response,
     key: str | None,
 ) -> CampaignDocument:
@@ -264,7 +272,7 @@ def _create(
     # Also for a repeated request: the first may have died before it started the campaign.
     with _recording_failure(serving, campaign):
         serving.starter.begin(campaign)
-    answer.headers["Location"] = f"/v1/campaigns/{campaign.id}"
+    answer.headers["Location"] = f"{root}/v1/campaigns/{campaign.id}"
     return CampaignDocument.of(campaign, serving.store)
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api import problems
 from api.documents import Document
+from api.root import Root
 from api.service import ADMIN, READ, Admin, PathCampaign, Serving
 from tuner.apply.testbed import recommended
 from tuner.apply.verdict import LEAST_BLOCKS
@@ -41,9 +42,10 @@ class VerificationDocument(Document):
 
     ``number``: number of its event. ``request``: number of the event that requested it, null if
     it was not requested over HTTP. ``outcome``: null while it is pending, or if it failed.
-    ``text``: a sentence. ``verification``: the campaign that contains its measurements. ``ratio``,
-    ``lower``, ``upper``: the recommended configuration's time relative to the previous one, with
-    its interval at ``confidence``.
+    ``text``: a sentence. ``caveat``: that runs of the recommended configuration failed, which no
+    measurement contains; empty if none did. ``verification``: the campaign that contains its
+    measurements. ``ratio``, ``lower``, ``upper``: the recommended configuration's time relative to
+    the previous one, with its interval at ``confidence``.
     """
 
     number: int
@@ -53,6 +55,7 @@ class VerificationDocument(Document):
     request: int | None = None
     outcome: VerifyOutcome | None = None
     reason: str | None = None
+    caveat: str = ""
     verification: str | None = None
     ratio: float | None = None
     lower: float | None = None
@@ -94,6 +97,7 @@ def verify_recommendation(
     request: VerificationRequest,
     serving: Serving,
     who: Admin,
+    root: Root,
     answer: Response,
 ) -> VerificationDocument:
     """Measure the recommended configuration against the previous one in fresh blocks of both.
@@ -114,5 +118,5 @@ def verify_recommendation(
     except Exception:  # whatever the cause, allow it to be requested again
         verifications.fail(campaign.id, requested.number, "it did not start")
         raise
-    answer.headers["Location"] = f"/v1/campaigns/{campaign.id}/verifications"
+    answer.headers["Location"] = f"{root}/v1/campaigns/{campaign.id}/verifications"
     return VerificationDocument.of(requested)

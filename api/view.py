@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +13,6 @@ from tuner.judge.score import margin
 from tuner.model import (
     BASELINE,
     Answer,
-    BlockKind,
     Campaign,
     Event,
     Recommendation,
@@ -31,12 +30,14 @@ from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import NamedComparison, Word
 from tuner.records.parameter_effects import ParameterEffects
 from tuner.records.status import Absence
-from tuner.report.answer import claim
+from tuner.report.answer import claim, estimates_of
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.ranking import best_first
+from tuner.report.trial_estimates import TrialEstimate, strongest_estimates
 from tuner.states import OVER, CampaignState, TrialState, state_now
 from tuner.text import (
+    confidence_text,
     counted,
     faster,
     interval,
@@ -56,7 +57,9 @@ _OUT = (TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED)
 
 @dataclass(frozen=True, slots=True)
 class TrialRow:
-    """A trial in the forest plot. ``out``: it was pruned, failed or cancelled."""
+    """A trial in the forest plot. ``basis``: the fresh blocks that its estimate rests on, "" if it
+    has none. ``out``: it was pruned, failed or cancelled.
+    """
 
     number: int
     state: str
@@ -66,6 +69,7 @@ class TrialRow:
     blocks: int
     effect: str
     interval: str
+    basis: str
     drawing: Markup
     out: bool
 
@@ -97,6 +101,7 @@ class View:
     incumbent: Markup
     incumbent_text: str
     components_of: str
+    components_level: str
     components_axis: Markup
     components: tuple[EffectRow, ...]
     effects: EffectsDocument
@@ -117,6 +122,7 @@ class View:
     can_pause: bool
     can_resume: bool
     can_cancel: bool
+    over: bool
 
 
 def of(
@@ -138,12 +144,13 @@ def of(
     effects = _PENDING if effects is None else effects
     delta = margin(rules.race.delta) if rules is not None else None
     marks = () if delta is None else (-delta, delta)
-    strongest = _strongest_estimates(snapshot)
-    estimates = {n: e for n, (e, _) in strongest.items()}
+    strongest = strongest_estimates(snapshot.estimates, campaign.recommendation)
+    estimates = {n: one.estimate for n, one in strongest.items()}
     trials = best_first(snapshot.trials, (BASELINE, snapshot.leader), estimates)[:_TRIALS_SHOWN]
-    estimates_shown = [strongest[t.number][0] for t in trials if t.number in strongest]
+    estimates_shown = [estimates[t.number] for t in trials if t.number in estimates]
     axis = svg.Axis.around(estimates_shown, *marks)
-    components_axis = svg.Axis.around(snapshot.components.values())
+    components, level = _components(snapshot)
+    components_axis = svg.Axis.around(components.values())
     progress, progress_text = _progress(snapshot)
     document = effects_document(effects)
     best, sure = (
@@ -151,8 +158,9 @@ def of(
         if comparison is None
         else _best_of_comparison(snapshot, strongest, comparison)
     )
+    by_trial = {n: (one.estimate, one.blocks) for n, one in strongest.items()}
     parallel, parallel_text = parallel_coordinates(
-        effects, snapshot.trials, strongest, snapshot.leader
+        effects, snapshot.trials, by_trial, snapshot.leader
     )
     disturbed = disturbances(snapshot.events, snapshot.drift)
     counted_of = (BASELINE,) if snapshot.leader == BASELINE else (BASELINE, snapshot.leader)
@@ -182,10 +190,10 @@ def of(
         incumbent=_incumbent(snapshot),
         incumbent_text=_incumbent_text(snapshot),
         components_of=called(snapshot.leader),
+        components_level=level,
         components_axis=svg.heading(components_axis),
         components=tuple(
-            _component(name, e, components_axis, snapshot.floor)
-            for name, e in snapshot.components.items()
+            _component(name, e, components_axis, snapshot.floor) for name, e in components.items()
         ),
         effects=document,
         effects_pending=pending,
@@ -205,25 +213,27 @@ def of(
         can_pause=state is CampaignState.RUNNING and not absent,
         can_resume=stopped or (absence is not None and not absence.queued),
         can_cancel=state not in OVER,
+        over=state in OVER,
     )
 
 
-def _strongest_estimates(snapshot: Snapshot) -> dict[int, tuple[Estimate, int]]:
-    """The strongest estimate of each trial: from fresh blocks, otherwise from search or pilot."""
-    strongest: dict[int, tuple[Estimate, int]] = {}
-    for kind in (BlockKind.PILOT, BlockKind.SEARCH, BlockKind.CERTIFY):
-        strongest |= snapshot.estimates.get(kind, {})
-    return strongest
+def _components(snapshot: Snapshot) -> tuple[dict[str, Estimate], str]:
+    """The effects on components, those of the answer if it has any, and their intervals' level."""
+    answer = snapshot.campaign.recommendation
+    if answer is None or not answer.components:
+        return snapshot.components, "95% interval"
+    return estimates_of(answer.components), confidence_text(answer.confidence)
 
 
 def _trial(
     trial: Trial,
     snapshot: Snapshot,
-    strongest: dict[int, tuple[Estimate, int]],
+    strongest: Mapping[int, TrialEstimate],
     axis: svg.Axis,
     marks: Sequence[float],
 ) -> TrialRow:
-    e, count = strongest.get(trial.number, (None, 0))
+    row = strongest.get(trial.number)
+    e = None if row is None else row.estimate
     baseline = snapshot.trials[BASELINE].configuration
     state = state_now(trial.state, snapshot.campaign.state)
     if trial.number == BASELINE:
@@ -239,9 +249,10 @@ def _trial(
             for d in differences(baseline, trial.configuration)[0]
         ),
         reason=trial.reason,
-        blocks=count,
+        blocks=0 if row is None else row.blocks,
         effect="" if e is None else signed(e.ratio),
         interval="" if e is None else signed_interval(e.lower, e.upper),
+        basis="" if row is None else row.basis,
         drawing=svg.interval(axis, e, "", marks),
         out=trial.state in _OUT,
     )
@@ -273,7 +284,7 @@ def _progress(snapshot: Snapshot) -> tuple[int, str]:
     return percent, f"{percent}% of the budget used, {measured}"
 
 
-def _best(snapshot: Snapshot, strongest: dict[int, tuple[Estimate, int]]) -> tuple[str, str]:
+def _best(snapshot: Snapshot, strongest: Mapping[int, TrialEstimate]) -> tuple[str, str]:
     """The best trial so far and the certainty of that, as text; empty before any estimate."""
     answer, leader = snapshot.campaign.recommendation, strongest.get(snapshot.leader)
     if answer is not None and answer.verification:
@@ -289,17 +300,17 @@ def _best(snapshot: Snapshot, strongest: dict[int, tuple[Estimate, int]]) -> tup
         return "No improvement shown: keep the baseline", ""
     if snapshot.leader == BASELINE or leader is None:
         return ("Nothing looks better than the baseline so far", "") if strongest else ("", "")
-    e, count = leader
+    e = leader.estimate
     bounds = interval(e.lower, e.upper)
     return (
         f"Best so far: trial {snapshot.leader} looks {faster(e.ratio)} than the baseline",
-        f"95% interval {bounds}, in {counted(count, 'block')}. It was chosen because it "
+        f"95% interval {bounds}, in {counted(leader.blocks, 'block')}. It was chosen because it "
         "looks faster: nothing is certified yet.",
     )
 
 
 def _best_of_comparison(
-    snapshot: Snapshot, strongest: dict[int, tuple[Estimate, int]], comparison: NamedComparison
+    snapshot: Snapshot, strongest: Mapping[int, TrialEstimate], comparison: NamedComparison
 ) -> tuple[str, str]:
     """The best of the compared configurations, consistent with their table."""
     answer = snapshot.campaign.recommendation

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from tuner.errors import SpecError
+
+#: Nothing that has to be quoted in a link, a header or a cookie, and no "." or ".." in it.
+_ROOT_PATH = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9._~-]+)*")
 
 
 def _state_dir() -> Path:
@@ -32,6 +36,19 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def root_path(text: str) -> str:
+    """Return the path below which a proxy publishes a service; "" for none.
+
+    Raises ValueError.
+    """
+    if not _ROOT_PATH.fullmatch(text):
+        raise ValueError(
+            "write a path such as /fstune: with / at its beginning, without one at its end, and "
+            "without a scheme, host or query"
+        )
+    return text
 
 
 class _Settings(BaseSettings):
@@ -80,7 +97,8 @@ class ServiceSettings(_Settings):
     kinds of testbeds that they may use as well. ``trusted_proxies``: addresses and networks of
     proxies that are trusted to name the client they forward for. ``queue``: leave campaigns to
     workers. ``requests_per_s``: limit per address on average, ``burst`` at once. ``streams``: the
-    maximum number of concurrent event streams.
+    maximum number of concurrent event streams. ``root_path``: the path below which a proxy
+    publishes the service; the proxy removes it from the requests that it passes on.
     """
 
     model_config = SettingsConfigDict(env_prefix="FSTUNE_API_", env_ignore_empty=True, frozen=True)
@@ -94,6 +112,12 @@ class ServiceSettings(_Settings):
     requests_per_s: float = Field(default=50.0, gt=0.0)
     burst: int = Field(default=200, ge=1)
     streams: int = Field(default=500, ge=1)
+    root_path: str = ""
+
+    @field_validator("root_path")
+    @classmethod
+    def _published_below(cls, text: str) -> str:
+        return root_path(text)
 
     def testbed_files(self) -> list[Path]:
         """The testbed files that campaigns started over HTTP may name, in alphabetical order."""

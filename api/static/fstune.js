@@ -5,6 +5,9 @@
   const QUIET_MS = 300;
   const LONGEST_PAUSE_MS = 10000;
   const ANSWER_MS = 20000;
+  // A browser has six connections to a host over HTTP/1.1, for all its pages: so many may stream.
+  const STREAMS = 4;
+  const WITHOUT_STREAM_MS = 5000;
   const LOST = "connection lost, retrying";
 
   const live = document.querySelector("[data-live]");
@@ -96,40 +99,76 @@
     if (!waiting) waiting = setTimeout(refresh, QUIET_MS);
   }
 
+  // Takes one of the places for streams, which all pages of the browser share. Calls `use` with a
+  // function that gives it back, or with null if there is none.
+  function takePlace(use, number = 1) {
+    // Missing only without TLS, beyond this machine.
+    if (!navigator.locks) { use(() => {}); return; }
+    navigator.locks.request(`fstune-stream-${number}`, { ifAvailable: true }, (lock) => {
+      if (lock) return new Promise((giveBack) => use(giveBack));
+      if (number < STREAMS) takePlace(use, number + 1);
+      else use(null);
+      return null;
+    }).catch(() => use(() => {})); // Refused where the user blocks site data.
+  }
+
   function watch(address) {
     let pause = 500;
     let newest = 0;
     let source = null;
+    let leave = null;
+    let asking = false;
+    let again = 0;
     let over = false;
-    const disconnect = () => { if (source) source.close(); source = null; };
+    const disconnect = () => {
+      if (source) source.close();
+      if (leave) leave();
+      source = leave = null;
+    };
     const become = (text, kind) => { state = [text, kind]; };
+    const end = () => {
+      over = true;
+      disconnect();
+      become("ended", "over");
+      soon();
+    };
+    const connectIn = (time) => { clearTimeout(again); again = setTimeout(connect, time); };
     const connect = () => {
-      if (over || source || document.hidden) return;
+      if (over || source || asking || document.hidden) return;
+      asking = true;
+      takePlace((giveBack) => {
+        asking = false;
+        leave = giveBack;
+        if (document.hidden) { disconnect(); return; }
+        if (leave) { open(); return; }
+        // Without a stream, the page itself tells.
+        if (live.querySelector("[data-over]")) { end(); return; }
+        become("live", "live");
+        soon();
+        connectIn(WITHOUT_STREAM_MS);
+      });
+    };
+    const open = () => {
       const url = new URL(address, location.href);
       if (newest) url.searchParams.set("after", String(newest));
       source = new EventSource(url);
       source.addEventListener("open", () => { pause = 500; become("live", "live"); soon(); });
       source.addEventListener("campaign", (event) => { newest = Number(event.lastEventId); soon(); });
       source.addEventListener("presence", soon);
-      source.addEventListener("over", () => {
-        over = true;
-        disconnect();
-        become("ended", "over");
-        soon();
-      });
+      source.addEventListener("over", end);
       source.addEventListener("error", () => {
         become(LOST, "lost");
         say(...state);
         if (!source || source.readyState !== EventSource.CLOSED) return;
         // A browser stops retrying if the response was not an event stream; we do not. The session
         // may have ended: the page itself tells.
-        source = null;
+        disconnect();
         soon();
-        setTimeout(connect, pause);
+        connectIn(pause);
         pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
       });
     };
-    // A browser has six connections to a host over HTTP/1.1: pages that nobody sees keep none.
+    // Pages that nobody sees keep no connection.
     document.addEventListener("visibilitychange", () => {
       if (over) return;
       disconnect();

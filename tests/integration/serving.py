@@ -25,16 +25,20 @@ from tuner.store import Store
 
 @dataclass
 class Service:
-    """``fstune serve`` as a process that can be stopped and restarted at the same address."""
+    """``fstune serve`` as a process that can be stopped and restarted at the same address.
+
+    ``published``: the address at which a proxy publishes it.
+    """
 
     directory: Path
     port: int
     options: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = field(default=None)
+    published: str = ""
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return self.published or f"http://127.0.0.1:{self.port}"
 
     def fstune(self, *arguments: str) -> str:
         """Run a command, which must succeed, on the service's directory in this process.

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -20,10 +21,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from typer.testing import CliRunner, Result
 
 from deploy.cell.packages import ensure_packages
 from tests.integration.serving import Service
 from tests.ports import free_port
+from tuner.cli.app import app as command_line
+from tuner.errors import ServerError
 from tuner.store import NewEvent, Store
 
 NAME = "tuning.example.org"
@@ -91,17 +95,40 @@ def certificate(directory: Path) -> tuple[Path, Path]:
     return chain, secret
 
 
-@pytest.fixture
-def proxied(root: Path, tmp_path: Path) -> Iterator[tuple[Service, int, ssl.SSLContext]]:
-    """Yield the service, the port of the proxy in front of it, and a TLS context that trusts it."""
-    service = Service(tmp_path, free_port(), ("--auth",))
+@dataclass(frozen=True)
+class Proxied:
+    """A service, the port of the proxy in front of it, the path there, and the certificate."""
+
+    service: Service
+    port: int
+    path: str
+    chain: Path
+
+
+def site_of(root: Path, path: str) -> str:
+    """Return the example's site, changed as it says if the service is to be below a path."""
+    text = (root / "deploy" / "nginx.conf").read_text()
+    two_lines = re.compile(
+        r"# (location /fstune/ \{\n) *# ( *proxy_pass .*\n)( *location .*\n.*\n)"
+    )
+    text, changes = two_lines.subn(r"\1\2" if path else r"\3", text)
+    assert changes == 1
+    return text
+
+
+@pytest.fixture(params=["", "/fstune"])
+def proxied(request: pytest.FixtureRequest, root: Path, tmp_path: Path) -> Iterator[Proxied]:
+    """Yield a service behind the proxy of the example."""
+    path: str = request.param
+    options = ("--root-path", path) if path else ()
+    service = Service(tmp_path, free_port(), ("--auth", *options))
     tree = ensure_packages(
         root / "build" / "test-state" / "packages", print, name="nginx", packages=("nginx-light",)
     )
     libraries = [str(directory) for directory in (tree / "usr/lib").glob("*-linux-gnu")]
     chain, secret = certificate(tmp_path)
     port = free_port()
-    site = (root / "deploy" / "nginx.conf").read_text()
+    site = site_of(root, path)
     for old, new in (
         ("listen 443", f"listen 127.0.0.1:{port}"),
         ("/etc/fstune/tls/chain.pem", str(chain)),
@@ -126,37 +153,27 @@ def proxied(root: Path, tmp_path: Path) -> Iterator[tuple[Service, int, ssl.SSLC
     )
     try:
         service.start()
-        yield service, port, ssl.create_default_context(cafile=str(chain))
+        yield Proxied(service, port, path, chain)
     finally:
         process.terminate()
         process.wait(60)
         service.stop()
 
 
-def test_behind_the_proxy_of_the_example(
-    proxied: tuple[Service, int, ssl.SSLContext], tmp_path: Path
-) -> None:
-    service, port, trust = proxied
+def test_behind_the_proxy_of_the_example(proxied: Proxied, tmp_path: Path) -> None:
+    service, port, root_path = proxied.service, proxied.port, proxied.path
     token = service.fstune("token", "create", "one", "--scope", "operate").strip()
     with Store.open(tmp_path) as store:
         campaign = store.create_campaign("waiting", "{}", 1, datetime.now(UTC)).id
     client = httpx2.Client(
-        base_url=f"https://127.0.0.1:{port}",
+        base_url=f"https://127.0.0.1:{port}{root_path}",
         headers={"Host": f"{NAME}:{port}"},
-        verify=trust,
+        verify=ssl.create_default_context(cafile=str(proxied.chain)),
         timeout=60,
     )
     # The certificate is for the name; the connection goes to the loopback.
     sni = {"sni_hostname": NAME}
-    deadline = time.monotonic() + 60.0
-    while True:
-        try:
-            answer = client.get("/healthz", extensions=sni)
-            break
-        except httpx2.TransportError:
-            assert time.monotonic() < deadline, "the proxy does not answer"
-            time.sleep(0.05)
-    assert answer.json() == {"status": "ok"}
+    wait_for_proxy(client, sni)
     assert client.get("/v1/campaigns", extensions=sni).status_code == 401
     login = client.post(
         "/login",
@@ -165,7 +182,9 @@ def test_behind_the_proxy_of_the_example(
         extensions=sni,
     )
     assert login.status_code == 303
+    assert login.headers["location"] == f"{root_path}/"
     assert "Secure" in login.headers["set-cookie"]
+    assert client.get("/static/fstune.js", extensions=sni).status_code == 200
     bearer = {"Authorization": f"Bearer {token}"}
     path = f"/v1/campaigns/{campaign}/events/stream"
     with client.stream("GET", path, headers=bearer, extensions=sni) as stream:
@@ -176,3 +195,52 @@ def test_behind_the_proxy_of_the_example(
             store.add_event(campaign, NewEvent(datetime.now(UTC), "news", "something happened"))
         assert any(line.startswith("data: ") and "something happened" in line for line in lines)
     client.close()
+
+
+def wait_for_proxy(client: httpx2.Client, extensions: dict[str, str]) -> None:
+    deadline = time.monotonic() + 60.0
+    while True:
+        try:
+            answer = client.get("/healthz", extensions=extensions)
+            break
+        except httpx2.TransportError:
+            assert time.monotonic() < deadline, "the proxy does not answer"
+            time.sleep(0.05)
+    assert answer.json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("proxied", ["/fstune"], indirect=True)
+def test_the_command_line_with_a_server_below_a_path(
+    proxied: Proxied, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = proxied.service.fstune("token", "create", "one", "--scope", "operate").strip()
+    with Store.open(tmp_path) as store:
+        campaign = store.create_campaign("waiting", "{}", 1, datetime.now(UTC)).id
+    origin = f"https://127.0.0.1:{proxied.port}"
+    with httpx2.Client(
+        base_url=origin + proxied.path,
+        verify=ssl.create_default_context(cafile=str(proxied.chain)),
+        timeout=60,
+    ) as client:
+        wait_for_proxy(client, {})
+    monkeypatch.setenv("SSL_CERT_FILE", str(proxied.chain))
+    monkeypatch.setenv("FSTUNE_TOKEN", token)
+
+    def fstune(server: str, *arguments: str) -> Result:
+        return CliRunner().invoke(command_line, [*arguments, "--server", server])
+
+    for server in (origin + proxied.path, f"{origin}{proxied.path}/"):
+        done = fstune(server, "list")
+        assert done.exit_code == 0, (done.output, done.exception)
+        assert campaign in done.stdout
+    assert fstune(server, "cancel", campaign).exit_code == 0
+    # The stream of events, to its end.
+    assert "Z campaign cancelled\n" in fstune(server, "watch", campaign).stdout
+    # Nothing of it is at the root of the host.
+    assert isinstance(fstune(origin, "list").exception, ServerError)
+    # The proxy has to remove the path: as the server receives it, it is not a part of it.
+    direct = proxied.service.url
+    assert httpx2.get(f"{direct}/healthz").status_code == 200
+    answer = httpx2.get(f"{direct}{proxied.path}/healthz")
+    assert answer.status_code == 404
+    assert f"must remove {proxied.path} from the path" in answer.json()["detail"]

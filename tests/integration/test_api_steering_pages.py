@@ -6,9 +6,11 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx2
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -22,6 +24,7 @@ from tests.integration.pages import (
     picture,
     watched,
 )
+from tests.integration.path_proxy import publishing
 from tests.integration.serving import Service, kept_from_outliving_us, paced
 from tests.ports import free_port
 from tests.waiting import wait_for
@@ -32,17 +35,23 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 #: To one host, over HTTP/1.1.
 _CONNECTIONS = 6
+#: Pages that have a stream at the same time.
+_STREAMS = 4
 #: It would run for long, so that even on a slow machine there is something left to watch.
 LONG = CAMPAIGN.replace("simulated:", "paced:").replace("20m", "10000m")
 
 
 @pytest.fixture
-def service(tmp_path: Path, paced: None) -> Iterator[Service]:
-    """Yield a service that requires tokens and is not yet running."""
-    options = ("--auth", "--allow", "simulated", "--allow", "paced")
+def service(request: pytest.FixtureRequest, tmp_path: Path, paced: None) -> Iterator[Service]:
+    """Yield a service that requires tokens and is not yet running; below a path if the test names
+    one.
+    """
+    path: str = getattr(request, "param", "")
+    options = ("--auth", "--allow", "simulated", "--allow", "paced", "--root-path", path)
     service = Service(tmp_path, free_port(), options)
-    yield service
-    service.stop(signal.SIGKILL)
+    with publishing(service.port, path) if path else nullcontext("") as service.published:
+        yield service
+        service.stop(signal.SIGKILL)
 
 
 def show_login(service: Service, page: Page) -> str:
@@ -73,6 +82,7 @@ def paused_after_its_pilot(service: Service, campaign: str, page: Page) -> None:
     expect(page.locator("#overview .state")).to_have_text("paused")
 
 
+@pytest.mark.parametrize("service", ["", "/fstune"], indirect=True)
 def test_a_campaign_watched_to_its_answer(service: Service, watched: Watched) -> None:
     page = watched.page
     token = show_login(service, page)
@@ -151,6 +161,82 @@ def test_a_hidden_page_keeps_no_stream_and_catches_up_when_it_is_seen_again(
         expect(pages[0].locator("#events li").first).to_contain_text("something happened")
         store.add_event(campaign, NewEvent(datetime.now(UTC), "news", "more happened"))
         expect(pages[0].locator("#events li").first).to_contain_text("more happened")
+    assert watched.complaints == []
+
+
+def test_more_pages_than_connections_are_live_at_once(service: Service, watched: Watched) -> None:
+    page = watched.page
+    log_in(page, show_login(service, page))
+    token = service.fstune("token", "create", "metrics").strip()
+
+    def streams() -> int:
+        answer = httpx2.get(f"{service.url}/metrics", headers={"Authorization": f"Bearer {token}"})
+        (line,) = re.findall(r"^fstune_event_streams (\S+)$", answer.text, re.MULTILINE)
+        return int(float(line))
+
+    with Store.open(service.directory) as store:
+        campaign = store.create_campaign("quiet", "{}", 1, datetime.now(UTC)).id
+        pages = [page.context.new_page() for _ in range(_CONNECTIONS + 2)]
+        for each in pages:
+            each.goto(f"{service.url}/campaigns/{campaign}")
+            expect(each.locator("#connection")).to_have_text("live")
+        wait_for(lambda: streams() == _STREAMS, "as many streams as there may be")
+        store.add_event(campaign, NewEvent(datetime.now(UTC), "news", "something happened"))
+        for each in pages:
+            expect(each.locator("#events li").first).to_contain_text("something happened")
+        # Other pages take the places of those that are left.
+        with ExitStack() as answers:
+            for each in pages[_STREAMS:]:
+                answers.enter_context(each.expect_response(lambda a: "/events/stream" in a.url))
+            for each in pages[:_STREAMS]:
+                _see(each, visible=False)
+        wait_for(lambda: streams() == _STREAMS, "streams of the other pages alone")
+        _see(pages[-1], visible=False)
+        wait_for(lambda: streams() == _STREAMS - 1, "one stream less")
+        for each in pages[_STREAMS:-1]:
+            expect(each.locator("#connection")).to_have_text("live")
+    assert watched.complaints == []
+
+
+def test_a_page_without_a_stream_says_that_its_campaign_is_over(
+    service: Service, watched: Watched
+) -> None:
+    page = watched.page
+    log_in(page, show_login(service, page))
+    with Store.open(service.directory) as store:
+        quiet, over = (
+            store.create_campaign(name, "{}", 1, datetime.now(UTC)).id for name in ("quiet", "over")
+        )
+    for _ in range(_STREAMS):
+        other = page.context.new_page()
+        other.goto(f"{service.url}/campaigns/{quiet}")
+        expect(other.locator("#connection")).to_have_text("live")
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(f"{service.url}/campaigns/{over}")
+    expect(page.locator("#connection")).to_have_text("live")
+    service.fstune("cancel", over)
+    expect(page.locator("#connection")).to_have_text("ended")
+    page.reload()
+    expect(page.locator("#connection")).to_have_text("ended")
+    assert [url for url in requests if "/events/stream" in url] == []
+    assert watched.complaints == []
+
+
+def test_a_page_is_live_where_the_browser_refuses_locks(service: Service, watched: Watched) -> None:
+    page = watched.page
+    page.add_init_script(
+        """navigator.locks.request = async () => {
+            throw new DOMException("site data is blocked", "SecurityError");
+        };"""
+    )
+    log_in(page, show_login(service, page))
+    with Store.open(service.directory) as store:
+        campaign = store.create_campaign("quiet", "{}", 1, datetime.now(UTC)).id
+        page.goto(f"{service.url}/campaigns/{campaign}")
+        expect(page.locator("#connection")).to_have_text("live")
+        store.add_event(campaign, NewEvent(datetime.now(UTC), "news", "something happened"))
+        expect(page.locator("#events li").first).to_contain_text("something happened")
     assert watched.complaints == []
 
 

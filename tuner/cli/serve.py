@@ -30,11 +30,16 @@ from tuner.cli.say import say
 from tuner.errors import ConflictError, SpecError
 from tuner.services.kinds import offers
 from tuner.settings import ServiceSettings, is_loopback
+from tuner.settings import root_path as checked_root_path
 
 #: Proxies trusted by default: those on this machine.
 _THIS_MACHINE = ("127.0.0.0/8", "::1")
 #: How long shutdown waits for open requests; event streams would stay open for hours.
 _PATIENCE_S = 3
+
+
+def _choices() -> str:
+    return " or ".join(f"'{key}' ({title})" for key, title in offers().items())
 
 
 def serve(
@@ -53,7 +58,7 @@ def serve(
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(help="Also allow 'cell' (private cells of this machine) or 'simulated'."),
+        typer.Option(help=f"Also allow testbeds of this type: {_choices()}."),
     ] = None,
     tls_cert: Annotated[
         Path | None, typer.Option(help="Certificate chain (PEM); serves HTTPS.")
@@ -71,6 +76,14 @@ def serve(
         typer.Option(
             help="Address or network of a proxy in front of this service, which is trusted to "
             "report clients' addresses and their use of TLS. Default: this machine.",
+        ),
+    ] = None,
+    root_path: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Path below which a proxy publishes this service, such as /fstune. The proxy "
+            "removes it from the requests that it passes on.",
         ),
     ] = None,
     queue: Annotated[
@@ -91,6 +104,7 @@ def serve(
     settings = ServiceSettings()
     auth = auth or settings.auth
     proxies = [_network(one) for one in trusted_proxy or sorted(settings.trusted_proxies)]
+    root = settings.root_path if root_path is None else _root_path(root_path)
     if (tls_cert is None) != (tls_key is None):
         raise SpecError("--tls-cert and --tls-key belong together")
     if not is_loopback(host):
@@ -141,6 +155,7 @@ def serve(
         log_level="warning",
         access_log=False,
         server_header=False,
+        root_path=root,
         ssl_certfile=tls_cert,
         ssl_keyfile=tls_key,
         timeout_graceful_shutdown=_PATIENCE_S,
@@ -194,6 +209,13 @@ def _network(text: str) -> str:
         return str(ipaddress.ip_network(text))
     except ValueError as problem:
         raise SpecError(f"--trusted-proxy {text}: {problem}") from None
+
+
+def _root_path(text: str) -> str:
+    try:
+        return checked_root_path(text)
+    except ValueError as problem:
+        raise SpecError(f"--root-path {text}: {problem}") from None
 
 
 def _check_address(host: str, port: int) -> None:

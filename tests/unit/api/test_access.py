@@ -142,6 +142,31 @@ def test_a_session_of_the_web_pages(guarded: Guarded) -> None:
     assert client.get("/", headers=PAGE, follow_redirects=False).status_code == 303
 
 
+def test_the_session_of_a_shorter_path_does_not_count(guarded: Guarded) -> None:
+    client = guarded.client
+
+    def new_session() -> str:
+        login(guarded, guarded.tokens[Scope.READ])
+        session = client.cookies[COOKIE]
+        client.cookies.clear()
+        return session
+
+    def of(*sessions: str) -> dict[str, str]:
+        cookies = "; ".join(f"{COOKIE}={session}" for session in sessions)
+        return {"Cookie": f"theme=dark; {cookies}", "Origin": "http://service", **PAGE}
+
+    ours, other = new_session(), new_session()
+    # Browsers send the cookie of the longest path first.
+    login_page = client.get(
+        "/login", headers=of(ours, "of_another_service"), follow_redirects=False
+    )
+    assert (login_page.status_code, login_page.headers["location"]) == (303, "/")
+    assert client.get("/v1/campaigns", headers=of(ours, "of_another_service")).status_code == 200
+    client.post("/logout", headers=of(ours, other), follow_redirects=False)
+    assert client.get("/v1/campaigns", headers=of(ours)).status_code == 401
+    assert client.get("/v1/campaigns", headers=of(other)).status_code == 200
+
+
 @pytest.mark.slow
 def test_the_cookie_of_a_session_over_tls_is_never_sent_without_tls(guarded: Guarded) -> None:
     guarded.client.base_url = "https://service"

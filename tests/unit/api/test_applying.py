@@ -166,6 +166,7 @@ def test_a_verification_with_unknown_fields_is_still_listed(guarded: Guarded) ->
         "outcome": "confirmed",
         "ratio": 0.9,
         "lower": "low",
+        "caveat": ["x"],
         "blocks": 4,
         "number": 7,
     }
@@ -176,7 +177,7 @@ def test_a_verification_with_unknown_fields_is_still_listed(guarded: Guarded) ->
         number = store.add_event(campaign, event).number
     (row,) = verifications(guarded, f"/v1/campaigns/{campaign}")
     assert (row["number"], row["state"], row["text"]) == (number, "done", "verified long ago")
-    assert (row["ratio"], row["blocks"]) == (0.9, 4)
+    assert (row["ratio"], row["blocks"], row["caveat"]) == (0.9, 4, "")
     unknown = ("verification", "request", "outcome", "lower", "upper")
     assert [row[name] for name in unknown] == [None] * 5
 

@@ -36,6 +36,7 @@ PAGE = {"Accept": "text/html"}
         ("/campaigns", "over http"),
         ("/campaigns/last", "Trials against the baseline"),
         ("/campaigns/last/live", "Drift and noise"),
+        ("/campaigns/last/live", "the trial of the answer has those of the answer."),
         ("/campaigns/last/recommendation", "-daemons"),
         ("/campaigns/last/compare?a=0&b=2", "blocks that measured both"),
         ("/login", "over http"),
@@ -114,6 +115,8 @@ def test_the_pages_of_a_verification_say_that_it_is_one(
     with TestClient(create_app(tmp_path, settings), base_url="http://localhost") as client:
         page = client.get(f"/campaigns/{verification.id}", headers=PAGE).text
         assert f"<strong>{reason}</strong>" in page
+        assert "valid no matter how often you look" in page
+        assert "those of the answer" not in page
         page = client.get(f"/campaigns/{verification.id}/recommendation", headers=PAGE).text
         assert f"<h1>Verification: {reason}</h1>" in page
         assert "False-alarm risk" not in page

@@ -21,6 +21,7 @@ from tuner.records.named_comparison import ComparedConfiguration, NamedCompariso
 from tuner.records.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
+from tuner.text import confidence_text, signed
 from tuner.time_use import TimeUse
 
 
@@ -226,6 +227,34 @@ def test_the_first_screen_says_what_is_best_and_how_sure_that_is(snapshot: Snaps
     assert "nothing is certified yet" in best.sure
     nothing = page_of(replace(running, leader=BASELINE))
     assert (nothing.best, nothing.sure) == ("Nothing looks better than the baseline so far", "")
+
+
+def test_later_fresh_blocks_leave_the_numbers_of_the_answer(snapshot: Snapshot) -> None:
+    answer = snapshot.campaign.recommendation
+    assert answer is not None
+    assert answer.ratio is not None
+    other = next(t.number for t in snapshot.trials if t.number not in (BASELINE, answer.trial))
+    later = Estimate(0.5, 0.4, 0.6)
+    fresh = {answer.trial: (later, answer.blocks + 5), other: (later, 3)}
+    page = page_of(
+        replace(
+            snapshot,
+            estimates={**snapshot.estimates, BlockKind.CERTIFY: fresh},
+            components=dict.fromkeys(snapshot.components, later),
+        )
+    )
+    rows = {row.number: row for row in page.trials}
+    row = rows[answer.trial]
+    assert (row.blocks, row.effect) == (answer.blocks, signed(answer.ratio))
+    assert row.basis == f"{confidence_text(answer.confidence)}, on {answer.blocks} fresh blocks"
+    assert page.sure.startswith(confidence_text(answer.confidence))
+    assert (rows[other].effect, rows[other].basis) == ("+100%", "on 3 fresh blocks")
+    assert page.components_level == confidence_text(answer.confidence)
+    effects = {name: signed(effect.ratio) for name, effect in answer.components.items()}
+    assert {one.name: one.effect for one in page.components} == effects
+    # Before there is an answer, all fresh blocks count.
+    before = replace(snapshot, campaign=replace(snapshot.campaign, recommendation=None))
+    assert page_of(before).components_level == "95% interval"
 
 
 def test_a_trial_shows_how_it_differs_from_the_baseline(snapshot: Snapshot) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,10 +26,11 @@ from tuner.errors import (
 from tuner.hosts.connector import CommandFailed
 from tuner.model import Wish
 from tuner.records.status import Absence
-from tuner.remote.address import Address
+from tuner.remote.address import Address, address_of
 from tuner.remote.campaigns import Campaigns
 from tuner.remote.client import PATIENCE_S, Client, Unreachable, campaign_path
 from tuner.remote.stream import follow
+from tuner.settings import ClientSettings
 
 Answer = httpx2.Response | Exception
 
@@ -111,6 +113,37 @@ def test_a_database_that_is_away_is_waited_for() -> None:
         with pytest.raises(StoreError, match="no connection"):
             asking.get("/v1/campaigns")
     assert server.answers == []
+
+
+@pytest.mark.parametrize("server", ["https://example.org/fstune", "https://example.org/a/b/"])
+def test_every_request_goes_below_the_path_of_the_server(server: str) -> None:
+    page = {"items": [1], "next": None}
+    stream = httpx2.Response(200, headers={"content-type": "text/event-stream"})
+    there = Server(
+        httpx2.Response(200, json={}),
+        httpx2.Response(200, json=page),
+        httpx2.Response(202, json={}),
+        httpx2.Response(202, json={}),
+        httpx2.Response(200, content=b"all"),
+        stream,
+    )
+    with Client(address_of(server, ClientSettings()), transport=there) as asking:
+        asking.get("/v1/status")
+        assert list(asking.pages("/v1/campaigns", {"page": "x"})) == [1]
+        asking.post(campaign_path("last", "pause"))
+        asking.create("/v1/campaigns", "{}", "key")
+        asking.download(campaign_path("last", "export"), io.BytesIO())
+        with asking.stream(campaign_path("last", "events", "stream"), 0) as events:
+            assert list(events) == []
+    below = server.rstrip("/")
+    assert [str(request.url) for request in there.requests] == [
+        f"{below}/v1/status",
+        f"{below}/v1/campaigns?limit=1000&page=x",
+        f"{below}/v1/campaigns/last/pause",
+        f"{below}/v1/campaigns",
+        f"{below}/v1/campaigns/last/export",
+        f"{below}/v1/campaigns/last/events/stream",
+    ]
 
 
 def test_safe_requests_are_retried() -> None:
