@@ -81,8 +81,9 @@ def show_campaign(
     """Show a campaign: its trials, best first, and what happened last.
 
     After the baseline and the recommended trial come those shown to be faster, by what they gain at
-    least, then all others, by their estimates. 'on 3 fresh blocks' marks an estimate from blocks
-    that took no part in the search.
+    least, then all others, by their estimates. 'on 3 fresh blocks' marks an estimate from all
+    blocks so far that took no part in the search. The trial of the answer has the numbers of the
+    answer.
     """
     if (address := server_address(server, state_dir, database)) is not None:
         from tuner.cli import remote

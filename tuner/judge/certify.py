@@ -88,6 +88,7 @@ class Certificate:
     infinite and -1 as long as the data give no bound. verdict.interval is two-sided, of level
     1 - 2 alpha, for display. robust_e_value: of the sign-flip test on a gain; its threshold is
     1/alpha. alpha: the one-sided level of the certificate, a share if there are several finalists.
+    doubt: what else must show the gain and does not; "" if there is nothing.
     """
 
     outcome: CertificateOutcome
@@ -98,6 +99,7 @@ class Certificate:
     robust_e_value: float
     alpha: float
     reason: str
+    doubt: str = ""
 
 
 def certify(
@@ -168,6 +170,7 @@ def certify(
         robust_e_value=robust_e,
         alpha=alpha,
         reason=reason,
+        doubt=doubt,
     )
 
 

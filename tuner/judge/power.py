@@ -22,6 +22,10 @@ from tuner.judge.levels import MOST_BLOCKS
 from tuner.judge.thresholds import threshold
 
 _PATHS: Final = 20_000  # standard error of a probability: about .003
+#: Looks of paths that are kept in memory, 8 bytes each; and that are simulated at a time, which
+#: takes several times as much for each.
+_MOST_KEPT: Final = 2_000_000
+_AT_A_TIME: Final = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +81,26 @@ def power_by(effects: Floats, most: int, max_n: int, alpha: float) -> Floats:
 def _smallest_effects(max_n: int, alpha: float) -> Floats:
     """The smallest effects at which paths reject by look 3, ..., max_n; (paths, looks).
 
-    At each look they are sorted in ascending order, so a row is no single path.
+    At each look they are sorted in ascending order, so a row is no single path. Beyond 100 blocks
+    they take too much memory: of each of k groups of paths, only every k-th value is kept. That
+    moves a probability by less than .001, a third of its standard error.
     """
     if max_n > MOST_BLOCKS:
         raise ValueError(f"max_n must be at most {MOST_BLOCKS}, got {max_n}")
     level = threshold(alpha, max_n)
     t = np.array([critical_t(n, level) for n in range(MIN_PAIRS, max_n + 1)])
-    smallest = np.empty((_PATHS, t.size))
     rng = np.random.default_rng(0)
-    batch = max(1, 1_000_000 // max_n)
-    for start in range(0, _PATHS, batch):
-        m = running_moments(rng.standard_normal((min(batch, _PATHS - start), max_n)))
-        n, mean, variance = (part[:, MIN_PAIRS - 1 :] for part in (m.n, m.mean, m.variance))
-        effects = t * np.sqrt(variance / n) - mean
-        smallest[start : start + len(effects)] = np.minimum.accumulate(effects, axis=1)
-    smallest.sort(axis=0)
-    return smallest
+    groups, batch = math.ceil(_PATHS * t.size / _MOST_KEPT), max(1, _AT_A_TIME // max_n)
+    every = []
+    for paths in map(len, np.array_split(np.arange(_PATHS), groups)):
+        smallest = np.empty((paths, t.size))
+        for start in range(0, paths, batch):
+            part = smallest[start : start + batch]
+            m = running_moments(rng.standard_normal((len(part), max_n)))
+            n, mean, variance = (of[:, MIN_PAIRS - 1 :] for of in (m.n, m.mean, m.variance))
+            np.minimum.accumulate(t * np.sqrt(variance / n) - mean, axis=1, out=part)
+        smallest.sort(axis=0)
+        every.append(smallest[groups // 2 :: groups].copy())
+    ranked = np.concatenate(every)
+    ranked.sort(axis=0)
+    return ranked

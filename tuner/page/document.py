@@ -39,7 +39,8 @@ class SettingChange(Part):
 
 
 class TrialVerdict(Effect):
-    """A trial compared with the baseline on the blocks of one kind; valid under repeated looks.
+    """A trial compared with the baseline on all blocks of one kind so far; valid under repeated
+    looks. Its numbers may differ from those of the recommendation.
 
     ``changes``: the settings that differ from the baseline. ``ended``: why it is in its state.
     """

@@ -40,6 +40,14 @@ OUTCOMES = {
 }
 
 
+#: What the verdicts rest on, as opposed to the answer.
+RESTS_ON = (
+    "Results of the search are biased upwards by the choice that was made there. Those of "
+    "certification are not: they rest on all fresh blocks so far, and so may differ from the "
+    "numbers of the answer."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
     """A verdict as a row of a table."""
@@ -108,6 +116,7 @@ def report_html(document: ReportDocument) -> str:
             axis=svg.heading(axis),
             shown=[_row(one, axis) for one in mattering],
             verdicts=[_row(one) for one in d.verdicts],
+            rests_on=RESTS_ON,
             effect_plots=effect_plots(d.effects),
             effects_basis=basis(d.effects),
             standings=standings(d.effects),

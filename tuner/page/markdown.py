@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from tuner.page.document import ReportDocument
 from tuner.page.effect_plots import basis
-from tuner.page.html import OUTCOMES, estimate, floors, subject
+from tuner.page.html import OUTCOMES, RESTS_ON, estimate, floors, subject
 from tuner.page.names import KINDS
 from tuner.report.noise import HEADINGS, adjusted
 from tuner.text import clean, moment, signed, signed_interval
@@ -138,6 +138,5 @@ def _verdicts(d: ReportDocument) -> list[str]:
         numbers = ("", "") if e is None else (signed(e.ratio), signed_interval(e.lower, e.upper))
         about = (str(one.trial), KINDS[one.kind], OUTCOMES[one.outcome], str(one.blocks))
         rows.append((*about, *numbers, one.changes))
-    return _table(
-        ("Trial", "In", "Verdict", "Blocks", "Faster by", "95% interval", "Changes"), rows
-    )
+    headings = ("Trial", "In", "Verdict", "Blocks", "Faster by", "95% interval", "Changes")
+    return [text(RESTS_ON), "", *_table(headings, rows)] if rows else []

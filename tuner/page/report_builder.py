@@ -13,7 +13,7 @@ import tuner
 from tuner.errors import SpecError
 from tuner.model import BASELINE, Answer, Block, Campaign, Configuration, Event
 from tuner.page.conditions import hosts_found, noise, recorded
-from tuner.page.disturbances import DISTURBING
+from tuner.page.disturbances import CONCERNED, disturbing
 from tuner.page.document import (
     Applying,
     Counter,
@@ -203,7 +203,7 @@ def _look(snapshots: SnapshotCache, campaign: str) -> _Look:
         verdicts=[
             one for one in snapshots.verdicts(campaign) or () if one.trial < len(snapshot.trials)
         ],
-        events=store.events(campaign, kinds=DISTURBING),
+        events=disturbing(store.events(campaign, kinds=CONCERNED)),
         effort=Effort(
             trials=sum(trial.race > 0 for trial in snapshot.trials),
             blocks=number(BlockState.COMPLETE),

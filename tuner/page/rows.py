@@ -12,7 +12,7 @@ from tuner.model import ComponentEffect, Configuration
 from tuner.page import svg
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
-from tuner.report.answer import floor_text
+from tuner.report.answer import estimates_of, floor_text
 from tuner.results.drift import DriftPoint
 from tuner.text import signed, signed_interval, value_text
 
@@ -51,8 +51,7 @@ def settings(before: Configuration, after: Configuration) -> tuple[SettingRow, .
 
 def effects(of: Mapping[str, ComponentEffect]) -> tuple[Markup, tuple[EffectRow, ...]]:
     """Return the axis and the rows of a recommendation's effects on components."""
-    estimates = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in of.items()}
-    return effect_rows(estimates, {name: floor_text(effect) for name, effect in of.items()})
+    return effect_rows(estimates_of(of), {name: floor_text(effect) for name, effect in of.items()})
 
 
 def effect_rows(

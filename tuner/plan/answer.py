@@ -88,14 +88,21 @@ def recommendation(
     )
 
 
-def withdrawal(plan: Plan, trials: Sequence[Trial], trial: int, flags: Flags) -> Recommendation:
-    """Return what replaces the recommendation of a trial once it is no longer an answer, as long as
+def withdrawal(
+    plan: Plan, trials: Sequence[Trial], earlier: Recommendation, flags: Flags
+) -> Recommendation:
+    """Return what replaces an earlier recommendation once it is no longer an answer, as long as
     there is no other.
     """
+    trial = earlier.trial
     if trials[trial].state is TrialState.FAILED:
         why = f"it does not run: {trials[trial].reason}"
     elif trial in plan.certificates:
         why = plan.certificates[trial].reason.removeprefix("not certified: ")
+        adjustment = plan.adjustments.get(trial)
+        # An earlier release may have adjusted where this one does not.
+        if adjustment is not None and adjustment.reason not in earlier.notes:
+            why = f"{why}; {adjustment.reason}"
     else:
         why = "its certificate is no longer valid"
     reason = f"trial {trial} was certified, and is withdrawn: {why}"
@@ -246,9 +253,9 @@ def _left_open(step: Finish, rules: Rules) -> tuple[str, ...]:
     }
     if now.verdict.outcome is not Outcome.BETTER:
         estimates = {"the gain": now.verdict.reason} | estimates
-    elif not open_floors:
+    elif now.doubt:
         # Its own test shows the gain, but not another one that must show it too.
-        estimates = {"the gain": now.reason.partition(": ")[2]}
+        estimates = {"the gain": f"{now.verdict.reason}; {now.doubt}"} | estimates
     return (
         f"judged {what}, {' and '.join(estimates)} would be open again: "
         f"{'; '.join(estimates.values())}; noise alone can cause this, and the error holds for all "
@@ -305,15 +312,22 @@ def _nothing_tried(plan: Plan, rules: Rules) -> str:
             "there was nothing to try: no configuration that the campaign file allows differs from "
             "the one as found"
         )
-    no_room = f"the budget had no room for {_full_block(rules)} and a certificate"
+    no_room = f"the budget had no room for {_full_block(rules)} and {_certificate(rules)}"
     if rules.pilot is not None:
         no_room = f"at this pace, {no_room} after the pilot"
-    return f"{no_room}; choose a larger budget or a smaller search.arms in the campaign file"
+    keys = "search.arms" if rules.finalists == 1 else "search.arms or certification.finalists"
+    return f"{no_room}; choose a larger budget or a smaller {keys} in the campaign file"
 
 
 def _full_block(rules: Rules) -> str:
     """The block of the search that must fit the budget, however few configurations are left."""
     return f"a full block of the search (search.arms: {rules.arms})"
+
+
+def _certificate(rules: Rules) -> str:
+    """The shortest attempt, which must fit too: every block of it measures all finalists."""
+    many = f" (certification.finalists: {rules.finalists})" if rules.finalists > 1 else ""
+    return f"a certificate{many}"
 
 
 def _spare(plan: Plan, rules: Rules) -> tuple[str, ...]:
@@ -327,7 +341,7 @@ def _spare(plan: Plan, rules: Rules) -> tuple[str, ...]:
     elif plan.answer is not None:
         why = f"{_full_block(rules)} takes more"
     else:
-        why = f"{_full_block(rules)} and a certificate take more"
+        why = f"{_full_block(rules)} and {_certificate(rules)} take more"
     return (f"left of the budget: {plan.spare}, as {why}",)
 
 

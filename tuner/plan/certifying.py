@@ -292,7 +292,10 @@ def spoilt(certificate: Certificate) -> bool:
 
 
 def _unless_refused(certificate: Certificate, watched: Sequence[Guard]) -> Certificate:
-    if (forbids := refusal(watched)) is None or not certified(certificate):
+    if (forbids := refusal(watched)) is None:
+        return certificate
+    certificate = replace(certificate, doubt=forbids)
+    if not certified(certificate):
         return certificate
     reason = f"not certified: {forbids}"
     return replace(certificate, outcome=CertificateOutcome.NOT_CERTIFIED, reason=reason)

@@ -224,8 +224,10 @@ class _State:
             return here
         newest = standings[-1]
         every = {f: c for each in standings for f, c in each.certificates.items()}
+        adjustments = {f: a for each in standings for f, a in each.adjustments.items()}
         budget = ended_by_budget(self.table, self.rules, all_attempts, standings)
-        here = replace(here, guards=newest.guards, certificates=every, ended_by_budget=budget)
+        here = replace(here, certificates=every, adjustments=adjustments)
+        here = replace(here, guards=newest.guards, ended_by_budget=budget)
         if newest.best is not None:
             here = replace(here, certificate=newest.certificates[newest.best])
         answers = answers_so_far(standings, self._prediction, self.rules.race.delta)

@@ -144,13 +144,14 @@ class Plan:
     ``race``: the newest round that has a block. ``incumbent``: the baseline if there is none.
     ``live``: the trials that are shown as being measured. ``endings``: of every trial that the
     judge has ended. ``decisions``: those of the newest search block. ``certificate``: of the
-    leading finalist; ``certificates``: the newest of each finalist. ``answers``: the answers so
-    far, of which the last counts. ``pilot``: its assessment, once it has enough blocks. ``guards``:
-    of the search so far, and of the newest attempt. ``best``: the best candidate, if it was
-    computed. ``room``: the number of fresh blocks of an attempt that still fit the budget.
-    ``ended_by_budget``: the finalists whose newest attempt ended because no further block fitted.
-    At the end, ``can_search``: a block of the search would have something to measure; ``spare``:
-    the part of the budget that is left, in words, "" if it is small.
+    leading finalist; ``certificates``: the newest of each finalist; ``adjustments``: those of its
+    differences. ``answers``: the answers so far, of which the last counts. ``pilot``: its
+    assessment, once it has enough blocks. ``guards``: of the search so far, and of the newest
+    attempt. ``best``: the best candidate, if it was computed. ``room``: the number of fresh blocks
+    of an attempt that still fit the budget. ``ended_by_budget``: the finalists whose newest attempt
+    ended because no further block fitted. At the end, ``can_search``: a block of the search would
+    have something to measure; ``spare``: the part of the budget that is left, in words, "" if it is
+    small.
     """
 
     step: Step
@@ -162,6 +163,7 @@ class Plan:
     decisions: tuple[Decision, ...]
     certificate: Certificate | None = None
     certificates: Mapping[int, Certificate] = field(default_factory=dict)
+    adjustments: Mapping[int, DifferenceAdjustment] = field(default_factory=dict)
     answers: tuple[Finish, ...] = ()
     best: Prediction | None = None
     pilot: Pilot | None = None

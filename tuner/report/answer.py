@@ -161,7 +161,7 @@ def components(effects: Mapping[str, ComponentEffect], confidence: float) -> Ren
     """Render each component's effect (positive = faster): estimate, interval and floor."""
 
     heading = confidence_text(confidence)
-    estimates = {name: Estimate(e.ratio, e.lower, e.upper) for name, e in effects.items()}
+    estimates = estimates_of(effects)
     spans = {name: signed_interval(e.lower, e.upper) for name, e in effects.items()}
     floors = {name: floor_text(e) for name, e in effects.items()}
     changes = (signed(e.ratio) for e in effects.values())
@@ -192,6 +192,11 @@ def components(effects: Mapping[str, ComponentEffect], confidence: float) -> Ren
         return table
 
     return DifferenceAdjustment(make)
+
+
+def estimates_of(effects: Mapping[str, ComponentEffect]) -> dict[str, Estimate]:
+    """Return the estimates of an answer's effects on components."""
+    return {name: Estimate(e.ratio, e.lower, e.upper) for name, e in effects.items()}
 
 
 def floor_text(effect: ComponentEffect) -> str:

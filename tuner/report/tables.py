@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -37,11 +36,11 @@ from tuner.report.noise import noise_sections
 from tuner.report.ranking import best_first
 from tuner.report.references import clients_text, references_section
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
+from tuner.report.trial_estimates import TrialEstimate, strongest_estimates
 from tuner.report.why import why_sections
 from tuner.states import BlockState, CampaignState, TrialState, state_now
 from tuner.text import (
     clean,
-    confidence_text,
     counted,
     duration,
     interval,
@@ -141,34 +140,17 @@ def _headline(recommendation: Recommendation) -> RenderableType:
     return paragraph(answer.plain, str(answer.style))
 
 
-@dataclass(frozen=True, slots=True)
-class _TrialEstimate:
-    """The estimate of a trial. ``source``: where it comes from, "" for the search."""
-
-    estimate: Estimate
-    source: str = ""
-
-
 def _trial_estimates(
     campaign: Campaign,
     estimates: Mapping[int, Estimate],
     fresh: Mapping[int, tuple[Estimate, int]],
-) -> dict[int, _TrialEstimate]:
-    """Return the strongest estimate of each trial: that of its certificate if it is recommended,
-    otherwise from fresh blocks, otherwise from the search. Nothing if nothing was searched.
-    """
+) -> dict[int, TrialEstimate]:
+    """Return the strongest estimate of each trial; nothing if nothing was searched."""
     if not estimates:
         return {}
-    rows = {trial: _TrialEstimate(estimate) for trial, estimate in estimates.items()}
-    for trial, (estimate, blocks) in fresh.items():
-        rows[trial] = _TrialEstimate(estimate, f"on {counted(blocks, 'fresh block')}")
-    r = campaign.recommendation
-    if r is None or r.trial != _recommended(campaign):
-        return rows
-    if r.ratio is not None and r.lower is not None and r.upper is not None:
-        source = f"{confidence_text(r.confidence)}, on {counted(r.blocks, 'fresh block')}"
-        rows[r.trial] = _TrialEstimate(Estimate(r.ratio, r.lower, r.upper), source)
-    return rows
+    search = {trial: (estimate, 0) for trial, estimate in estimates.items()}
+    by_kind = {BlockKind.SEARCH: search, BlockKind.CERTIFY: fresh}
+    return strongest_estimates(by_kind, campaign.recommendation)
 
 
 def _recommended(campaign: Campaign) -> int | None:
@@ -256,7 +238,7 @@ def _blocks(counts: Sequence[BlockCount]) -> str:
 
 
 def _trials_table(
-    campaign: Campaign, trials: Sequence[Trial], estimates: Mapping[int, _TrialEstimate]
+    campaign: Campaign, trials: Sequence[Trial], estimates: Mapping[int, TrialEstimate]
 ) -> RenderableType:
     """Render trials with state, estimate against the baseline, changed settings, and reason."""
     estimated = (Column("Faster by", rigid=True), Column("95% interval", rigid=True))
@@ -277,7 +259,7 @@ def _trial(
     trial: Trial,
     campaign: CampaignState,
     baseline: Configuration,
-    estimates: Mapping[int, _TrialEstimate],
+    estimates: Mapping[int, TrialEstimate],
     recommended: int | None = None,
 ) -> tuple[Text, ...]:
     is_baseline = trial.number == BASELINE
@@ -292,9 +274,9 @@ def _trial(
             cells.append(Text(signed_interval(estimate.lower, estimate.upper)))
     changed = "baseline" if is_baseline else changes(baseline, trial.configuration)
     reason = "recommended" if trial.number == recommended else trial.reason
-    if row is not None and row.source:
+    if row is not None and row.basis:
         separator = ": " if trial.number == recommended else "; "
-        reason = separator.join(filter(None, (reason, row.source)))
+        reason = separator.join(filter(None, (reason, row.basis)))
     return (*cells, literal(changed), literal(reason, QUIET))
 
 

@@ -185,6 +185,17 @@ def test_steps_to_fewer_settings_do_not_add_up_to_a_loss_of_more_than_delta() ->
     assert answer(attempts, {1: (0.2, 3), 2: (0.185, 2), 3: (0.183, 1)}) == 3
 
 
+@pytest.mark.slow
+def test_a_plan_names_the_adjustment_of_each_finalist() -> None:
+    history = History(rules(max_trials=3, adjust=True), {1: 0.8}, noise=0.001)
+    history.run()
+    last = history.plans[-1]
+    assert last.certificates.keys() == last.adjustments.keys() != set()
+    assert {each.reason for each in last.adjustments.values()} == {
+        "no adjustment: other load on the machines was not recorded"
+    }
+
+
 def warning(reason: str) -> Guard:
     return Guard(GuardKind.TREND, Alarm.WARN, 1.0, 4.0, 20, reason)
 

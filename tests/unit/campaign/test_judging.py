@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from tests.unit.campaign.histories import COMPONENTS, measurement, rules
+from tuner.judge.assumptions import Alarm, Guard, GuardKind
 from tuner.judge.certify import CertificateOutcome
 from tuner.model import BASELINE, Block, BlockKind
 from tuner.plan.attempts import attempts
-from tuner.plan.certifying import Certification
+from tuner.plan.certifying import Certification, certification
 from tuner.plan.judging import Judge
 from tuner.plan.rules import Rules
 from tuner.plan.scores import ScoreTable
@@ -19,13 +20,11 @@ from tuner.states import BlockState
 
 RULES = rules(certify_blocks=60)
 #: Ratios of a trial's times to the baseline's, by component.
-FAST, SAME, SPOILT = (0.8, 0.8), (1.0, 1.0), (0.8, 1.35)
+FAST, SAME, SPOILT, OPEN = (0.8, 0.8), (1.0, 1.0), (0.8, 1.35), (0.7, 1.05)
 
 
-def standing(
-    parts: Sequence[tuple[int, Mapping[int, tuple[float, ...]]]], of: Rules = RULES
-) -> Certification:
-    """Judge an attempt with these fresh blocks: how many, with which trials and ratios."""
+def table_of(parts: Sequence[tuple[int, Mapping[int, tuple[float, ...]]]]) -> ScoreTable:
+    """An attempt with these fresh blocks: how many, with which trials and ratios."""
     draw = random.Random(1)
     blocks: list[Block] = []
     for count, ratios in parts:
@@ -37,7 +36,14 @@ def standing(
             )
             number, complete = len(blocks) + 1, BlockState.COMPLETE
             blocks.append(Block(number, BlockKind.CERTIFY, 1, tuple(arms), complete, measured))
-    table = ScoreTable.of(blocks, COMPONENTS, of.weights)
+    return ScoreTable.of(blocks, COMPONENTS, RULES.weights)
+
+
+def standing(
+    parts: Sequence[tuple[int, Mapping[int, tuple[float, ...]]]], of: Rules = RULES
+) -> Certification:
+    """Judge an attempt with these fresh blocks."""
+    table = table_of(parts)
     (attempt,) = attempts(table.ended_blocks, [one.block for one in table.scored])
     return Judge(table).standing(attempt, of, ())
 
@@ -65,3 +71,17 @@ def test_a_certificate_that_is_left_open_survives_beside_another_finalist() -> N
     assert [later.certificates[f].verdict.n for f in (1, 2)] == [4, 6]
     assert {f: c.verdict.n for f, c in later.latest.items()} == {1: 16, 2: 16}
     assert certified not in [each.outcome for each in later.latest.values()]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "outcome"),
+    [(FAST, CertificateOutcome.NOT_CERTIFIED), (OPEN, CertificateOutcome.UNDECIDED)],
+)
+def test_what_forbids_a_claim_is_named_also_beside_an_open_floor(
+    ratios: tuple[float, ...], outcome: CertificateOutcome
+) -> None:
+    table = table_of([(16, {1: ratios})])
+    (attempt,) = attempts(table.ended_blocks, [one.block for one in table.scored])
+    guard = Guard(GuardKind.DEPENDENCE, Alarm.REFUSE, 1.0, 9.0, 40, "they depend on each other")
+    certificate = certification(attempt, RULES, [guard]).certificates[1]
+    assert (certificate.outcome, certificate.doubt) == (outcome, guard.reason)

@@ -137,17 +137,19 @@ def test_what_ended_an_attempt_is_judged_by_what_was_left_then(
 
 
 @pytest.mark.parametrize(
-    ("can_search", "pilot", "expected"),
+    ("can_search", "pilot", "finalists", "expected"),
     [
         (
             False,
             True,
+            5,
             "there was nothing to try: no configuration that the campaign file allows differs from "
             "the one as found",
         ),
         (
             True,
             True,
+            1,
             "at this pace, the budget had no room for a full block of the search (search.arms: 4) "
             "and a certificate after the pilot; choose a larger budget or a smaller search.arms in "
             "the campaign file",
@@ -155,16 +157,25 @@ def test_what_ended_an_attempt_is_judged_by_what_was_left_then(
         (
             True,
             False,
+            1,
             "the budget had no room for a full block of the search (search.arms: 4) and a "
             "certificate; choose a larger budget or a smaller search.arms in the campaign file",
+        ),
+        (
+            True,
+            False,
+            5,
+            "the budget had no room for a full block of the search (search.arms: 4) and a "
+            "certificate (certification.finalists: 5); choose a larger budget or a smaller "
+            "search.arms or certification.finalists in the campaign file",
         ),
     ],
 )
 def test_without_a_block_of_the_search_the_reason_says_what_was_missing(
-    can_search: bool, pilot: bool, expected: str
+    can_search: bool, pilot: bool, finalists: int, expected: str
 ) -> None:
     plan = replace(at_end(Finish(None, None), 0), can_search=can_search)
-    of = replace(RULES, pilot=PILOT if pilot else None, arms=4)
+    of = replace(RULES, pilot=PILOT if pilot else None, arms=4, finalists=finalists)
     answer = recommendation(plan, TRIALS[:1], of, lambda c: {}, lambda c: {})
     assert answer.reason == expected
 
@@ -192,6 +203,10 @@ def test_what_is_left_of_the_budget_is_mentioned_with_its_reason() -> None:
     left = "left of the budget: 2 min 50 s, as "
     too_little = f"{left}a full block of the search (search.arms: 4) and a certificate take more"
     assert notes(plan) == notes(replace(plan, step=Finish(1, certificate))) == (too_little,)
+    assert notes(plan, replace(RULES, finalists=5)) == (
+        f"{left}a full block of the search (search.arms: 4) and a certificate "
+        "(certification.finalists: 5) take more",
+    )
     assert notes(replace(plan, can_search=False)) == (f"{left}nothing was left to try",)
     answer = Finish(1, certificate)
     with_answer = replace(plan, step=answer, answers=(answer,))
@@ -267,8 +282,16 @@ STILL_VALID = (
             "test (e-value 28.7 of 66.7); noise",
         ),
         (
-            replace(fast_then(), outcome=CertificateOutcome.UNDECIDED),
-            "judged by the guards of later blocks, the gain would be open again: ",
+            fast_then((0.9, 1.26), robust=True),
+            "judged with another fresh block too, the gain and the floor of 5.0% for read would "
+            "be open again: 17.4% faster than baseline (97% interval 4.1 to 32.3%) after 9 blocks; "
+            "not confirmed by the sign-flip test (e-value 36.1 of 66.7); read is 15.2% faster than "
+            "baseline",
+        ),
+        (
+            replace(fast_then(), outcome=CertificateOutcome.UNDECIDED, doubt="it is odd"),
+            "judged by the guards of later blocks, the gain would be open again: 20.7% faster than "
+            "baseline (97% interval 16.3 to 25.3%) after 8 blocks; it is odd; noise",
         ),
     ],
 )

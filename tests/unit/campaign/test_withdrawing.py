@@ -15,6 +15,7 @@ from tests.unit.campaign.conftest import Begin
 from tests.unit.campaign.histories import planner, rules
 from tuner.apply.testbed import recommended
 from tuner.errors import ConfigurationError, NotFoundError
+from tuner.judge.adjustment import no_adjustment
 from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify
 from tuner.model import BASELINE, Answer, BlockKind, Campaign
 from tuner.plan.steps import Finish, Halt, Phase, Plan, RunBlock
@@ -72,6 +73,25 @@ def test_an_answer_that_is_contradicted_is_withdrawn_once(store: Store, offering
 
     write(store, offering, replace(SEARCHING, answers=(Finish(1, CERTIFIED, attempt=1),)))
     assert recommended(store.campaign(offering.id)).trial == 1
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_withdrawal_names_an_adjustment_that_has_changed(
+    store: Store, offering: Campaign, same: bool
+) -> None:
+    none = no_adjustment(2, "no adjustment: too few blocks").score
+    answer = offering.recommendation
+    assert answer is not None
+    if same:
+        answer = replace(answer, notes=(none.reason,))
+        event = NewEvent(datetime.now(UTC), "certified", "it is certified")
+        store.save_recommendation(offering.id, answer, event)
+    plan = replace(SEARCHING, certificates={1: SPOILT}, adjustments={1: none})
+    write(store, offering, plan)
+    after = store.campaign(offering.id).recommendation
+    assert after is not None
+    floor = ", more than the floor of 5.0%"
+    assert after.reason.endswith(floor if same else f"{floor}; {none.reason}")
 
 
 def test_an_answer_that_does_not_run_is_withdrawn_with_the_reason(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuner.judge import power
 from tuner.judge.evalue import e_values
 from tuner.judge.power import detectable_effect, power_by, predict
 from tuner.judge.thresholds import threshold
@@ -75,6 +76,20 @@ def test_larger_effects_are_found_sooner(effect: float, more: float) -> None:
     assert large.power >= small.power
     assert large.mean_blocks <= small.mean_blocks
     assert 3.0 <= large.mean_blocks <= 15.0
+
+
+@pytest.mark.slow
+def test_memory_is_bounded_at_nearly_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    effects = np.linspace(0.0, 3.0, 31)
+    whole, smallest = power_by(effects, 20, 20, 0.015), detectable_effect(20, 0.015)
+    monkeypatch.setattr(power, "_MOST_KEPT", 72_000)
+    power._smallest_effects.cache_clear()
+    try:
+        assert power._smallest_effects(20, 0.015).size <= 72_000
+        assert power_by(effects, 20, 20, 0.015) == pytest.approx(whole, abs=0.001)
+        assert detectable_effect(20, 0.015) == pytest.approx(smallest, rel=0.002)
+    finally:
+        power._smallest_effects.cache_clear()
 
 
 def test_too_few_blocks_show_nothing() -> None:

@@ -21,7 +21,7 @@ from tests.unit.campaign.campaigns import spec
 from tuner.model import Answer, BlockKind
 from tuner.page.conditions import hosts_found
 from tuner.page.document import ReportDocument
-from tuner.page.html import policy, report_html
+from tuner.page.html import RESTS_ON, policy, report_html
 from tuner.page.markdown import report_markdown, text
 from tuner.page.names import Names, names
 from tuner.page.report_builder import report_document
@@ -132,6 +132,13 @@ def test_every_form_has_the_same_content(document: ReportDocument) -> None:
         assert one.changes in page
         assert text(one.changes) in markdown
     assert ReportDocument.model_validate_json(document.json_text()) == document
+
+
+def test_every_form_tells_verdicts_from_the_numbers_of_the_answer(
+    document: ReportDocument,
+) -> None:
+    assert RESTS_ON in report_html(document)
+    assert text(RESTS_ON) in report_markdown(document)
 
 
 def test_every_form_shows_the_floors(document: ReportDocument) -> None:

@@ -19,7 +19,7 @@ from tests.unit.report.samples import (
     printed,
     screen_of,
 )
-from tuner.model import Block, BlockKind, Measurement, Recommendation, Trial
+from tuner.model import Answer, Block, BlockKind, Measurement, Recommendation, Trial
 from tuner.records.estimate import Estimate
 from tuner.report.campaign_list import campaigns_table
 from tuner.report.tables import EVENTS_SHOWN, block_counts, campaign_page
@@ -214,6 +214,19 @@ def test_estimates_from_fresh_blocks_replace_those_of_the_search_and_say_so() ->
     # A comparison has its own table.
     page = campaign_page(campaign(), trials, BLOCKS, [], fresh=fresh)
     assert "fresh blocks" not in printed(page, 160).partition("Trials Trial")[2]
+
+
+def test_a_trial_that_was_not_certified_has_the_numbers_of_the_answer_too() -> None:
+    recommendation = campaign().recommendation
+    assert recommendation is not None
+    answer = replace(recommendation, answer=Answer.NO_IMPROVEMENT)
+    fresh = {4: (Estimate(0.5, 0.4, 0.6), 9)}
+    record = replace(campaign(), recommendation=answer)
+    lines = printed(
+        campaign_page(record, TRIALS, BLOCKS, [], estimates=ESTIMATES, fresh=fresh), 160
+    )
+    assert "4 complete +12.4% +9.8% to +15.1%" in lines
+    assert "95% interval, on 8 fresh blocks" in lines
 
 
 def test_without_estimates_there_is_no_column_for_them() -> None:
