@@ -82,6 +82,17 @@ def paused_after_its_pilot(service: Service, campaign: str, page: Page) -> None:
     expect(page.locator("#overview .state")).to_have_text("paused")
 
 
+def quiet_campaign(store: Store) -> str:
+    """Store a campaign in which nothing happens by itself; return its identifier."""
+    return store.create_campaign("quiet", "{}", 1, datetime.now(UTC)).id
+
+
+def watch(page: Page, service: Service, campaign: str) -> None:
+    """Open the page of a campaign, and wait until it is live."""
+    page.goto(f"{service.url}/campaigns/{campaign}")
+    expect(page.locator("#connection")).to_have_text("live")
+
+
 @pytest.mark.parametrize("service", ["", "/fstune"], indirect=True)
 def test_a_campaign_watched_to_its_answer(service: Service, watched: Watched) -> None:
     page = watched.page
@@ -147,12 +158,11 @@ def test_a_hidden_page_keeps_no_stream_and_catches_up_when_it_is_seen_again(
     page = watched.page
     log_in(page, show_login(service, page))
     with Store.open(service.directory) as store:
-        campaign = store.create_campaign("quiet", "{}", 1, datetime.now(UTC)).id
+        campaign = quiet_campaign(store)
         # One more than the connections that a browser has to a host.
         pages = [page.context.new_page() for _ in range(_CONNECTIONS + 1)]
         for each in pages:
-            each.goto(f"{service.url}/campaigns/{campaign}")
-            expect(each.locator("#connection")).to_have_text("live")
+            watch(each, service, campaign)
             _see(each, visible=False)
             expect(each.locator("#connection")).to_have_text("connecting")
         store.add_event(campaign, NewEvent(datetime.now(UTC), "news", "something happened"))
@@ -175,11 +185,10 @@ def test_more_pages_than_connections_are_live_at_once(service: Service, watched:
         return int(float(line))
 
     with Store.open(service.directory) as store:
-        campaign = store.create_campaign("quiet", "{}", 1, datetime.now(UTC)).id
+        campaign = quiet_campaign(store)
         pages = [page.context.new_page() for _ in range(_CONNECTIONS + 2)]
         for each in pages:
-            each.goto(f"{service.url}/campaigns/{campaign}")
-            expect(each.locator("#connection")).to_have_text("live")
+            watch(each, service, campaign)
         wait_for(lambda: streams() == _STREAMS, "as many streams as there may be")
         store.add_event(campaign, NewEvent(datetime.now(UTC), "news", "something happened"))
         for each in pages:
@@ -204,17 +213,13 @@ def test_a_page_without_a_stream_says_that_its_campaign_is_over(
     page = watched.page
     log_in(page, show_login(service, page))
     with Store.open(service.directory) as store:
-        quiet, over = (
-            store.create_campaign(name, "{}", 1, datetime.now(UTC)).id for name in ("quiet", "over")
-        )
+        quiet, over = quiet_campaign(store), quiet_campaign(store)
     for _ in range(_STREAMS):
         other = page.context.new_page()
-        other.goto(f"{service.url}/campaigns/{quiet}")
-        expect(other.locator("#connection")).to_have_text("live")
+        watch(other, service, quiet)
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
-    page.goto(f"{service.url}/campaigns/{over}")
-    expect(page.locator("#connection")).to_have_text("live")
+    watch(page, service, over)
     service.fstune("cancel", over)
     expect(page.locator("#connection")).to_have_text("ended")
     page.reload()
@@ -232,9 +237,8 @@ def test_a_page_is_live_where_the_browser_refuses_locks(service: Service, watche
     )
     log_in(page, show_login(service, page))
     with Store.open(service.directory) as store:
-        campaign = store.create_campaign("quiet", "{}", 1, datetime.now(UTC)).id
-        page.goto(f"{service.url}/campaigns/{campaign}")
-        expect(page.locator("#connection")).to_have_text("live")
+        campaign = quiet_campaign(store)
+        watch(page, service, campaign)
         store.add_event(campaign, NewEvent(datetime.now(UTC), "news", "something happened"))
         expect(page.locator("#events li").first).to_contain_text("something happened")
     assert watched.complaints == []
@@ -258,9 +262,8 @@ def test_a_page_whose_session_has_ended_shows_the_login_and_returns(
     token = show_login(service, page)
     log_in(page, token)
     with Store.open(service.directory) as store:
-        campaign = store.create_campaign("quiet", "{}", 1, datetime.now(UTC)).id
-    page.goto(f"{service.url}/campaigns/{campaign}")
-    expect(page.locator("#connection")).to_have_text("live")
+        campaign = quiet_campaign(store)
+    watch(page, service, campaign)
     service.fstune("token", "revoke", token.split("_")[1])
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     page.get_by_label("Token").fill(service.fstune("token", "create", "other").strip())

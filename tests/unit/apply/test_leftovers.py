@@ -8,11 +8,11 @@ from tests.unit.apply.conftest import ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
 from tests.unit.apply.test_applying import die
 from tests.unit.campaign.test_leftovers import SENTENCE, Volume
+from tuner.applications import Application
 from tuner.apply.actor import finish
 from tuner.apply.applying import carry_out, roll_back
 from tuner.apply.open_testbed import OpenTestbed
 from tuner.errors import TestbedError, WorkloadError
-from tuner.model import Campaign
 from tuner.services.simulated.testbed import _SimulatedPart
 from tuner.states import ApplicationState
 
@@ -21,8 +21,16 @@ STATES = ApplicationState
 pytestmark = pytest.mark.slow
 
 
-def reports(desk: Desk, campaign: Campaign) -> list[tuple[str, object]]:
-    events = desk.store.events(campaign.id, kinds=["apply-leftovers"])
+def planned_on(volume: Volume, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Application:
+    """Plan an application of a new campaign; its checks work on the volume."""
+    campaign = desk.campaign()
+    planned = desk.plan(campaign)
+    volume.install(monkeypatch)
+    return planned
+
+
+def reports(desk: Desk, of: Application) -> list[tuple[str, object]]:
+    events = desk.store.events(of.campaign, kinds=["apply-leftovers"])
     return [(event.message, event.data["application"]) for event in events]
 
 
@@ -30,28 +38,24 @@ def test_files_are_removed_before_the_token_for_that_is_destroyed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     volume = Volume(fails=(1,), needs_token=True)
-    campaign = desk.campaign()
-    planned = desk.plan(campaign)
-    volume.install(monkeypatch)
+    planned = planned_on(volume, desk, monkeypatch)
     with pytest.raises(WorkloadError, match="short-read"):
         carry_out(desk.actor, planned)
     assert volume.files == set()
     assert volume.log == ["run", "clean quickly", "restore", "restore"]
-    assert reports(desk, campaign) == []
-    assert desk.in_force(campaign) == ORIGINAL
+    assert reports(desk, planned) == []
+    assert desk.in_force(desk.store.campaign(planned.campaign)) == ORIGINAL
 
 
 def test_what_cannot_be_removed_is_tried_again_and_stored(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     volume = Volume(fails=(1,), stuck=True)
-    campaign = desk.campaign()
-    planned = desk.plan(campaign)
-    volume.install(monkeypatch)
+    planned = planned_on(volume, desk, monkeypatch)
     with pytest.raises(WorkloadError):
         carry_out(desk.actor, planned)
     assert volume.log == ["run", "clean quickly", "restore", "restore", "clean"]
-    assert reports(desk, campaign) == [(SENTENCE, planned.id)]
+    assert reports(desk, planned) == [(SENTENCE, planned.id)]
     assert desk.messages.count(SENTENCE) == 1
 
 
@@ -59,9 +63,7 @@ def test_what_is_left_is_stored_even_if_nothing_can_be_restored(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     volume = Volume(fails=(1,), stuck=True)
-    campaign = desk.campaign()
-    planned = desk.plan(campaign)
-    volume.install(monkeypatch)
+    planned = planned_on(volume, desk, monkeypatch)
 
     def stuck(part: _SimulatedPart) -> str:
         raise TestbedError("the host is down")
@@ -71,16 +73,14 @@ def test_what_is_left_is_stored_even_if_nothing_can_be_restored(
         carry_out(desk.actor, planned)
     # The second try to put the hosts back is not delayed.
     assert volume.log == ["run", "clean quickly"]
-    assert reports(desk, campaign) == [(SENTENCE, planned.id)]
+    assert reports(desk, planned) == [(SENTENCE, planned.id)]
 
 
 def test_the_next_process_removes_what_a_killed_one_has_left(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     volume = Volume(fails=(1,), problem=Broken(), needs_token=True)
-    campaign = desk.campaign()
-    planned = desk.plan(campaign)
-    volume.install(monkeypatch)
+    planned = planned_on(volume, desk, monkeypatch)
     with (
         breaking(monkeypatch, OpenTestbed, "put_back", die),
         breaking(monkeypatch, OpenTestbed, "clean", die),
@@ -107,5 +107,5 @@ def test_a_rollback_is_not_delayed_where_nothing_can_be_left(
         roll_back(desk.actor, applied)
     assert volume.log[0] == "restore"
     assert [each for each in volume.log if each != "restore"] == ["run", "clean"]
-    assert reports(desk, campaign) == [(SENTENCE, applied.id)]
+    assert reports(desk, applied) == [(SENTENCE, applied.id)]
     assert desk.actor.applications.get(applied.id).state is STATES.ROLLED_BACK

@@ -220,7 +220,8 @@ class LiveSettings(WithJournal):
 
     def _connections(self) -> list[parse.Connection]:
         """Return the connections to the fileserver."""
-        asking = ["rxdebug", "127.0.0.1", "7001", "-allconnections", "-onlyclient"]
+        port = str(parse.CACHE_MANAGER_PORT)
+        asking = ["rxdebug", "127.0.0.1", port, "-allconnections", "-onlyclient"]
         connections = parse.client_connections(check(self.host, asking, timeout_s=_TIMEOUT_S))
         server = self.address, parse.FILESERVER_PORT
         return [one for one in connections if (one.address, one.port) == server]

@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 FILESERVER_PORT = 7000
+#: Of the kernel's client; one in user space has a port of its own each time.
+CACHE_MANAGER_PORT = 7001
 BOSSERVER_PORT = 7007
 
 _STARTING = "File server starting ("

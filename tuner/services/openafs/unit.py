@@ -30,7 +30,6 @@ from tuner.services.openafs.live import LiveSettings
 from tuner.services.openafs.tokens import TokenPlace, Tokens
 
 PROGRAM = "afsd"
-_PORT = 7001
 
 _REMOUNT, _RESTORE = "kernel-remount.sh", "kernel-restore.sh"
 #: The script that finds mounts in other mount namespaces; that for remounting calls it.
@@ -188,7 +187,7 @@ class UnitClient(WithJournal):
         configuration = parse.cache_configuration(
             check(self.host, asking, timeout_s=_ANSWER_TIMEOUT_S)
         )
-        self.version.check(self.host, _PORT)
+        self.version.check(self.host, parse.CACHE_MANAGER_PORT)
         return {f"cmdebug.{key}": value for key, value in configuration.items()}
 
     def reopen(self, name: str) -> None:
