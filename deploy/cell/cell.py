@@ -23,7 +23,7 @@ from typing import IO
 from deploy.cell import client as client_node
 from deploy.cell import kerberos, network, server, ssh
 from deploy.cell.errors import CellError
-from deploy.cell.machine import require_machine, require_root
+from deploy.cell.machine import require_machine, require_own, require_root
 from deploy.cell.node import Node, NodeAdditions, NodePlan, StartingNode, processes_below
 from deploy.cell.packages import ensure_packages, ensure_private_packages
 from deploy.cell.process import ProcessId
@@ -229,11 +229,14 @@ class Cells:
             yield
 
     def _open_lock(self, name: str) -> IO[str]:
-        """Open a lock file that only root can open. Raises CellError if it cannot be created."""
+        """Open a lock file that only root can open. Raises CellError if it cannot be created, or
+        the state directory belongs to another user.
+        """
         locks = self.state / "locks"
         try:
             # Any process that can open the file can lock it and block us forever.
             self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            require_own(self.state)
             locks.mkdir(mode=0o700, exist_ok=True)
             locks.chmod(0o700)
             descriptor = os.open(locks / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -50,5 +50,17 @@ def require_root() -> None:
         )
 
 
+def require_own(directory: Path) -> None:
+    """Raise CellError if a directory belongs to another user, who could have put there what a cell
+    runs as root.
+    """
+    owner = directory.stat().st_uid
+    if owner not in (0, os.geteuid()):
+        raise CellError(
+            f"{directory} belongs to the user with the ID {owner}, so nothing in it is run as "
+            "root; name another state directory"
+        )
+
+
 def _has_overlay() -> bool:
     return "overlay" in _FILESYSTEMS.read_text().split()

@@ -178,8 +178,9 @@ def processes_below(directory: Path) -> list[ProcessId]:
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
-        # A process whose command line cannot be read or parsed is not one of ours.
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        # A process whose command line cannot be read or parsed is not one of ours. Any user may
+        # start one with any arguments, such as JSON that is nested too deeply.
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
             *_, script, document = (entry / "cmdline").read_text().rstrip("\0").split("\0")
             if not script.endswith(_INIT.name):
                 continue

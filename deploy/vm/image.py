@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.cell.errors import CellError
-from deploy.cell.machine import require_machine
+from deploy.cell.machine import require_machine, require_own
 from deploy.cell.node import ENVIRONMENT, SHARED, Node, NodePlan, StartingNode, processes_below
 from deploy.cell.packages import ensure_private_packages
 from deploy.vm import recipe, sources
@@ -110,6 +110,7 @@ class Images:
         require_machine()
         # Separately: mkdir(mode=...) applies only to the last component.
         self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        require_own(self._state)
         self._images.mkdir(mode=0o700, exist_ok=True)
         with (self._images / "lock").open("a") as lock:
             try:

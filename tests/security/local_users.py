@@ -32,15 +32,17 @@ time.sleep(300)
 
 
 @contextmanager
-def decoy(node: Node, command: Sequence[str], user: int = UID) -> Iterator[int]:
+def decoy(
+    node: Node, command: Sequence[str], user: int = UID, python: str = "python3"
+) -> Iterator[int]:
     """Run a user's process that shows ``command`` as its own and is newer than the real one.
 
-    Yields its process id within the node.
+    ``python``: the interpreter that runs it. Yields its process id within the node.
     """
     arguments = "".join(f"{word}\0" for word in command).encode()
     script = node.shared / f"pretend-{time.monotonic_ns()}.py"
     script.write_text(_PRETEND.format(uid=user, shown=arguments.hex()))
-    argv = ["python3", f"/fstune/{script.name}"]
+    argv = [python, f"/fstune/{script.name}"]
     argv.append("x" * max(1, len(arguments) - sum(len(word) + 1 for word in argv) - 1))
     before = called(node, command[0])
     process = subprocess.Popen(node.enter(argv), stdin=subprocess.DEVNULL)

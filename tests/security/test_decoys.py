@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from deploy.cell import Cell, Node
 from deploy.cell.client import CACHE_DIRECTORY, MOUNT_POINT, VOLUME_PATH
-from tests.security.local_users import OPTIONS, UID, decoy, of_root, trap
+from tests.security.local_users import OPTIONS, UID, called, decoy, of_root, trap
+from tests.waiting import wait_for
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.node import NodeConnector
 from tuner.services.openafs.fuse import FuseClient, FusePlace
@@ -86,7 +89,9 @@ def test_a_journal_stays_when_more_than_one_daemon_is_left(node: Node, place: Fu
     remount = journal / "fuse-remount.sh"
     sums = journal / "sums"
     whole, original_sums = remount.read_text(), sums.read_text()
-    with decoy(node, ("/usr/sbin/afsd.fuse", *OPTIONS), user=0):
+    # Python in a file of that name: its executable has to have the name, too.
+    node.check(["cp", "--dereference", "/usr/bin/python3", "/tmp/afsd.fuse"])
+    with decoy(node, ("/usr/sbin/afsd.fuse", *OPTIONS), user=0, python="/tmp/afsd.fuse"):
         # As if it were stuck in the kernel: the script cannot end it, but continues.
         remount.write_text("exit 0\n")
         node.check(["sh", "-c", "cd /fstune/decoys/cache_manager && sed -i /fuse-remount/d sums &&"
@@ -94,6 +99,7 @@ def test_a_journal_stays_when_more_than_one_daemon_is_left(node: Node, place: Fu
         with pytest.raises(TestbedError, match=r"more than one afsd\.fuse of root serves /afs"):
             client.restore()
         assert journal.exists()
+    node.check(["rm", "/tmp/afsd.fuse"])
     remount.write_text(whole)
     sums.write_text(original_sums)
     client.restore()
@@ -114,3 +120,29 @@ def test_a_decoy_is_not_queried_instead_of_the_cache_manager(node: Node, place: 
                 client.effective()
     finally:
         client.restore()
+
+
+def test_a_program_that_runs_as_root_for_its_users_is_not_the_cache_manager(
+    node: Node, place: FusePlace
+) -> None:
+    """Users may call sudo by any name and with any arguments, and keep it waiting: here, sleep of
+    root stands for it. It neither prevents the client from being put back, nor is it started again.
+    """
+    (original,) = of_root(node, "afsd.fuse")
+    genuine = called(node, "afsd.fuse")
+    directory = f"/tmp/called-{time.monotonic_ns()}"
+    node.check(["mkdir", directory])
+    node.check(["ln", "--symbolic", "/usr/bin/sleep", f"{directory}/afsd.fuse"])
+    process = subprocess.Popen(node.enter([f"{directory}/afsd.fuse", "300"]))
+    try:
+        wait_for(lambda: len(called(node, "afsd.fuse")) == 2, "the decoy")
+        (pid,) = called(node, "afsd.fuse") - genuine
+        client = FuseClient.attach(NodeConnector(node), place)
+        client.start((*OPTIONS, *BLOCKS))
+        assert "mounted again as found" in client.restore()
+        assert client.options == original
+        node.check(["kill", "-KILL", str(pid)])  # it was left alone
+    finally:
+        process.kill()
+        process.wait()
+        node.run(["rm", "--recursive", directory])

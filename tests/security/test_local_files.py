@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from deploy.cell import CellError, Cells
+from deploy.cell.node import processes_below
 from tests.unit.hosts.test_supervisor import attend
 from tuner.errors import TestbedError
 from tuner.hosts import supervisor
@@ -360,3 +361,27 @@ def test_a_run_directory_is_not_made_through_a_link(
     with pytest.raises(WorkloadFailure, match="Not a directory"):
         rundir.create(root, {"run_id": "one"}, 0, 0)
     assert os.listdir(outside) == ["f0000000"]
+
+
+@as_root
+def test_a_state_directory_of_another_user_is_not_used_for_cells(tmp_path: Path) -> None:
+    """The programs that root would run there could be anything."""
+    state = tmp_path / "state"
+    state.mkdir()
+    os.chown(state, OTHER, OTHER)
+    refused = pytest.raises(CellError, match=f"belongs to the user with the ID {OTHER}, .*; name")
+    with refused, Cells(state).use("try"):
+        pass
+    assert list(state.iterdir()) == []
+
+
+def test_a_process_with_any_arguments_does_not_stop_the_search_for_nodes(tmp_path: Path) -> None:
+    nested = "[" * 100_000  # more than a JSON parser takes
+    argv = [sys.executable, "-c", "print(flush=True); input()", "node_init.py", nested]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()  # its command line is visible now
+            assert processes_below(tmp_path) == []
+        finally:
+            process.kill()

@@ -46,11 +46,24 @@ def _words(pid: str) -> list[str]:
 
 
 def _is_own(pid: str) -> bool:
-    """Whether a process is this user's: anybody can start one with the same arguments."""
+    """Whether a process is this user's and runs Python: anybody can start one with the same
+    arguments, also one of a program that runs as root for them, such as sudo.
+    """
     own = [str(os.geteuid()).encode()] * 4
+    if not _runs_python(pid):
+        return False
     with contextlib.suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
         return any(line.split()[1:] == own for line in file if line.startswith(b"Uid:"))
     return False
+
+
+def _runs_python(pid: str) -> bool:
+    try:
+        program, own = (os.readlink(f"/proc/{each}/exe") for each in (pid, "self"))
+    except OSError:
+        return False  # the process has exited, or belongs to somebody else
+    program = program.partition(" (deleted)")[0]  # as it is after an upgrade
+    return program == own or "python" in os.path.basename(program)
 
 
 def remove_records(directory: str, prefix: str) -> None:

@@ -87,3 +87,17 @@ def test_what_the_host_keeps_of_the_runs_is_removed(tmp_path: Path) -> None:
     assert [one.name for one in (tmp_path / own).iterdir()] == ["d-1-stage1"]
     assert [one.name for one in (tmp_path / f"{own}-1f").iterdir()] == ["d-1-stage1"]
     assert sorted(one.name for one in (tmp_path / "elsewhere").iterdir()) == sorted(runs)
+
+
+def test_programs_that_do_not_run_python_are_left_alone(tmp_path: Path) -> None:
+    """Such as sudo, which runs as root for anybody, with any arguments."""
+    archive = str(tmp_path / "workloads.pyz")
+    argv = ["/bin/sh", "-c", "echo; read line", archive, "run", "--run-id", "c-1"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        try:
+            assert end(archive, "c-") == 0
+            assert other.poll() is None
+        finally:
+            other.kill()

@@ -2,13 +2,20 @@
 #
 # Any user may name a process afsd.fuse and give it any arguments, so only root's processes are trusted. They will be
 # stopped and started again as root, so what is started is the executable known to the kernel, and only if nobody but
-# root can write or replace it.
+# root can write or replace it. Programs such as sudo run as root for any user, who may name their processes too: the
+# executable must have the name.
 
 # Uses the status from the kernel: the owner of /proc/PID is not always the user of the process.
 of_root() {
-    while read -r name users; do
-        [ "$name" != Uid: ] || { [ "$(printf '%s' "$users" | tr -d '\t ')" = 0000 ] && return 0 || return 1; }
+    while read -r key users; do
+        [ "$key" != Uid: ] || { [ "$(printf '%s' "$users" | tr -d '\t ')" = 0000 ] && return 0 || return 1; }
     done 2> /dev/null < "/proc/$1/status"
+    return 1
+}
+
+# runs PID NAME: whether the executable of a process has this name, or had it until it was replaced.
+runs() {
+    case $(readlink "/proc/$1/exe") in */"$2" | */"$2 (deleted)") return 0 ;; esac
     return 1
 }
 
@@ -26,7 +33,7 @@ serves() {
 # daemons NAME MOUNT: PIDs of root's processes of this name for this mount point, one per line.
 daemons() {
     for pid in $(pidof "$1"); do
-        serves "$pid" "$2" && of_root "$pid" && printf '%s\n' "$pid"
+        serves "$pid" "$2" && of_root "$pid" && runs "$pid" "$1" && printf '%s\n' "$pid"
     done
 }
 

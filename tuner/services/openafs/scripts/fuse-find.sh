@@ -20,8 +20,11 @@ for pid in $(pidof "$name"); do
         printf 'decoy %s %s\n' "$pid" "$(sed -n 's/^Uid:\t\([0-9]*\).*/\1/p' "/proc/$pid/status" 2> /dev/null)"
         continue
     fi
-    program=$(readlink "/proc/$pid/exe")
-    if ! [ "$program" -ef "/proc/$pid/exe" ]; then
+    program=$(readlink "/proc/$pid/exe" | tr '\n' '?')
+    program=${program%\?}
+    if ! runs "$pid" "$name"; then
+        printf 'refused %s its program is %s\n' "$pid" "$program"
+    elif ! [ "$program" -ef "/proc/$pid/exe" ]; then
         printf 'refused %s its program %s is not what it was started from\n' "$pid" "$program"
     elif ! why=$(only_roots "$program"); then
         printf 'refused %s %s\n' "$pid" "$why"
