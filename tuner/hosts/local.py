@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deploy.cell import RawResult
-from deploy.cell.node import run_to_end
+from deploy.cell.node import ENVIRONMENT, run_to_end
 from tuner.hosts.child import ChildConnector
 from tuner.hosts.connector import CommandTimeout
 from tuner.hosts.conversation import ProcessConversation
@@ -43,4 +43,9 @@ class LocalConnector(ChildConnector):
 
 
 def _environment() -> dict[str, str]:
-    return os.environ | {"LANG": "C", "LC_ALL": "C.UTF-8", "LANGUAGE": ""}
+    """Ours, with English messages, and with the directories of system programs, which root lacks in
+    cron jobs and after some ways of becoming root.
+    """
+    places = [*os.environ.get("PATH", "").split(":"), *ENVIRONMENT["PATH"].split(":")]
+    path = ":".join(dict.fromkeys(filter(None, places)))
+    return os.environ | {"PATH": path, "LANG": "C", "LC_ALL": "C.UTF-8", "LANGUAGE": ""}

@@ -13,7 +13,6 @@ import select
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from types import TracebackType
 
 import paramiko
 
@@ -68,12 +67,7 @@ class SshConnector(Direct):
     def __enter__(self) -> SshConnector:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property

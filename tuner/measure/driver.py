@@ -108,10 +108,17 @@ class ClientEngine:
 
     def clean_leftovers(self, prefix: str, within_s: float = LEFTOVERS_S) -> tuple[str, ...]:
         """See Engine.clean_leftovers."""
-        deadline = time.monotonic() + within_s
         try:
             self.end_runs(prefix)
-            argv = ["env", "LC_ALL=C", "ls", "-1A", "--", self.target]
+        except TestbedError as problem:
+            return (self.not_searched(prefix, problem),)
+        return self.remove_leftovers(prefix, within_s)
+
+    def remove_leftovers(self, prefix: str, within_s: float) -> tuple[str, ...]:
+        """As ``clean_leftovers``, for runs that have ended."""
+        deadline = time.monotonic() + within_s
+        argv = ["env", "LC_ALL=C", "ls", "-1A", "--", self.target]
+        try:
             listing = self.client.ask(argv, timeout_s=min(within_s, _LIST_TIMEOUT_S))
         except TestbedError as problem:
             return (self.not_searched(prefix, problem),)

@@ -67,7 +67,7 @@ class Together:
             self.end_runs(prefix)
         except TestbedError as problem:
             return (self.engines[0].not_searched(prefix, problem),)
-        return self.engines[0].clean_leftovers(prefix, within_s)
+        return self.engines[0].remove_leftovers(prefix, within_s)
 
     def _run_stage(self, stage: str, run_id: str, seed: int, cold_before: int) -> Report:
         """Run one stage on all clients, each shifted by ``cold_before`` from its own files."""

@@ -36,7 +36,6 @@ class HostFacts:
     cpus: int
     memory_bytes: int
     available_bytes: int
-    rmem_max_bytes: int
     python: str
     clock_ahead_s: float
     asked_s: float
@@ -59,7 +58,6 @@ def host_facts(host: Connector, paths: Sequence[str]) -> HostFacts:
             cpus=int(check(host, ["nproc"])),
             memory_bytes=memory["MemTotal"] * 1024,
             available_bytes=memory["MemAvailable"] * 1024,
-            rmem_max_bytes=rmem_max_bytes(host),
             python=_python(host),
             clock_ahead_s=there - wall - asked_s / 2.0,
             asked_s=asked_s,

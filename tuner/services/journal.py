@@ -25,6 +25,13 @@ _RESTORE = "restore.sh"
 _LASTING = "applied"
 #: File of checksums in the format of sha256sum; the scripts use this name too.
 _SUMS = "sums"
+#: Arguments: a journal, and a hidden name next to it. Removes it all at once: with a part of it
+#: only, it would count as damaged. A disk may be too full to rename anything.
+_REMOVE = """\
+rm -rf -- "$2"
+mv --no-target-directory -- "$1" "$2" 2> /dev/null
+exec rm -rf -- "$1" "$2"
+"""
 #: The longest that a restore of one part may take.
 RESTORE_TIMEOUT_S = 330.0
 
@@ -107,8 +114,7 @@ class Journal:
         """
         if self.host.ask(["test", "-d", self.directory]).status == 0:
             return False
-        parent, _, name = self.directory.rpartition("/")
-        fresh = f"{parent}/.{name}.new"  # hidden, so that searches for journals skip it
+        parent, fresh = self.directory.rpartition("/")[0], self._hidden
         check_change(self.host, ["rm", "--recursive", "--force", fresh])
         self._make_own(parent, fresh)
         plain = {name: _nul_separated(values) for name, values in records.items()}
@@ -196,8 +202,14 @@ class Journal:
         # A script without output is an empty file that did nothing.
         if result.status != 0 or not result.stdout:
             raise CommandFailed(self.host.host, result)
-        check_change(self.host, ["rm", "--recursive", "--force", self.directory])
+        check_change(self.host, ["sh", "-c", _REMOVE, "sh", self.directory, self._hidden])
         return result.stdout.strip()
+
+    @property
+    def _hidden(self) -> str:
+        """Where it is not yet, or no longer, a journal: searches for journals skip hidden names."""
+        parent, _, name = self.directory.rpartition("/")
+        return f"{parent}/.{name}.new"
 
 
 def kept_names(host: Connector, directory: str) -> set[str]:

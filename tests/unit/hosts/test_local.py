@@ -47,3 +47,14 @@ def test_answers_are_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGUAGE", "de")  # LC_ALL does not override it, except for plain C
     environment = HERE.run(["env"]).stdout.splitlines()
     assert {"LC_ALL=C.UTF-8", "LANGUAGE="} <= set(environment)
+
+
+def test_system_programs_are_there_for_cron_jobs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host would otherwise be changed, and put back, without them."""
+    monkeypatch.setenv("PATH", "/opt/own::/usr/bin:/bin")
+    (path,) = (line for line in HERE.run(["env"]).stdout.splitlines() if line.startswith("PATH="))
+    own, *rest = path.removeprefix("PATH=").split(":")
+    assert own == "/opt/own"
+    assert {"/usr/sbin", "/sbin", "/usr/bin", "/bin"} <= set(rest)
+    assert len(rest) == len(set(rest))
+    assert "" not in rest  # that would be the current directory

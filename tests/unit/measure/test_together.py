@@ -198,6 +198,8 @@ def test_leftovers_of_all_parts_are_found(tmp_path: Path) -> None:
         rundir.create(rundir.path_of(str(place.target), run_id), {"run_id": run_id}, 0, 0)
     place.together.clean_leftovers("r-")
     assert place.left == ["fstune-s-1-0-1"]
+    ends = [sum("end_runs.py" in argv[1] for argv in one.commands) for one in place.clients]
+    assert ends == [1, 1]
 
 
 def test_files_stay_and_are_named_while_a_run_cannot_be_ended(

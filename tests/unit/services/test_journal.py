@@ -8,10 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.hosts.place import Place
+from tests.unit.hosts.place import Place, put_first
+from tuner.hosts.hold import has_journals
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
 from tuner.services.journal import Journal, kept_names
+
+#: In place of rm: removes one file of a directory and nothing else of it.
+REMOVES_ONE = """
+for directory; do
+    for file in "$directory"/*; do
+        [ ! -f "$file" ] || exec /bin/rm "$file"
+    done
+done
+exec /bin/rm "$@"
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +53,25 @@ def test_journals_are_kept_where_no_group_can_write(tmp_path: Path) -> None:
     journal.reopen("a1")
     assert kept_names(host, str(place.directory)) == set()
     assert restore_all(LocalConnector(), str(place.directory)) == ["part on localhost restored"]
+
+
+@pytest.mark.parametrize("by", ["script", "part"])
+def test_a_journal_that_is_done_with_goes_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """A host may lose power while it is removed, or the connection to it may break."""
+    place = Place(tmp_path / "fstune")
+    place.directory.mkdir(mode=0o700)
+    path = place.journal()
+    host, directory = LocalConnector(), str(place.directory)
+    journal = Journal(host, str(path), "tuner.services.openafs", "fileserver-restore.sh")
+    with monkeypatch.context() as patch:
+        put_first(tmp_path, patch, "rm", REMOVES_ONE)
+        _ = restore_all(host, directory) if by == "script" else journal.restore()
+    assert place.proof == ["part"]
+    assert journal.read("commands") is None
+    assert not has_journals(host, directory)
+    place.journal()
+    assert journal.read("commands") == ("a", "b")
+    assert restore_all(host, directory) == ["part on localhost restored"]
+    assert list((place.directory / "restore").iterdir()) == []

@@ -43,7 +43,11 @@ while [ "$progress" = 1 ]; do
         # Processes that it starts must not keep the lock. A script without output is empty and did nothing.
         if output=$(sh "$script" 2>&1 < /dev/null 9<&-) && [ -n "$output" ]; then
             printf '%s %s\n' "${part#restore/}" "$output"
-            rm -rf "$part" || failed="$failed $part: it cannot be removed."
+            # All at once, under a name that is no journal's: with a part of it only, it would count as damaged.
+            aside=restore/.${part#restore/}.new
+            rm -rf "$aside"
+            mv -T "$part" "$aside" 2> /dev/null
+            rm -rf "$part" "$aside" || failed="$failed $part: it cannot be removed."
             [ -e "$part" ] || progress=1
         else
             failed="$failed ${part#restore/}: ${output:-its script is empty}."

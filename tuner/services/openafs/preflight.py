@@ -88,6 +88,14 @@ def _state(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]
         return []  # it will be as found only after it has been restored
     if programs.restarts and not is_dafs(programs.state):
         return [Finding(host, True, not_dafs(file.server.instance, programs.state))]
+    if programs.restarts and "temporarily enabled" in programs.state:
+        message = (
+            f"the fileserver's instance is {programs.state}: the next start of bosserver would not "
+            "start it, but every change would create it enabled for good, which cannot be put "
+            "back: if it may be enabled, run there first, which interrupts nobody: "
+            f"bos start {file.server.address} {file.server.instance} -localauth"
+        )
+        return [Finding(host, True, message)]
     if "currently running normally" in programs.state:
         return []
     return [Finding(host, True, f"the fileserver's instance is {programs.state}; start it first")]

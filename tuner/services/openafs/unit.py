@@ -231,7 +231,7 @@ def options_in(text: str, variable: str) -> tuple[str, ...]:
     Raises ValueError if they are not plain words: then only a shell could evaluate them.
     """
     value = None
-    for line in text.splitlines():
+    for line in _lines(text):
         name, equals, rest = line.strip().partition("=")
         if equals and name.removeprefix("export ").strip() == variable:
             value = rest
@@ -261,10 +261,15 @@ def with_options(text: str, variable: str, options: Sequence[str]) -> str:
         )
     lines = [
         line
-        for line in text.splitlines()
+        for line in _lines(text)
         if line.strip().partition("=")[0].removeprefix("export ").strip() != variable
     ]
     return "\n".join([*lines, f'{variable}="{" ".join(options)}"']) + "\n"
+
+
+def _lines(text: str) -> list[str]:
+    """The lines as shells have them: no other character than a line feed ends a comment."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _journal(host: Connector, place: UnitPlace) -> Journal:

@@ -51,6 +51,14 @@ def test_a_bosserver_that_is_away_after_a_deletion_is_awaited(server_host: Netwo
     assert (server_host.calls(), server_host.journals()) == (["start"], [])
 
 
+def test_a_bosserver_that_was_away_is_not_taken_for_another_instance(
+    server_host: NetworkHost,
+) -> None:
+    server = tune(server_host)
+    server_host.write("away", "status\nstatus\nstatus")
+    assert server.restore() == f"fileserver on fs9 restarted as found: {PROGRAM} -p 12"
+
+
 def test_one_that_stays_away_is_given_up(server_host: NetworkHost) -> None:
     server = tune(server_host)
     patience(server_host, 1)

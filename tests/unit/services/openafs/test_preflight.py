@@ -28,7 +28,6 @@ def host(name: str, address: str) -> HostFacts:
         cpus=2,
         memory_bytes=8 * GIB,
         available_bytes=6 * GIB,
-        rmem_max_bytes=212992,
         python="3.11.2",
         clock_ahead_s=0.0,
         asked_s=0.01,
@@ -50,6 +49,7 @@ PROGRAMS = ServerFacts(
 
 
 STOPPED = "(type is dafs) disabled, currently shutdown"
+FOR_NOW = "(type is dafs) temporarily enabled, currently running normally"
 TRADITIONAL = "(type is fs) currently running normally"
 
 
@@ -78,6 +78,11 @@ def test_a_spare_server_with_its_own_clients_is_fine() -> None:
         (replace(PROGRAMS, volumes=frozenset()), "fs9", "does not serve bench"),
         (replace(PROGRAMS, clients=frozenset({"198.51.100.7"})), "fs9", "198.51.100.7"),
         (replace(PROGRAMS, state=STOPPED), "fs9", "currently shutdown; start it first"),
+        (
+            replace(PROGRAMS, state=FOR_NOW),
+            "fs9",
+            "nobody: bos start 192.0.2.9 dafs -localauth",
+        ),
         (replace(PROGRAMS, state=TRADITIONAL), "fs9", "create it as dafs yourself"),
         (replace(PROGRAMS, restricted=True), "fs9", "then bos setrestricted 192.0.2.9 0 -local"),
         (replace(PROGRAMS, quota_kib=5000, used_kib=4000), "fs9", "quota"),
@@ -120,11 +125,14 @@ def test_what_is_named_in_the_file_is_allowed() -> None:
     assert look(programs=others) == ()
 
 
-def test_a_server_of_another_type_is_fine_if_it_is_not_restarted() -> None:
-    assert look(programs=replace(PROGRAMS, state=TRADITIONAL, restarts=False)) == ()
+@pytest.mark.parametrize("state", [TRADITIONAL, FOR_NOW])
+def test_a_server_that_could_not_be_created_again_is_fine_if_it_is_not_restarted(
+    state: str,
+) -> None:
+    assert look(programs=replace(PROGRAMS, state=state, restarts=False)) == ()
 
 
-@pytest.mark.parametrize("state", [STOPPED, TRADITIONAL, "not in bosserver"])
+@pytest.mark.parametrize("state", [STOPPED, FOR_NOW, TRADITIONAL, "not in bosserver"])
 def test_a_server_that_was_cut_off_may_be_down_until_it_is_restored(state: str) -> None:
     unknown = replace(PROGRAMS, state=state, commands=(), volumes=None, cut_off=True)
     blind = ClientFacts("c1", False)

@@ -385,3 +385,10 @@ def test_options_that_only_a_shell_could_evaluate_are_refused(value: str) -> Non
 def test_options_that_a_shell_could_evaluate_are_never_written(option: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be written to"):
         with_options("", "OPTIONS", ["-a", option])
+
+
+@pytest.mark.parametrize("end", ["\f", "\v", "\x1c", "\x85", "\u2028", "\r"])
+def test_a_comment_ends_where_a_shell_ends_it(end: str) -> None:
+    text = f"# old:{end}OPTIONS=-a\nMORE=1\r\n"
+    assert options_in(text, "OPTIONS") == ()
+    assert with_options(text, "OPTIONS", ["-z"]) == f'{text}OPTIONS="-z"\n'

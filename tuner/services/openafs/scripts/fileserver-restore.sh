@@ -147,8 +147,9 @@ if as_found && buffers_as_found; then
 fi
 # After an interruption between delete and create, there is no instance to stop.
 if ! gone; then
-    now=$(commands)
-    if [ "$now" != "$(recorded commands)" ] && [ -e wanted ] && [ "$now" != "$(recorded wanted)" ]; then
+    now=$(commands) # nothing while bosserver is away
+    if [ -n "$now" ] && [ "$now" != "$(recorded commands)" ] && [ -e wanted ] &&
+        [ "$now" != "$(recorded wanted)" ]; then
         changed="$changed; somebody else had created it: $(printf '%s\n' "$now" | tr '\n' ';')"
     fi
     # If bosserver crashes meanwhile and is restarted, it runs the instance again, so retry. Its answers may be lost.

@@ -17,6 +17,8 @@ set -u
 unit=$1 mount=$2 cache=$3 probe=$4 file=$5 wanted=$6 crypt=$7
 leave_s=2
 ready_s=60
+# Without lsmod, a module that stays loaded would not be seen.
+PATH=$PATH:/usr/sbin:/sbin
 # The file itself, where FILE is a symbolic link.
 real=$(readlink -f -- "$file")
 new=$real.fstune-new
