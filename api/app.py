@@ -22,6 +22,7 @@ from api import (
     steering,
     verifying,
 )
+from api.connections import END_STREAMS
 from api.exports import Exports
 from api.limits import Buckets, HeadersLayer, LimitsLayer
 from api.lost_requests import clearing_lost_requests
@@ -57,7 +58,7 @@ def create_app(
         database = None if secret is None else secret.get_secret_value()
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         effects = EffectsCache(files=False)
         with (
             Store.open(directory, database, _PATIENCE_S) as store,
@@ -66,6 +67,7 @@ def create_app(
             closing(SnapshotCache(store, files=False)) as snapshots,
             closing(effects),
         ):
+            feeds = Feeds(store, options.streams)
             app.state.service = Service(
                 directory=directory,
                 database=database,
@@ -75,12 +77,12 @@ def create_app(
                 access=Access(store),
                 snapshots=snapshots,
                 effects=effects,
-                feeds=Feeds(store, options.streams),
+                feeds=feeds,
                 exports=Exports(store, directory),
                 starter=Starter(patient_store, directory, database, queue=options.queue),
             )
             async with clearing_lost_requests(patient_store):
-                yield
+                yield {END_STREAMS: feeds.end}
 
     app = FastAPI(
         title="fstune",

@@ -14,7 +14,7 @@ from tuner.page import svg
 from tuner.page.names import KINDS, called
 from tuner.page.snapshot import Snapshot
 from tuner.results.reference_comparison import estimate
-from tuner.text import faster, signed, signed_interval
+from tuner.text import counted, faster, signed, signed_interval
 
 #: A complete block: its kind, and the log score of each trial in it.
 Scored = tuple[BlockKind, Mapping[int, float]]
@@ -84,5 +84,5 @@ def _difference(scored: Sequence[Mapping[int, float]], a: int, b: int) -> str:
     bounds = signed_interval(e.lower, e.upper)
     return (
         f"{called(b).capitalize()} is {faster(e.ratio)} than {called(a)} "
-        f"(95% interval {bounds}) in the {len(pairs)} blocks that measured both."
+        f"(95% interval {bounds}) in the {counted(len(pairs), 'block')} that measured both."
     )

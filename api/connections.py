@@ -38,6 +38,8 @@ HANDSHAKE_S = 10.0
 #: A response is aborted when the client reads nothing of it for this long.
 STALL_S = 60.0
 MOST, MOST_OF_AN_ADDRESS = 4000, 250
+#: In the state of the application: a function that ends the streams of events.
+END_STREAMS = "end_streams"
 #: File descriptors reserved for other uses: files, the database, starting campaigns.
 _SPARE = 300
 
@@ -135,6 +137,13 @@ class Front(H11Protocol):
         """See H11Protocol."""
         super().on_response_complete()
         self._look()
+
+    def shutdown(self) -> None:
+        """See H11Protocol. Streams of events do not end by themselves: the service would wait for
+        them, and then cut them off.
+        """
+        self.app_state.get(END_STREAMS, lambda: None)()
+        super().shutdown()
 
     def pause_writing(self) -> None:
         """See asyncio.Protocol."""

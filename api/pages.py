@@ -35,7 +35,7 @@ from api.service import (
 )
 from api.steering import resume, send_wish
 from tuner.errors import NotFoundError
-from tuner.model import Campaign, Wish
+from tuner.model import Answer, Campaign, Wish
 from tuner.page.document import compared as comparison_tables
 from tuner.page.rows import effects, settings
 from tuner.records.status import Status
@@ -44,7 +44,7 @@ from tuner.results.expiry import expired, with_expiry
 from tuner.results.stored_comparison import stored_comparison
 from tuner.run.presence import absence, status
 from tuner.states import CampaignState
-from tuner.text import duration, moment, value_text
+from tuner.text import counted, duration, faster, moment, value_text
 from tuner.tokens import Scope
 
 router = APIRouter(include_in_schema=False)
@@ -61,6 +61,14 @@ _SEE_OTHER = 303
 _OWN_PATH = re.compile(r"(?i)/(?!/)(?!.*(?:\.|%2e){2})[^\\\x00-\x1f\x7f-\x9f]{0,2000}")
 _FOR_PROGRAMS = ("/v1/", "/healthz", "/readyz", "/metrics", "/static/", "/openapi.json")
 
+
+def _answer(campaign: CampaignDocument) -> str:
+    """The answer of a campaign, for its row of the list."""
+    if campaign.answer != Answer.RECOMMENDED or campaign.ratio is None:
+        return (campaign.answer or "").replace("_", " ")
+    return faster(campaign.ratio)
+
+
 _templates = Environment(
     loader=ChoiceLoader([PackageLoader("api"), PackageLoader("tuner.page")]),
     autoescape=True,
@@ -68,7 +76,9 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters.update(duration=duration, moment=moment, value=value_text)
+_templates.filters.update(
+    answer=_answer, counted=counted, duration=duration, moment=moment, value=value_text
+)
 
 
 def render(

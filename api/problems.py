@@ -85,8 +85,15 @@ def _mistakes(request: Request, errors: Sequence[Mapping[str, Any]]) -> str:
     field = getattr(request.scope["route"], "body_field", None)
     form = None if field is None else field.field_info.annotation
     model = form if isinstance(form, type) and issubclass(form, BaseModel) else BaseModel
+    if first["loc"] == ("body",) and not _is_json(request):
+        return "the body: send JSON, with the header 'Content-Type: application/json'"
     inside = [{**error, "loc": error["loc"][1:]} for error in errors]
     return mistakes(inside, model, "the body")
+
+
+def _is_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind.startswith("application/") and kind.endswith(("/json", "+json"))
 
 
 def _left_in_path(request: Request) -> str:

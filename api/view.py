@@ -254,7 +254,7 @@ def _trial(
         interval="" if e is None else signed_interval(e.lower, e.upper),
         basis="" if row is None else row.basis,
         drawing=svg.interval(axis, e, "", marks),
-        out=trial.state in _OUT,
+        out=trial.number != BASELINE and trial.state in _OUT,
     )
 
 
@@ -284,15 +284,18 @@ def _progress(snapshot: Snapshot) -> tuple[int, str]:
     return percent, f"{percent}% of the budget used, {measured}"
 
 
-def _best(snapshot: Snapshot, strongest: Mapping[int, TrialEstimate]) -> tuple[str, str]:
+def _best(
+    snapshot: Snapshot, strongest: Mapping[int, TrialEstimate], name: str = ""
+) -> tuple[str, str]:
     """The best trial so far and the certainty of that, as text; empty before any estimate."""
     answer, leader = snapshot.campaign.recommendation, strongest.get(snapshot.leader)
     if answer is not None and answer.verification:
         return f"Verification: {answer.reason}", claim(answer)
     if answer is not None and answer.answer is Answer.RECOMMENDED and answer.ratio is not None:
         bounds = interval(answer.lower or 0.0, answer.upper or float("inf"))
+        which = f"{name} (trial {answer.trial})" if name else f"trial {answer.trial}"
         return (
-            f"Certified: trial {answer.trial} is {faster(answer.ratio)} than the baseline",
+            f"Certified: {which} is {faster(answer.ratio)} than the baseline",
             f"{100.0 * answer.confidence:.3g}% interval {bounds}, on "
             f"{counted(answer.blocks, 'fresh block')}.",
         )
@@ -315,7 +318,8 @@ def _best_of_comparison(
     """The best of the compared configurations, consistent with their table."""
     answer = snapshot.campaign.recommendation
     if answer is not None and answer.answer is Answer.RECOMMENDED:
-        return _best(snapshot, strongest)
+        name = next((row.name for row in comparison.rows if row.trial == answer.trial), "")
+        return _best(snapshot, strongest, name)
     faster_rows = [
         (row.name, row.whole.estimate)
         for row in comparison.rows

@@ -60,6 +60,7 @@ class Feeds:
         self._most = most
         self._watchers = 0
         self._feeds: dict[str, _Feed] = {}
+        self._over = False
 
     @property
     def watchers(self) -> int:
@@ -76,17 +77,24 @@ class Feeds:
                 {"Retry-After": "10"},
             )
 
+    def end(self) -> None:
+        """End all streams, because the service stops; clients connect again later."""
+        self._over = True
+        for feed in self._feeds.values():
+            feed.changed.set()
+
     async def watch(
         self, campaign: str, after: int, may: Callable[[], bool] = lambda: True
     ) -> AsyncIterator[Event | Presence | None]:
         """Yield each event with a number above ``after``, in order, and a Presence whenever the
         process of the campaign disappears or is alive again; None when the campaign is over.
 
-        Ends when the campaign can have no more events, or when ``may`` returns False.
+        Ends when the campaign can have no more events, when ``may`` returns False, or after
+        ``end``.
         """
         last_absence: Absence | None = None
         async with self._join(campaign) as feed:
-            while await self._may_watch(may):
+            while not self._over and await self._may_watch(may):
                 checked_s = monotonic()
                 changed, newest, over = feed.changed, feed.newest, feed.over
                 while after < newest:

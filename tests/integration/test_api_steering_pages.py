@@ -174,6 +174,23 @@ def test_a_hidden_page_keeps_no_stream_and_catches_up_when_it_is_seen_again(
     assert watched.complaints == []
 
 
+def test_a_service_stops_at_once_and_an_open_page_tells_wherever_it_is_scrolled(
+    service: Service, watched: Watched, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = watched.page
+    page.set_viewport_size({"width": 360, "height": 300})
+    log_in(page, show_login(service, page))
+    with Store.open(service.directory) as store:
+        watch(page, service, quiet_campaign(store))
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    service.stop()
+    expect(page.locator("#connection")).to_contain_text("connection lost")
+    expect(page.locator("#connection")).to_be_in_viewport()
+    complaints = capfd.readouterr().err
+    assert "Traceback" not in complaints
+    assert "timeout graceful shutdown" not in complaints
+
+
 def test_more_pages_than_connections_are_live_at_once(service: Service, watched: Watched) -> None:
     page = watched.page
     log_in(page, show_login(service, page))

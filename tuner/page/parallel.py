@@ -17,7 +17,7 @@ from tuner.page.svg import drawing
 from tuner.page.value_axis import ValueAxis
 from tuner.records.estimate import Estimate
 from tuner.records.parameter_effects import EffectState, ParameterEffect, ParameterEffects
-from tuner.text import log_ratio, signed, value_text
+from tuner.text import counted, log_ratio, signed, value_text
 
 _WIDTH, _LEFT, _RIGHT = 340.0, 8.0, 332.0
 _TOP, _PITCH, _BOTTOM = 34.0, 56.0, 22.0
@@ -92,7 +92,7 @@ def parallel_coordinates(
     subject, look = ("the trial", "looks") if len(best) == 1 else (f"the {len(best)}", "look")
     text = f"Strong: {subject} that {look} best, few blocks count less; dashed: the baseline."
     if rest:
-        text += f" Faint: {len(rest)} others."
+        text += f" Faint: {counted(len(rest), 'other')}."
     title = f"Parallel coordinates of {len(best) + len(rest)} trials"
     return drawing("parallel", _WIDTH, height, title, parts), text
 

@@ -6,6 +6,7 @@ import math
 import re
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,14 @@ from api import pages
 from api.app import create_app
 from tests.recommending import recommending
 from tests.unit.campaign.campaigns import FAST, THREADS, spec
-from tuner.model import Recommendation
+from tuner.model import Answer, Recommendation
 from tuner.page.effects_cache import EffectsCache, Latest
 from tuner.page.snapshot import Snapshot, SnapshotCache
 from tuner.page.svg import WIDTH, Axis, Point, interval, series
 from tuner.records.estimate import Estimate
 from tuner.remote.records import read_campaign
 from tuner.settings import ServiceSettings
+from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 
 PAGE = {"Accept": "text/html"}
@@ -127,6 +129,38 @@ def test_the_pages_of_a_verification_say_that_it_is_one(
         record = read_campaign(document).recommendation
         assert record is not None
         assert record.verification == reason
+
+
+def test_the_list_has_the_answers_and_says_where_there_will_be_none(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        recommending(store, spec(), {THREADS: 64}, FAST)
+        campaign = store.create_campaign("stopped", "{}", 1, datetime.now(UTC)).id
+        event = NewEvent(datetime.now(UTC), "told", "told by a test")
+        with TestClient(create_app(tmp_path), base_url="http://localhost") as client:
+            assert ">11.1% faster</a>" in client.get("/", headers=PAGE).text
+            assert "none yet" in client.get("/", headers=PAGE).text
+            store.move_campaign(campaign, CampaignState.CANCELLED, "", event)
+            assert "none yet" not in client.get("/", headers=PAGE).text
+
+
+def test_pages_of_campaigns_without_a_trial_or_a_gain_claim_no_more(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        none = recommending(store, spec(), {THREADS: 64}, {THREADS: 64}, Answer.NO_IMPROVEMENT)
+        assert none.recommendation is not None
+        event = NewEvent(none.created, "told", "told by a test")
+        store.save_recommendation(none.id, replace(none.recommendation, trial=0), event)
+        failed = store.create_campaign("failed", "{}", 1, datetime.now(UTC)).id
+        store.move_campaign(failed, CampaignState.FAILED, "the host is gone", event)
+    with TestClient(create_app(tmp_path), base_url="http://localhost") as client:
+        page = client.get(f"/campaigns/{none.id}/recommendation", headers=PAGE).text
+        assert "Nothing differs: the settings are as found." in page
+        assert "Trial 0" not in page
+        assert "what changed with the settings" not in page
+        page = client.get(f"/campaigns/{failed}", headers=PAGE).text
+        assert "There are no trials." in page
+        assert "being prepared" not in page
+        # Beside the state and in the event.
+        assert page.count("the host is gone") <= 2
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -134,6 +135,15 @@ def test_a_repeated_branch_of_the_last_campaign_is_recognized(
     other = post(f"/v1/campaigns/{old}/branch", SPEC | {"name": "the next"}, Idempotency_Key="one")
     assert is_problem(other, 409)
     assert is_problem(post("/v1/campaigns/nosuch/branch", SPEC, Idempotency_Key="two"), 404)
+
+
+def test_a_body_of_another_type_is_refused_with_the_type_to_send(guarded: Guarded) -> None:
+    content = json.dumps(SPEC).encode()
+    for kind in ({}, {"Content-Type": "application/x-www-form-urlencoded"}):
+        headers = guarded.headers(Scope.OPERATE) | kind
+        answer = guarded.client.post("/v1/campaigns", content=content, headers=headers)
+        assert answer.status_code == 422
+        assert "'Content-Type: application/json'" in answer.json()["detail"]
 
 
 def test_a_body_that_is_no_campaign_file_is_refused(

@@ -90,6 +90,18 @@ def test_the_headline_of_a_comparison_is_that_of_its_table(snapshot: Snapshot) -
     )
 
 
+def test_the_headline_of_a_certified_comparison_has_the_name_in_the_file(
+    snapshot: Snapshot,
+) -> None:
+    answer = snapshot.campaign.recommendation
+    assert answer is not None
+    effect = ShownEffect(Word.FASTER, Estimate(0.8, 0.75, 0.85))
+    row = ComparedConfiguration("more daemons", answer.trial, "", 9, effect, {})
+    table = NamedComparison((row,), 0.983, 0.95, 0.02)
+    page = view.of(snapshot, EffectsCache(files=False).of(snapshot), None, table)
+    assert page.best.startswith(f"Certified: more daemons (trial {answer.trial}) is ")
+
+
 def test_the_current_arm_is_shown(snapshot: Snapshot) -> None:
     first, block = in_the_middle(snapshot, 0)
     kind = {BlockKind.SEARCH: "search", BlockKind.CERTIFY: "certification"}[block.kind]
@@ -171,6 +183,9 @@ def test_kinds_of_blocks_are_compared_separately(snapshot: Snapshot) -> None:
         count = sum(finalist in scores for of, scores in snapshot.scored if of is kind)
         assert f"in the {count} blocks that measured both" in comparison.text
         assert comparison.rows[1][1] == str(count)
+    first = next(one for one in snapshot.scored if finalist in one[1])
+    (single,) = compare_trials(snapshot, [first], BASELINE, finalist)
+    assert "in the 1 block that measured both" in single.text
     # The pilot's twin was measured only in the pilot, together with the baseline.
     (pilot,) = compare_trials(snapshot, snapshot.scored, BASELINE, 1)
     assert pilot.kind == "pilot"
@@ -215,6 +230,10 @@ def test_a_campaign_that_stopped_says_why(snapshot: Snapshot) -> None:
     page = page_of(replace(snapshot, campaign=campaign))
     assert page.stopped == "the host is gone"
     assert page.can_resume
+    # The baseline's row is not among those that were given up.
+    (baseline, *_) = trials = [replace(t, state=TrialState.CANCELLED) for t in snapshot.trials]
+    rows = page_of(replace(snapshot, campaign=campaign, trials=tuple(trials))).trials
+    assert [row.number for row in rows if not row.out] == [baseline.number]
 
 
 def test_the_first_screen_says_what_is_best_and_how_sure_that_is(snapshot: Snapshot) -> None:

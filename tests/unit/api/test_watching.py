@@ -209,3 +209,18 @@ def test_a_stream_ends_with_its_campaign_deleted(store: Store) -> None:
         assert await anext(stream) is None
 
     asyncio.run(asyncio.wait_for(watch(), 30))
+
+
+def test_streams_end_when_the_service_stops(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_MAY_S", 1000.0)
+    campaign = store.create_campaign("watched", "{}", 1, NOW).id
+
+    async def watch() -> list[Event | Presence | None]:
+        feeds = Feeds(store, most=1)
+        stream = feeds.watch(campaign, 0)
+        first = await anext(stream)
+        asyncio.get_running_loop().call_later(0.1, feeds.end)
+        return [first, *[event async for event in stream]]
+
+    (event,) = asyncio.run(asyncio.wait_for(watch(), 30))
+    assert isinstance(event, Event)
