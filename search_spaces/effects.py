@@ -7,7 +7,7 @@ from math import ceil, floor
 
 from search_spaces.commandline import line_length
 from search_spaces.expressions import Expression, Value
-from search_spaces.model import Constraint, Expected, Kind, Outside, Parameter, SpaceError
+from search_spaces.model import Bound, Constraint, Expected, Kind, Outside, Parameter, SpaceError
 from search_spaces.space_file import Catalogue
 
 #: Names available only in whole-configuration constraints: bytes, and characters of the options.
@@ -244,14 +244,19 @@ def _violations_of(parameter: Parameter, value: Value, env: Mapping[str, Value])
     if (bound := parameter.at_least) is not None:
         least = ceil(bound.expression.number(env))
         if value < least:
-            text = bound.expression.text
-            messages["at_least"] = f"{name}: {value} is below {least} ({text}): {bound.why}"
+            limit = _limit(least, bound)
+            messages["at_least"] = f"{name}: {value} is below {limit}: {bound.why}"
     if (bound := parameter.at_most) is not None:
         most = floor(bound.expression.number(env))
         if value > most:
-            text = bound.expression.text
-            messages["at_most"] = f"{name}: {value} is above {most} ({text}): {bound.why}"
+            messages["at_most"] = f"{name}: {value} is above {_limit(most, bound)}: {bound.why}"
     return messages
+
+
+def _limit(number: int, bound: Bound) -> str:
+    """Return the number, and the expression that it was computed from, if it was."""
+    text = bound.expression.text
+    return str(number) if text == str(number) else f"{number} ({text})"
 
 
 def effective(

@@ -205,6 +205,14 @@ class _Group(TyperGroup):
         gc.enable()  # off since tuner.cli.main
         return name, command, rest
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a wrong value is reported without pydantic's words before the reason."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as problem:
+            problem.message = problem.message.removeprefix("Value error, ")
+            raise
+
 
 def _load(name: str, where: str) -> Any:
     module, _, attribute = where.partition(":")

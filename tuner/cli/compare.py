@@ -27,6 +27,7 @@ from tuner.report.compare_document import compare_document
 from tuner.report.listing import show
 from tuner.report.ministat import classic, classic_text
 from tuner.report.plots import SYMBOLS
+from tuner.text import counted
 
 _REFERENCE: Final = re.compile(r"(?P<campaign>[^:/\s]+):(?P<trial>\d+)")
 _CLASSIC_WIDTH: Final = 74
@@ -170,8 +171,11 @@ def _sample(name: str, column: int, load: Callable[[str, int], Sample]) -> Sampl
     if reference is not None and not path.exists():
         sample = load(reference["campaign"], int(reference["trial"]))
         if len(sample.values) < MIN_VALUES:
-            blocks = len(sample.values)
-            raise SpecError(f"{name}: {blocks} complete blocks, at least {MIN_VALUES} needed")
+            blocks = counted(len(sample.values), "complete block")
+            raise SpecError(
+                f"{name}: {blocks}, at least {MIN_VALUES} needed; choose another trial of "
+                f"'fstune show {reference['campaign']} --all'"
+            )
         return sample
     try:
         with path.open("rb") as file:

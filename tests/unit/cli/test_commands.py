@@ -15,7 +15,7 @@ from tests.unit.campaign.campaigns import failing, spec
 from tests.unit.cli.conftest import Fstune, process_of
 from tuner.cli import main
 from tuner.cli.app import app
-from tuner.errors import NO_IMPROVEMENT
+from tuner.errors import NO_IMPROVEMENT, SpecError
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 
@@ -170,6 +170,21 @@ def test_errors_are_one_line_with_a_status_of_their_own(
         assert output.err.startswith("fstune: ")
         assert message in output.err
         assert output.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["list", "--state", "nix"], "Invalid value for '--state': 'nix' is not one of"),
+        (["token", "create", "me", "--scope", "all"], "'--scope': 'all' is not one of"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_named_without_a_librarys_words(
+    arguments: list[str], reason: str
+) -> None:
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == SpecError.exit_code
+    assert reason in done.stderr
 
 
 def test_references_and_campaigns_without_an_answer(

@@ -9,6 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tuner.cli.app import app
+from tuner.cli.compare import compare_command
+from tuner.errors import SpecError
+from tuner.report.compare import Sample
 
 CAMPAIGN = """
 name: compare
@@ -49,3 +52,20 @@ def test_a_trial_that_is_not_there(state: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("FSTUNE_STATE_DIR", str(state))
     done = CliRunner().invoke(app, ["compare", "last:0", "last:99"])
     assert "has no measurement of a trial 99" in str(done.exception)
+
+
+def test_a_trial_of_too_few_blocks_is_refused_with_where_to_choose_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def one_block(
+        campaign: str, trial: int, state_dir: Path | None, database: str | None
+    ) -> Sample:
+        return Sample(f"{campaign}:{trial}", (1.0,), ((campaign, 1),), among=2)
+
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError) as refusal:
+        compare_command(one_block)(["last:0", "last:3"])
+    assert str(refusal.value) == (
+        "last:0: 1 complete block, at least 3 needed; "
+        "choose another trial of 'fstune show last --all'"
+    )

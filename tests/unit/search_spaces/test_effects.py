@@ -34,6 +34,15 @@ def test_a_violation_is_a_sentence(values: dict[str, Value], part: str) -> None:
     assert values != SERVER.parse([]).values
 
 
+def test_a_computed_limit_says_how_it_was_computed_and_a_number_is_not_repeated() -> None:
+    assert SERVER.violations({"threads": 100, "small_vnodes": 200}, ROOMY)[0].startswith(
+        "small_vnodes: 200 is below 201 (2 * threads + 1): "
+    )
+    assert CLIENT.violations({"daemons": 16}) == [
+        "daemons: 16 is above 15: the queue of background work holds 15 requests",
+    ]
+
+
 def test_a_long_command_line_is_a_violation() -> None:
     values = {p.name: p.low for p in SERVER.parameters if p.kind.numeric}
     messages = SERVER.violations({**values, "busy_threshold": 600}, ROOMY)
