@@ -44,7 +44,7 @@ def test_an_error_rewrites_no_screen(
 
 def test_facts_from_hosts_rewrite_no_screen() -> None:
     facts = HostFacts(
-        ATTACK, ATTACK, ATTACK, 1, 1, 1, 1, ATTACK, 0.0, 0.0, frozenset({ATTACK}), ((ATTACK, 1),)
+        ATTACK, ATTACK, ATTACK, 1, 1, 1, ATTACK, 0.0, 0.0, frozenset({ATTACK}), ((ATTACK, 1),)
     )
     names = frozenset({ATTACK, "bench"})
     programs = ServerFacts(ATTACK, (ATTACK,), names, names, 1, 1)

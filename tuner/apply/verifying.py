@@ -110,7 +110,7 @@ def verify(
     whose = {"verifies": campaign.id, "request": request}
     actor.store.add_event(verification.id, NewEvent(now, EventKind.VERIFICATION, message, whose))
     observer = _Quiet(actor.say)
-    writer = EventWriter(actor.store, verification.id, observer, lambda: datetime.now(UTC))
+    writer = EventWriter(actor.store, verification.id, observer)
     rules = rules_of(spec, destination.needs.workload)
     state, reason = CampaignState.CANCELLED, "it was interrupted"
     try:

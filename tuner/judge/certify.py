@@ -86,9 +86,8 @@ class Certificate:
     largest_compatible_improvement, least_improvement: one-sided bounds of level 1 - alpha on the
     improvement exp(-D) - 1, as fractions (.05 = 5% faster): "at most" and "at least". They are
     infinite and -1 as long as the data give no bound. verdict.interval is two-sided, of level
-    1 - 2 alpha, for display. robust_e_value: of the sign-flip test on a gain; its threshold is
-    1/alpha. alpha: the one-sided level of the certificate, a share if there are several finalists.
-    doubt: what else must show the gain and does not; "" if there is nothing.
+    1 - 2 alpha, for display. alpha: the one-sided level of the certificate, a share if there are
+    several finalists. doubt: what else must show the gain and does not; "" if there is nothing.
     """
 
     outcome: CertificateOutcome
@@ -96,7 +95,6 @@ class Certificate:
     components: tuple[ComponentVerdict, ...]
     largest_compatible_improvement: float
     least_improvement: float
-    robust_e_value: float
     alpha: float
     reason: str
     doubt: str = ""
@@ -167,7 +165,6 @@ def certify(
         components=by_name,
         largest_compatible_improvement=_improvement(verdict.interval.lower),
         least_improvement=_improvement(verdict.interval.upper),
-        robust_e_value=robust_e,
         alpha=alpha,
         reason=reason,
         doubt=doubt,

@@ -62,9 +62,9 @@ class PilotRules:
 
     delta, floor: fractions, as in `race.RaceRules`; if floor is None, it is chosen from the pilot's
     noise, for floor tests at floor_alpha (one-sided). max_blocks: maximum number of pilot blocks.
-    arms: runs per search block. certify_share: share of budget_s reserved for certification, with
-    at most certify_blocks blocks of certify_arms runs each. budget_measurements: maximum number of
-    runs in total, None for no limit; it limits the blocks that a floor is chosen for.
+    arms: runs per search block. budget_s, budget_measurements: maximum time (s) and maximum number
+    of runs in total, None for no limit. certify_share: share of them reserved for certification,
+    with at most certify_blocks blocks of certify_arms runs each.
     Raises ValueError for values out of range.
     """
 
@@ -294,12 +294,13 @@ def _outlook(
 ) -> Outlook:
     if not run_s > 0.0:
         raise ValueError(f"the blocks of a pilot must take more than 0 s, got {run_s:g} s a run")
-    fits = int(rules.certify_share * rules.budget_s / (rules.certify_arms * run_s))
-    n = min(rules.certify_blocks, fits)
-    search = int((1.0 - rules.certify_share) * rules.budget_s / (rules.arms * run_s))
+    runs = rules.budget_s / run_s
+    if rules.budget_measurements is not None:
+        runs = min(runs, rules.budget_measurements)
+    n = min(rules.certify_blocks, int(rules.certify_share * runs / rules.certify_arms))
+    search = int((1.0 - rules.certify_share) * runs / rules.arms)
     sds = [component.sd_difference for component in components]
-    counted = min(n, _counted(rules))
-    choice = choose_floor(sds, pilot_blocks, counted, rules.floor_alpha)
+    choice = choose_floor(sds, pilot_blocks, n, rules.floor_alpha)
     if n < MIN_PAIRS:
         reason = f"the budget leaves {blocks(n)} for certification, at least {MIN_PAIRS} are needed"
         return Outlook(run_s, search, n, math.inf, None, (), reason, choice)
@@ -307,8 +308,8 @@ def _outlook(
     smallest = detectable_effect(n, alpha) * noise.sd_difference
     ahead = predict(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
     expected = minutes_or_hours(ahead.mean_blocks * rules.certify_arms * run_s)
-    floor, most = (choice.floor, counted) if rules.floor is None else (rules.floor, n)
-    floors = tuple(_power(_in_sd(margin(floor), sd), most, alpha) for sd in sds)
+    floor = choice.floor if rules.floor is None else rules.floor
+    floors = tuple(predict(_in_sd(margin(floor), sd), n, alpha).power for sd in sds)
     reason = (
         f"{blocks(n)} of certification show an improvement of {percent(smallest)} or more with "
         f"80% power, one of {percent(margin(rules.delta))} with {probability(ahead.power)} "
@@ -324,17 +325,6 @@ def _outlook(
         reason=reason,
         floor=choice,
     )
-
-
-def _counted(rules: PilotRules) -> int:
-    """Number of certification blocks that fit the budget's measurements."""
-    if rules.budget_measurements is None:
-        return rules.certify_blocks
-    return int(rules.certify_share * rules.budget_measurements / rules.certify_arms)
-
-
-def _power(effect: float, n: int, alpha: float) -> float:
-    return predict(effect, n, alpha).power if n >= MIN_PAIRS else 0.0
 
 
 def _refusals(

@@ -13,13 +13,6 @@ from numpy.typing import NDArray
 _Real = float | NDArray[np.float64] | NDArray[np.int64]
 
 
-def ndtr(x: _Real) -> Any:
-    """P(Z <= x) for a standard normal Z, elementwise."""
-    from scipy import special
-
-    return special.ndtr(x)
-
-
 def ndtri(p: _Real) -> Any:
     """Return x with P(Z <= x) = p for a standard normal Z, elementwise."""
     from scipy import special

@@ -299,7 +299,7 @@ def _no_finalist_reason(plan: Plan, trials: Sequence[Trial], rules: Rules) -> st
     failed = sum(t.state is TrialState.FAILED for t in configurations)
     parts = [_what_looked_best(plan, configurations, rules)]
     if pruned:
-        parts.append(f"{pruned} were dropped early")
+        parts.append(f"{pruned} {'was' if pruned == 1 else 'were'} dropped early")
     if failed:
         parts.append(f"{failed} did not run")
     return "; ".join(parts)
@@ -350,6 +350,8 @@ def _what_looked_best(plan: Plan, configurations: Sequence[Trial], rules: Rules)
     least, count, best = margin(rules.race.delta), len(configurations), plan.best
     if best is None or best.gain < least:
         worth = percent(least)
+        if count == 1:
+            return f"the only configuration tried did not look {worth} faster than the baseline"
         return f"none of {count} configurations tried looked {worth} faster than the baseline"
     looks = f"what looks best is {faster(math.exp(-best.gain))} than the baseline"
     if plan.room < MIN_PAIRS:

@@ -144,12 +144,6 @@ def _in_order(group: Sequence[AnyBlock]) -> Iterator[AnyBlock]:
         yield block if share == 1.0 else replace(block, duration_s=share * block.duration_s)
 
 
-def elapsed_s(blocks: Sequence[Block]) -> float:
-    """Measuring time of the blocks (s). A batch takes the time of its slowest testbed."""
-    groups = (list(group) for _, group in groupby(blocks, batch_number))
-    return sum(block.duration_s for group in groups for block in _in_order(group))
-
-
 def _blocks_left(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules) -> int:
     """How many more blocks of this kind are allowed."""
     of_kind = [b for b in blocks if b.kind is first.kind and b.state is BlockState.COMPLETE]

@@ -11,7 +11,7 @@ from tuner.plan.attempts import Attempt
 from tuner.plan.batches import batch_number
 from tuner.plan.certifying import Certification
 from tuner.plan.rules import Rules
-from tuner.plan.scores import ScoreTable
+from tuner.plan.scores import ScoreTable, failed_arms
 from tuner.text import counted, duration
 from tuner.time_use import TimeUse
 
@@ -24,43 +24,49 @@ class Cost:
     """Cost of the blocks so far, including void ones.
 
     ``slowdown``: by what an arm takes longer now than on average so far, because fewer testbeds
-    measure at once.
+    measure at once. ``failed``: arms of complete blocks without a measurement; they took time too.
     """
 
     seconds: float
     measurements: int
     slowdown: float = 1.0
+    failed: int = 0
 
     @classmethod
     def of(cls, table: ScoreTable, testbeds: int | None = None) -> Cost:
         """Return the cost of all blocks. ``testbeds``: how many measure at once now, if known."""
         slowdown = 1.0 if testbeds is None else _slowdown(table.ended_blocks, testbeds)
-        return cls(table.seconds, table.measurements, slowdown)
+        return cls(table.seconds, table.measurements, slowdown, table.failed)
 
     @classmethod
     def until(cls, blocks: Sequence[BlockTimes], testbeds: int) -> Cost:
         """Return the cost of the first blocks of a campaign. ``testbeds``: as of the last one."""
         seconds = sum(block.duration_s for block in blocks)
         arms = sum(len(block.times_s) for block in blocks)
-        return cls(seconds, arms, _slowdown(blocks, testbeds))
+        return cls(seconds, arms, _slowdown(blocks, testbeds), sum(map(failed_arms, blocks)))
+
+    @property
+    def arms(self) -> int:
+        """The arms so far, whether or not they could be measured."""
+        return self.measurements + self.failed
 
     @property
     def seconds_an_arm(self) -> float:
-        """Expected seconds per arm; 0 before the first measurement."""
-        return self.slowdown * self.seconds / self.measurements if self.measurements else 0.0
+        """Expected seconds per arm; 0 before the first one."""
+        return self.slowdown * self.seconds / self.arms if self.arms else 0.0
 
     def arms_left(self, rules: Rules) -> float:
         """How many more arms the budget allows; infinite while no limit can be estimated."""
         by_time = by_count = math.inf
-        if self.seconds > 0.0 and self.measurements:
+        if self.seconds > 0.0 and self.arms:
             by_time = max(0.0, rules.budget_s - self.seconds) / self.seconds_an_arm
         if rules.budget_measurements is not None:
             by_count = max(0.0, float(rules.budget_measurements - self.measurements))
         return min(by_time, by_count)
 
     def total_arms(self, rules: Rules) -> float:
-        """How many arms the whole budget allows, including those already measured."""
-        return self.arms_left(rules) + self.measurements
+        """How many arms the whole budget allows, including those so far."""
+        return self.arms_left(rules) + self.arms
 
     def used(self, rules: Rules) -> float:
         """Fraction of the budget used up, in time or in measurements, whichever is larger."""

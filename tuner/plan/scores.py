@@ -80,6 +80,13 @@ def block_times(block: Block | BlockTimes, components: Sequence[str]) -> BlockTi
     )
 
 
+def failed_arms(block: BlockTimes) -> int:
+    """Return how many arms of a complete block could not be measured. Of a void block it is not
+    known which arms had their turn.
+    """
+    return len(block.order) - len(block.times_s) if block.state is BlockState.COMPLETE else 0
+
+
 class ScoreTable:
     """The blocks of one campaign that have ended, and the scores of the complete ones."""
 
@@ -97,9 +104,10 @@ class ScoreTable:
         self.ended_blocks: list[BlockTimes] = []
         #: The complete ones.
         self.scored: list[ScoredBlock] = []
-        #: Measuring time and measurements of all blocks.
+        #: Measuring time, measurements and failed arms of all blocks.
         self.seconds = 0.0
         self.measurements = 0
+        self.failed = 0
         #: The highest block number.
         self.newest = 0
         self._pairs: dict[BlockKind, defaultdict[int, list[float]]] = {
@@ -259,6 +267,7 @@ class ScoreTable:
         )
         self.seconds += block.duration_s
         self.measurements += len(block.times_s)
+        self.failed += failed_arms(block)
         self.newest = max(block.number, self.newest)
 
     def _take_in(self, block: BlockTimes, scores: list[float]) -> None:

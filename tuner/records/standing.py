@@ -61,7 +61,6 @@ class Standing:
     looks best; ``certified``: the trial that is already recommended, while the search continues.
     """
 
-    race: int
     block: int
     measurements: int
     budget: int | None

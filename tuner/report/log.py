@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from enum import StrEnum
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 from tuner.model import Event
@@ -72,7 +71,6 @@ class LogProgress(logging.Handler):
 
     def __init__(self, stream: TextIO, form: LogForm, campaign: str) -> None:
         super().__init__(logging.WARNING)
-        self._stream = stream
         self._closed = False
         self._log = lines(stream, form, campaign=campaign)
 
@@ -80,12 +78,7 @@ class LogProgress(logging.Handler):
         logging.getLogger().addHandler(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         logging.getLogger().removeHandler(self)
 
     def say(self, event: Event) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console
@@ -23,12 +22,7 @@ class Progress(Observer, Protocol):
     def __enter__(self) -> Self:
         """Start showing progress."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Show the last standing and stop."""
 
 
@@ -50,12 +44,7 @@ class _Stateless:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         return None
 
 

@@ -116,13 +116,14 @@ def _summary_lines(
         if hours <= max(result.hours for result in results) + 1e-9
     )
     floor = f"{100.0 * surface.floor:g}%"
-    return [
+    lines = [
         f"{surface.name}: the best that keeps the floor of {floor} is {_change(score)}: {settings}",
         f"recommended: {totals.recommended} {of} ({certified}), of these false: {totals.false}",
         f"regret at the end: median {totals.regret:.3f}; "
         f"under {NEAR:g}: {totals.near} {of} ({near})",
-        f"median regret of what looks best: {falling}",
     ]
+    # Short campaigns end before the first of these times.
+    return [*lines, f"median regret of what looks best: {falling}"] if falling else lines
 
 
 def _median_regret(results: Sequence[Result], hours: float) -> float:

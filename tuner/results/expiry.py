@@ -47,41 +47,57 @@ def expired(store: Store, campaign: Campaign) -> str:
     answer = campaign.recommendation
     if answer is None or not _certifies(answer):
         return ""
-    pages = Pages(store)
-    later = pages.later_on_same_testbed(campaign)
+    later = Pages(store).later_on_same_testbed(campaign)
     if later is None:
         return ""
-    findings = pages.testbed_findings([campaign.id, later.id])
-    now = findings.get(later.id, {})
-    changed = changes(findings.get(campaign.id, {}), now)
+    return _caveats(store, campaign, answer, later, _judgement(store, campaign))[0]
+
+
+def _caveats(
+    store: Store,
+    campaign: Campaign,
+    answer: Recommendation,
+    later: Campaign | None,
+    verified: Event | None,
+) -> tuple[str, str]:
+    """Return why a certificate has expired, or else that a verification of the testbed as it is now
+    found less than what was certified; "" for what is not so.
+
+    ``later``: the newest campaign on the same testbed; ``verified``: see ``_judgement``.
+    """
+    verification = "" if verified is None else str(verified.data.get("campaign"))
+    others = ("" if later is None else later.id, verification)
+    findings = Pages(store).testbed_findings([campaign.id, *filter(None, others)])
+    then = findings.get(campaign.id, {})
+    now = then if later is None else findings.get(later.id, {})
+    changed = changes(then, now)
     if not changed:
-        return ""
+        now = then
+    if verified is not None and not _is_of(findings.get(verification, {}), now):
+        verified = None
+    less = "" if verified is None else _less(verified, answer)
+    again = f"certify again with 'fstune branch {campaign.id} FILE'"
+    if later is None or not changed:
+        return "", f"{less}; {again}" if less else ""
     reason = (
         f"{Recommendation.EXPIRED}campaign {later.id} found this testbed with other "
         f"{'; '.join(changed)} ({moment(later.updated)})"
     )
-    again = _again(campaign)
-    event = _verified(store, campaign, now)
-    if event is None or event.data.get("outcome") != VerifyOutcome.HOLDS:
+    if verified is None or verified.data.get("outcome") != VerifyOutcome.HOLDS:
         return (
             f"{reason}; where it is applied, check with 'fstune verify {campaign.id}' whether it "
             f"is still valid; otherwise {again}"
-        )
-    less = _less(event, answer)
-    return f"{reason}; {less}; {again}" if less else ""
+        ), ""
+    return f"{reason}; {less}; {again}" if less else "", ""
 
 
 def _certifies(answer: Recommendation) -> bool:
     return answer.answer is Answer.RECOMMENDED and not answer.verification
 
 
-def _again(campaign: Campaign) -> str:
-    return f"certify again with 'fstune branch {campaign.id} FILE'"
-
-
-def _verified(store: Store, campaign: Campaign, now: Mapping[str, str]) -> Event | None:
-    """Return the event of the newest verification that says something about the certificate, if it
-    was made on the testbed as it is ``now``; None otherwise.
+def _judgement(store: Store, campaign: Campaign) -> Event | None:
+    """Return the event of the newest verification that says something about the certificate; None
+    if there is none.
     """
     newest: Event | None = None
     for event in store.events(campaign.id, kinds={EventKind.VERIFIED, *_ANSWERS}):
@@ -90,11 +106,12 @@ def _verified(store: Store, campaign: Campaign, now: Mapping[str, str]) -> Event
         # Earlier releases did not record whether a verification ran elsewhere.
         elif event.data.get("elsewhere") is False and event.data.get("outcome") in _JUDGEMENTS:
             newest = event
-    if newest is None or not _ends(newest):
-        return None
-    verification = str(newest.data.get("campaign"))
-    then = Pages(store).testbed_findings([verification]).get(verification, {})
-    return newest if then.get("identity") and not changes(then, now) else None
+    return newest if newest is not None and _ends(newest) else None
+
+
+def _is_of(verification: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether a verification found the testbed as it is ``now``."""
+    return bool(verification.get("identity")) and not changes(verification, now)
 
 
 def _ends(event: Event) -> tuple[float, ...]:
@@ -155,12 +172,10 @@ def with_expiry(store: Store, campaign: Campaign) -> Campaign:
     answer = campaign.recommendation
     if answer is None or not _certifies(answer):
         return campaign
-    reason = expired(store, campaign)
-    if not reason:
-        now = Pages(store).testbed_findings([campaign.id]).get(campaign.id, {})
-        event = _verified(store, campaign, now)
-        less = "" if event is None else _less(event, answer)
-        if not less:
-            return campaign
-        reason = f"{less}; {_again(campaign)}"
-    return replace(campaign, recommendation=replace(answer, notes=(reason, *answer.notes)))
+    later = Pages(store).later_on_same_testbed(campaign)
+    verified = _judgement(store, campaign)
+    if later is None and verified is None:
+        return campaign
+    reasons = _caveats(store, campaign, answer, later, verified)
+    notes = (*filter(None, reasons), *answer.notes)
+    return replace(campaign, recommendation=replace(answer, notes=notes))

@@ -49,7 +49,6 @@ def outside_standing(
     out = (TrialState.PRUNED, TrialState.FAILED)
     dropped = [DroppedTrial(t.number, t.reason) for t in reversed(trials) if t.state in out]
     return Standing(
-        race=last.race,
         block=last.number,
         measurements=measurements,
         budget=None,

@@ -63,7 +63,6 @@ def standing(
         if t.state in (TrialState.PRUNED, TrialState.FAILED)
     )
     return Standing(
-        race=plan.race,
         block=table.ended_blocks[-1].number if table.ended_blocks else 0,
         measurements=cost.measurements,
         budget=expected,
@@ -96,7 +95,8 @@ def _expected(cost: Cost, rules: Rules) -> tuple[int | None, bool]:
     most = rules.most_measurements
     if most is not None and most == rules.budget_measurements:
         return most, False
-    total = min(cost.total_arms(rules), math.inf if most is None else most)
+    total = cost.measurements + cost.arms_left(rules)
+    total = min(total, math.inf if most is None else most)
     return None if math.isinf(total) else round(total), True
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from tuner.model import Event, Trial
 from tuner.records.standing import Observer
@@ -25,18 +25,15 @@ _ONCE_ONLY = (
 class EventWriter:
     """Creates, stores and shows the events of one campaign."""
 
-    def __init__(
-        self, store: Store, campaign: str, observer: Observer, now: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, store: Store, campaign: str, observer: Observer) -> None:
         self._store = store
         self._id = campaign
         self._observer = observer
-        self._now = now
         self._once: list[tuple[str, Data]] | None = None
 
     def event(self, kind: str, message: str, data: Data | None = None) -> NewEvent:
         """Create an event with the current time, to be stored together with its cause."""
-        return NewEvent(self._now(), kind, message, data or {})
+        return NewEvent(datetime.now(UTC), kind, message, data or {})
 
     def trial(self, trial: Trial) -> NewEvent:
         """Create the event for a new trial."""

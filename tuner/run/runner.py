@@ -7,9 +7,9 @@ decides what to do next; ``measuring`` owns how a block is measured and how it c
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 from threadpoolctl import threadpool_limits
@@ -87,7 +87,6 @@ class Runner:
         leases: LeaseKeeper | None = None,
         pilot_only: bool = False,
         patient: bool = False,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._store = store
         self._id = campaign
@@ -98,7 +97,7 @@ class Runner:
         self._leases = leases
         self._observer = observer
         self._doing = observer.doing
-        self._writer = EventWriter(store, campaign, observer, now)
+        self._writer = EventWriter(store, campaign, observer)
         self._pilot_only = pilot_only
         self._target: Target
         self._facts: Facts

@@ -29,8 +29,6 @@ STOPPING = (
 )
 FINISHING = "finishing the current run, then the testbed is put back; Ctrl-C again to stop now"
 
-Handler = Callable[[int, FrameType | None], object] | int | None
-
 
 @contextmanager
 def stop_signals(say: Callable[[str], None] = lambda message: None) -> Iterator[None]:

@@ -8,15 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import NamedTuple, Protocol
 
-from search_spaces import Kind, Parameter, Space
+from search_spaces import Chance, Kind, Parameter, Space, draw
 from tuner.judge.score import margin
 from tuner.measure.workload import Workload
 from tuner.model import Configuration, Value
 from tuner.services.simulated import Condition, Effect, World
+from tuner.services.simulated.testbed import FACTS
 
 #: Number of values tried along a parameter's scale, when it is changed alone and in pairs.
 _FINE, _COARSE = 41, 7
-_STARTS = 8
+#: Numbers of starts besides the baseline: values chosen at random, and draws from the spaces.
+_STARTS, _DRAWS = 8, 16
+#: How many of the best of them are improved by changes of two parameters as well.
+_CLIMBS = 2
 _HALVINGS = 16
 _LESS = 1e-9
 
@@ -82,19 +86,48 @@ def best_configuration(surface: SurfaceWithTruth, floor: float) -> tuple[Configu
     effect, since it may bound that one.
     """
     fine, coarse = _choices(surface, _FINE), _choices(surface, _COARSE)
-    search, chance = _Search(surface, floor), random.Random(0)
-    best = search.alone(surface.baseline, fine)
-    for _ in range(_STARTS):
-        start = _changed(surface.baseline, [(name, chance.choice(coarse[name])) for name in coarse])
-        if search.score(start) is not None:
-            best = min(best, search.alone(start, fine), key=search.known_score)
+    search = _Search(surface, floor)
+    tops = {
+        search.alone(start, fine)
+        for start in _starts(surface, coarse)
+        if search.score(start) is not None
+    }
+    climbs = sorted(tops, key=lambda each: (search.known_score(each), each.items))[:_CLIMBS]
+    # Settings that make no difference may allow others, or be in their way.
+    climbs += [search.plainest(each, surface.baseline) for each in climbs]
+    best = min(
+        (_climbed(search, each, fine, coarse) for each in dict.fromkeys(climbs)),
+        key=search.known_score,
+    )
+    best = search.plainest(best, surface.baseline)
+    return best, search.known_score(best)
+
+
+def _climbed(
+    search: _Search, best: Configuration, fine: _Choices, coarse: _Choices
+) -> Configuration:
     while True:
         better = search.closer(search.alone(search.pairs(best, coarse), fine))
         if better == best:
-            break
+            return best
         best = better
-    best = search.plainest(best, surface.baseline)
-    return best, search.known_score(best)
+
+
+def _starts(surface: SurfaceWithTruth, coarse: _Choices) -> Iterator[Configuration]:
+    """Yield the baseline, and configurations that may be invalid, and valid ones: some gains take
+    several changes at once, each of which is invalid without the others.
+    """
+    yield surface.baseline
+    chance = random.Random(0)
+    for _ in range(_STARTS):
+        yield _changed(surface.baseline, [(name, chance.choice(coarse[name])) for name in coarse])
+    for number in range(_DRAWS):
+        values: dict[str, Value] = {}
+        for part, space in surface.spaces.items():
+            place = Chance(number, number / (_DRAWS - 1))
+            own = draw(space, place, FACTS, surface.baseline.part(part))
+            values |= {f"{part}.{name}": value for name, value in own.items()}
+        yield Configuration.of(values)
 
 
 class _RoughScore:

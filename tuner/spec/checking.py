@@ -6,10 +6,12 @@ campaigns with nothing to try. What depends on the hosts is checked once they ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from search_spaces import Chance, Space, SpaceError, draw
 from tuner.errors import SpecError
+from tuner.judge.evalue import MIN_PAIRS
 from tuner.model import Configuration, Value
 from tuner.services.kind import Preview
 from tuner.spec.campaign import CampaignSpec
@@ -27,6 +29,7 @@ def check_plan(
     ``services``: a preview of each of its testbeds; None for one of which nothing is known.
     """
     wrong = [*_wrong_first(spec, spaces, services), *_nothing_to_try(spec, spaces)]
+    wrong += _too_few_measurements(spec)
     for hosts in services:
         if hosts is not None:
             wrong += _unsearchable(spec, spaces, hosts)
@@ -111,4 +114,18 @@ def _nothing_to_try(spec: CampaignSpec, spaces: Mapping[str, Space]) -> Iterator
         yield (
             "spaces: no parameter is searched, so there is nothing to try; leave out 'only', or "
             "name parameters in it"
+        )
+
+
+def _too_few_measurements(spec: CampaignSpec) -> Iterator[str]:
+    """Yield why a comparison would exceed its budget: nothing is known before a few blocks, and
+    every block measures all configurations, on each of several testbeds.
+    """
+    most, testbeds = spec.budget.measurements, len(spec.sections)
+    blocks = math.ceil(MIN_PAIRS / testbeds) * testbeds
+    runs = blocks * (1 + len(spec.compare)) + (2 * MIN_PAIRS if spec.pilot.blocks else 0)
+    if spec.compare and most is not None and most < runs:
+        yield (
+            f"budget.measurements: this comparison takes at least {runs}, not {most}; allow more, "
+            "or compare fewer configurations"
         )

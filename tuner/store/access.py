@@ -7,7 +7,6 @@ import hmac
 import secrets
 from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -16,8 +15,6 @@ from tuner.store import tables
 from tuner.store.rows import record, values
 from tuner.store.store import Store
 from tuner.tokens import Scope, Token
-
-Result = TypeVar("Result")
 
 _PREFIX = "fst"
 

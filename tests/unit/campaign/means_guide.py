@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from tuner.judge.score import margin
-from tuner.judge.special import ndtr
 from tuner.model import BASELINE, BlockKind, Configuration, Trial
 from tuner.plan.guide import Noise, Pick
 from tuner.plan.scores import ScoreTable

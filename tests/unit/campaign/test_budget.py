@@ -13,6 +13,7 @@ from tests.unit.campaign.histories import BLOCK, COMPONENTS, planner, rules, tri
 from tuner.model import BlockTimes
 from tuner.plan.budget import Cost
 from tuner.plan.scores import ScoreTable
+from tuner.states import BlockState
 from tuner.text import duration
 from tuner.time_use import TimeUse
 
@@ -61,6 +62,23 @@ def test_a_void_block_without_measurements_gives_no_pace() -> None:
     assert cost.arms_left(rules(budget_s=500.0, budget_measurements=9)) == 9.0
 
 
+def test_arms_that_fail_take_time_too() -> None:
+    """A campaign of which half the configurations fail must not expect runs of twice the time."""
+    limits = rules(budget_s=1000.0, budget_measurements=None)
+    times = dict.fromkeys(range(3), (1.0, 1.0))
+    block = replace(BLOCK, order=tuple(range(6)), times_s=times, duration_s=60.0)
+    table = ScoreTable.of([block], COMPONENTS, limits.weights)
+    for cost in (Cost.of(table), Cost.until([block], 1)):
+        assert (cost.measurements, cost.failed) == (3, 3)
+        assert cost.seconds_an_arm == pytest.approx(10.0)
+        assert cost.arms_left(limits) == pytest.approx(94.0)
+        assert cost.total_arms(limits) == pytest.approx(100.0)
+    # Measurements are counted, not arms.
+    assert Cost.of(table).arms_left(rules(budget_s=1000.0, budget_measurements=10)) == 7.0
+    void = replace(block, state=BlockState.VOID)
+    assert Cost.until([void], 1).seconds_an_arm == pytest.approx(20.0)
+
+
 def test_without_measurements_nothing_can_be_estimated() -> None:
     assert Cost(0.0, 0).left_s(TimeUse(wall_s=5.0), rules()) is None
     assert Cost(0.0, 0).pace(TimeUse(wall_s=5.0)) == 1.0
@@ -86,6 +104,7 @@ def batch(number: int, testbeds: str, *, seconds: float = 40.0, arms: int = 5) -
             slot=slot,
             testbed=testbed,
             duration_s=seconds / len(testbeds),
+            order=tuple(range(arms)),
             times_s=dict.fromkeys(range(arms), (1.0, 1.0)),
         )
         for slot, testbed in enumerate(testbeds)

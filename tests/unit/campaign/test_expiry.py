@@ -358,3 +358,30 @@ def test_expired_ones_come_last(certified: Campaign, begin: Begin) -> None:
     other.run()
     rows = known_recommendations(certified.store, Filters(), 10)
     assert [one.campaign for one in rows] == [other.id, certified.id]
+
+
+def test_a_list_of_certificates_reads_no_more_than_it_needs(
+    certified: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two reads say that nothing came later; of what did, a third one reads everything."""
+    store, reads = certified.store, 0
+    read = store._database.read
+
+    def count(work: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return read(work)
+
+    def reads_of_a_list() -> int:
+        nonlocal reads
+        campaign, reads = store.campaign(certified.id), 0
+        with_expiry(store, campaign)
+        return reads
+
+    monkeypatch.setattr(store._database, "read", count)
+    assert reads_of_a_list() == 2
+    now = as_found(certified) | {"identity": OTHER}
+    seen_later(certified, now)
+    assert reads_of_a_list() == 3
+    verified_later(certified, now)
+    assert reads_of_a_list() == 3

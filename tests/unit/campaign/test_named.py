@@ -151,6 +151,11 @@ def test_a_search_compares_nothing(begin: Begin) -> None:
         ({"compare": {"x": {"server": {"threads": 20}}}}, "no parameter 'server.threads'"),
         ({"compare": {"x": {}}}, "name a part, and its settings that differ"),
         ({"compare": {"x": {"fileserver": {"threads": 10**6}}}}, "compare.x: fileserver: "),
+        ({"budget": {"measurements": 11}}, "measurements: this comparison takes at least 12"),
+        (
+            {"budget": {"measurements": 17}, "pilot": {"blocks": 3}},
+            "measurements: this comparison takes at least 18",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(

@@ -18,6 +18,7 @@ from tuner.plan.planner import Planner
 from tuner.plan.rules import Rules
 from tuner.plan.steps import Explore, Finish, Phase, Plan
 from tuner.propose.prediction import Prediction
+from tuner.states import TrialState
 from tuner.text import duration
 
 RULES = rules(max_trials=3)
@@ -87,6 +88,18 @@ def test_without_a_finalist_what_looks_best_decides_the_reason(
     best: Prediction | None, room: int, expected: str
 ) -> None:
     assert reason(replace(at_end(Finish(None, None), room), best=best)) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "more"), [(TrialState.RUNNING, ""), (TrialState.PRUNED, "; 1 was dropped early")]
+)
+def test_the_reason_counts_a_single_configuration_in_the_singular(
+    state: TrialState, more: str
+) -> None:
+    plan, only = at_end(Finish(None, None), 9), [TRIALS[0], replace(TRIALS[1], state=state)]
+    answer = recommendation(plan, only, RULES, lambda c: {}, lambda c: {})
+    expected = "the only configuration tried did not look 2.0% faster than the baseline"
+    assert answer.reason == f"{expected}{more}"
 
 
 RULED_OUT = "not certified, as a gain above 2.0%, the least worth acting on, is ruled out: "

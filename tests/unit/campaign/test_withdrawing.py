@@ -50,7 +50,7 @@ def offering(store: Store) -> Campaign:
 
 def write(store: Store, campaign: Campaign, plan: Plan) -> None:
     """Note a plan as a run does that has just begun or was just resumed."""
-    writer = EventWriter(store, campaign.id, Recorder(), lambda: datetime.now(UTC))
+    writer = EventWriter(store, campaign.id, Recorder())
     notes = Notes(store, campaign.id, planner(RULES), writer, together=False)
     notes.write(store.trials(campaign.id), plan, RULES, TARGET)
 

@@ -201,12 +201,11 @@ def test_robust_requires_the_sign_flip_test_too() -> None:
 
     assert judge(blocks[:5]).outcome is CertificateOutcome.CERTIFIED
     assert robust(5).outcome is CertificateOutcome.UNDECIDED
-    assert robust(5).robust_e_value == sign_flip_e_value(-d[:5])
-    assert "not confirmed by the sign-flip test (e-value 1" in robust(5).reason
-    assert robust(5).reason.endswith(" of 40)")
+    e_value = f"{sign_flip_e_value(-d[:5]):.3g}"
+    assert f"not confirmed by the sign-flip test (e-value {e_value} of 40)" in robust(5).reason
     assert robust(5, max_n=5).outcome is CertificateOutcome.NOT_CERTIFIED
     assert robust(12).outcome is CertificateOutcome.CERTIFIED
-    assert robust(12).robust_e_value > 40.0
+    assert sign_flip_e_value(-d[:12]) > 40.0
     assert robust(12).reason == judge(blocks).reason
 
 

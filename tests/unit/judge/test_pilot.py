@@ -137,16 +137,23 @@ def test_a_floor_is_chosen_for_the_blocks_that_the_measurements_allow() -> None:
         room = math.log1p(limited.outlook.floor.floor) / component.sd_difference
         assert power == predict(room, 4, RULES.alpha_certify).power
     none = assess_pilot(blocks, replace(auto, budget_measurements=16))
-    assert (none.outlook.floor.floor, none.outlook.floors) == (FLOORS[-1], (0.0, 0.0))
+    assert (none.outlook.floor.floor, none.outlook.floors) == (FLOORS[-1], ())
     assert none.outlook.floor.reason in none.warnings
 
 
-def test_an_explicit_floor_is_judged_by_the_time_budget_alone() -> None:
+def test_what_can_be_shown_is_limited_by_the_measurements_too() -> None:
     blocks = pilot_blocks(12, 0.04)
-    free, limited = (
-        assess_pilot(blocks, replace(RULES, budget_measurements=most)) for most in (None, 32)
+    free, limited, tiny = (
+        assess_pilot(blocks, replace(RULES, budget_measurements=most)) for most in (None, 32, 16)
     )
-    assert replace(limited, outlook=replace(limited.outlook, floor=free.outlook.floor)) == free
+    # A quarter of 32 measurements for blocks of 2, and the rest for blocks of the search.
+    assert limited.outlook.certify_blocks == 4
+    assert limited.outlook.search_blocks == 24 // RULES.arms
+    assert limited.outlook.detectable > free.outlook.detectable
+    assert limited.outlook.reason.startswith("4 blocks of certification show ")
+    for few, many in zip(limited.outlook.floors, free.outlook.floors, strict=True):
+        assert few < many
+    assert tiny.refusals == ("the budget leaves 2 blocks for certification, at least 3 are needed",)
 
 
 def test_noise_alone_is_no_reason_to_refuse() -> None:

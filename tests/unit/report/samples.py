@@ -115,7 +115,6 @@ def campaign(
 
 
 STANDING = Standing(
-    race=2,
     block=7,
     measurements=84,
     budget=400,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 import signal
@@ -12,11 +13,14 @@ from typing import Any
 
 import pytest
 import yaml
+from rich.console import Console
 
 from tuner.compose import prepare
 from tuner.errors import SpecError
 from tuner.model import Answer, Configuration
 from tuner.records.standing import Standing
+from tuner.report.listing import show
+from tuner.report.simulate import study_page
 from tuner.run.stopping import stop_signals
 from tuner.services.simulated import SimulatedTestbed
 from tuner.simulate import Surface, campaign, load_surface
@@ -171,25 +175,36 @@ def test_the_median_of_times_that_may_never_come() -> None:
     assert middle([1.0, 2.0, None, None]) is None
 
 
-def test_summary() -> None:
-    def result(seed: int, **more: Any) -> Result:
-        usual = Result(
-            seed=seed,
-            answer="recommended",
-            configuration=Configuration(),
-            score=-0.2,
-            regret=0.0,
-            certified_h=0.5,
-            false=False,
-            hours=0.5,
-            trials=3,
-            blocks=9,
-            measurements=30,
-            best=Configuration(),
-            curve=CURVE,
-        )
-        return replace(usual, **more)
+def result(seed: int, **more: Any) -> Result:
+    usual = Result(
+        seed=seed,
+        answer="recommended",
+        configuration=Configuration(),
+        score=-0.2,
+        regret=0.0,
+        certified_h=0.5,
+        false=False,
+        hours=0.5,
+        trials=3,
+        blocks=9,
+        measurements=30,
+        best=Configuration(),
+        curve=CURVE,
+    )
+    return replace(usual, **more)
 
+
+def test_a_page_has_no_line_without_numbers() -> None:
+    """Short campaigns end before the first time at which regret is reported."""
+    for hours, line in ((0.5, True), (0.01, False)):
+        console = Console(file=io.StringIO(), width=100)
+        show(console, study_page(load_surface("needle"), [result(1, hours=hours)]))
+        text = console.file.getvalue()  # type: ignore[attr-defined]
+        assert ("median regret of what looks best: 0" in text) is line
+        assert ("median regret of what looks best" in text) is line
+
+
+def test_summary() -> None:
     lost = result(2, regret=0.2, certified_h=None, curve=(Point(0.0, 0.2),))
     total = summary([result(1), lost, result(3, false=True, certified_h=0.7, regret=0.1)])
     assert (total.campaigns, total.recommended, total.false, total.near) == (3, 2, 1, 1)

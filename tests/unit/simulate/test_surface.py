@@ -262,6 +262,15 @@ def test_the_surfaces_of_the_repository_are_as_described(name: str) -> None:
     assert run.cost_s == pytest.approx(8.5, rel=0.35)
 
 
+def test_the_best_is_found_beyond_what_two_changes_reach() -> None:
+    """A large dcache gains, but is valid only with other settings that change too."""
+    surface = load_surface("sparse-five")
+    best, score = surface.best()
+    assert int(best.as_dict()["cache_manager.dcache"]) >= 20_000
+    assert surface.feasible(best)
+    assert score < -0.2
+
+
 @pytest.mark.parametrize("name", ["trade-off", "two-trade-offs"])
 def test_a_trade_off_gains_more_if_the_floor_is_broken(name: str) -> None:
     surface = load_surface(name)
