@@ -23,6 +23,7 @@ class Health(BaseModel):
     status: str
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", operation_id="health")
 async def health() -> Health:
     """Whether the service answers."""
@@ -30,6 +31,7 @@ async def health() -> Health:
     return Health(status="ok")
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", operation_id="ready")
 def ready(serving: Serving) -> Health:
     """Whether the service is ready: the database answers."""

@@ -21,7 +21,7 @@ from tuner.errors import TunerError
 MEDIA_TYPE = "application/problem+json"
 
 _log = logging.getLogger(__name__)
-_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _KINDS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
 

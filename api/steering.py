@@ -40,6 +40,7 @@ from tuner.run.resuming import refuse_verification
 from tuner.run.steering import in_use, steer
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec
+from tuner.spec.checking import check_measurements
 from tuner.spec.testbed_section import TestbedSection
 from tuner.states import OVER, EventKind, not_resumable
 from tuner.store import NewEvent
@@ -229,7 +230,7 @@ def _recording_failure(serving: Service, campaign: Campaign) -> Iterator[None]:
     try:
         yield
     except Exception as problem:  # whatever the cause, the request is over
-        event = NewEvent(datetime.now(UTC), "start-failed", reason_of(problem))
+        event = NewEvent(datetime.now(UTC), EventKind.START_FAILED, reason_of(problem))
         serving.store.add_event(campaign.id, event)
         raise
 
@@ -267,6 +268,7 @@ def _create(
         campaign = serving.store.campaign(identifier)
     else:
         old = None if reference is None else serving.store.campaign(reference)
+        check_measurements(spec_allowed)
         preparation = prepare(spec_allowed, serving.directory)
         campaign = _store(serving, preparation, old, request)
     # Also for a repeated request: the first may have died before it started the campaign.

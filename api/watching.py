@@ -94,7 +94,7 @@ class Feeds:
         """
         last_absence: Absence | None = None
         async with self._join(campaign) as feed:
-            while not self._over and await self._may_watch(may):
+            while not self._over and await self._may_watch(may) and not self._over:
                 checked_s = monotonic()
                 changed, newest, over = feed.changed, feed.newest, feed.over
                 while after < newest:
@@ -106,6 +106,8 @@ class Feeds:
                     except StoreError:
                         break  # the database is temporarily unavailable: continue later
                     for event in events:
+                        if self._over:
+                            return
                         if monotonic() - checked_s > _MAY_S:  # a client that reads slowly
                             if not await self._may_watch(may):
                                 return

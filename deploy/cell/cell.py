@@ -160,6 +160,7 @@ class Cells:
         """
         require_machine()
         with self._lock(spec.name):
+            require_own(self.state)
             existing = self._load_intact(spec.name)
             if existing is not None and existing.is_alive():
                 if existing.spec != spec:
@@ -229,14 +230,11 @@ class Cells:
             yield
 
     def _open_lock(self, name: str) -> IO[str]:
-        """Open a lock file that only root can open. Raises CellError if it cannot be created, or
-        the state directory belongs to another user.
-        """
+        """Open a lock file that only root can open. Raises CellError if it cannot be created."""
         locks = self.state / "locks"
         try:
             # Any process that can open the file can lock it and block us forever.
             self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-            require_own(self.state)
             locks.mkdir(mode=0o700, exist_ok=True)
             locks.chmod(0o700)
             descriptor = os.open(locks / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

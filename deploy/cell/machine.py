@@ -58,7 +58,7 @@ def require_own(directory: Path) -> None:
     if owner not in (0, os.geteuid()):
         raise CellError(
             f"{directory} belongs to the user with the ID {owner}, so nothing in it is run as "
-            "root; name another state directory"
+            "root; name another state directory, or give it to root (chown --recursive root)"
         )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.cell import CellError, Cells
+from deploy.cell import CellError, Cells, CellSpec
 from deploy.cell.node import processes_below
 from tests.unit.hosts.test_supervisor import attend
 from tuner.errors import TestbedError
@@ -369,10 +369,10 @@ def test_a_state_directory_of_another_user_is_not_used_for_cells(tmp_path: Path)
     state = tmp_path / "state"
     state.mkdir()
     os.chown(state, OTHER, OTHER)
-    refused = pytest.raises(CellError, match=f"belongs to the user with the ID {OTHER}, .*; name")
-    with refused, Cells(state).use("try"):
-        pass
-    assert list(state.iterdir()) == []
+    with pytest.raises(CellError, match=f"belongs to the user with the ID {OTHER}, .*; name"):
+        Cells(state).up(CellSpec(name="try"))
+    assert [path.name for path in state.iterdir()] == ["locks"]
+    assert not Cells(state).down("try")  # one that was made there before can be taken down
 
 
 def test_a_process_with_any_arguments_does_not_stop_the_search_for_nodes(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tuner.report.plan import budget_lines, plan_page
 from tuner.report.testbed import commands_page, findings_page
 from tuner.services.kind import Rehearsal
 from tuner.spec.campaign import read_spec
+from tuner.spec.checking import check_measurements
 from tuner.spec.values import compared_values, first_values
 from tuner.text import clean
 
@@ -40,6 +41,7 @@ def check(
     """
     spec, directory = read_spec(file), state_directory(state_dir)
     try:
+        check_measurements(spec)
         prepared = prepare(spec, directory)
     except SpecError as problem:
         raise SpecError(f"{file}: {problem}") from problem

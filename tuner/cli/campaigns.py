@@ -47,6 +47,7 @@ from tuner.run.steering import in_use
 from tuner.run.waiting import wait
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec, read_spec
+from tuner.spec.checking import check_measurements
 from tuner.states import OVER, not_resumable
 from tuner.store import Store
 from tuner.text import counted
@@ -203,6 +204,7 @@ def branch(
 def _prepared(file: Path, directory: Path, override_pilot: bool) -> Prepared:
     spec = _overriding(read_spec(file), override_pilot)
     try:
+        check_measurements(spec)
         return prepare(spec, directory)
     except SpecError as problem:
         raise SpecError(f"{file}: {problem}") from problem

@@ -99,6 +99,10 @@ class Certificate:
     reason: str
     doubt: str = ""
 
+    @property
+    def is_certified(self) -> bool:
+        return self.outcome is CertificateOutcome.CERTIFIED
+
 
 def certify(
     component_times_by_block: Sequence[PairedTimes],
@@ -209,7 +213,7 @@ def certify_several(
             )
             for finalist, blocks in still_open.items()
         }
-        certified = {f: c for f, c in current.items() if c.outcome is CertificateOutcome.CERTIFIED}
+        certified = {f: c for f, c in current.items() if c.is_certified}
         if not certified:
             return {f: (certificates | current)[f] for f in blocks_by_finalist}
         certificates |= certified

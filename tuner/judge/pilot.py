@@ -23,7 +23,7 @@ from tuner.judge.assumptions import (
     baseline_drift,
     dependence,
 )
-from tuner.judge.confidence import Interval, confidence_interval
+from tuner.judge.confidence import confidence_interval
 from tuner.judge.evalue import MIN_PAIRS, Floats
 from tuner.judge.floors import ENOUGH, FloorChoice, choose_floor
 from tuner.judge.levels import MOST_BLOCKS
@@ -123,15 +123,8 @@ class ComponentNoise:
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """Whether the first run of a block, or the first block, is slower or faster than the rest.
+    """Whether the first run of a block, or the first block, is slower or faster than the rest."""
 
-    position: mean log difference of the first run from the second, with its 95% interval;
-    first_block: log difference of the first block from the mean of the others.
-    """
-
-    position: float
-    interval: Interval
-    first_block: float
     shown: bool
     reason: str
 
@@ -268,8 +261,7 @@ def _cv(sd: float) -> float:
 
 def _warm_up(first_minus_second: Floats, level: Floats) -> WarmUp:
     position = float(first_minus_second.mean())
-    interval = confidence_interval(first_minus_second, alpha=0.05)
-    by_position = 0.0 not in interval
+    by_position = 0.0 not in confidence_interval(first_minus_second, alpha=0.05)
     rest = level[1:]
     first_block = float(level[0] - rest.mean())
     error = float(rest.std(ddof=1)) * math.sqrt(1.0 + 1.0 / rest.size)
@@ -282,7 +274,7 @@ def _warm_up(first_minus_second: Floats, level: Floats) -> WarmUp:
         reasons.append(f"the first block is {change(first_block)} than the others")
     advice = ": lengthen the warm-up of the workload"
     reason = " and ".join(reasons) + advice if reasons else "no warm-up effect shown"
-    return WarmUp(position, interval, first_block, bool(reasons), reason)
+    return WarmUp(bool(reasons), reason)
 
 
 def _outlook(
@@ -294,10 +286,14 @@ def _outlook(
 ) -> Outlook:
     if not run_s > 0.0:
         raise ValueError(f"the blocks of a pilot must take more than 0 s, got {run_s:g} s a run")
-    runs = rules.budget_s / run_s
+    in_time = rules.budget_s / run_s
+    runs = in_time
     if rules.budget_measurements is not None:
         runs = min(runs, rules.budget_measurements)
-    n = min(rules.certify_blocks, int(rules.certify_share * runs / rules.certify_arms))
+    n, n_in_time = (
+        min(rules.certify_blocks, int(rules.certify_share * each / rules.certify_arms))
+        for each in (runs, in_time)
+    )
     search = int((1.0 - rules.certify_share) * runs / rules.arms)
     sds = [component.sd_difference for component in components]
     choice = choose_floor(sds, pilot_blocks, n, rules.floor_alpha)
@@ -308,8 +304,10 @@ def _outlook(
     smallest = detectable_effect(n, alpha) * noise.sd_difference
     ahead = predict(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
     expected = minutes_or_hours(ahead.mean_blocks * rules.certify_arms * run_s)
-    floor = choice.floor if rules.floor is None else rules.floor
-    floors = tuple(predict(_in_sd(margin(floor), sd), n, alpha).power for sd in sds)
+    # Whether a floor that the campaign's file gives is strict is not stored, so it must not change
+    # between releases.
+    floor, most = (choice.floor, n) if rules.floor is None else (rules.floor, n_in_time)
+    floors = tuple(predict(_in_sd(margin(floor), sd), most, alpha).power for sd in sds)
     reason = (
         f"{blocks(n)} of certification show an improvement of {percent(smallest)} or more with "
         f"80% power, one of {percent(margin(rules.delta))} with {probability(ahead.power)} "

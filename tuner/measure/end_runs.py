@@ -1,4 +1,4 @@
-"""Kills workload runs that are still going on on this host.
+"""Kills workload runs that are still running on this host.
 
 A standalone program, copied to a client host and run by its python3 (standard library only, 3.9):
 ``end_runs.py ARCHIVE PREFIX DIRECTORY`` kills every process that runs the engine in ARCHIVE with a
@@ -46,24 +46,22 @@ def _words(pid: str) -> list[str]:
 
 
 def _is_own(pid: str) -> bool:
-    """Whether a process is this user's and runs Python: anybody can start one with the same
-    arguments, also one of a program that runs as root for them, such as sudo.
+    """Whether a process is this user's: anybody can start one with the same arguments, also one of
+    a program that runs as root for them, such as sudo.
     """
     own = [str(os.geteuid()).encode()] * 4
-    if not _runs_python(pid):
+    if _runs_as_its_owner(pid):
         return False
     with contextlib.suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
         return any(line.split()[1:] == own for line in file if line.startswith(b"Uid:"))
     return False
 
 
-def _runs_python(pid: str) -> bool:
-    try:
-        program, own = (os.readlink(f"/proc/{each}/exe") for each in (pid, "self"))
-    except OSError:
-        return False  # the process has exited, or belongs to somebody else
-    program = program.partition(" (deleted)")[0]  # as it is after an upgrade
-    return program == own or "python" in os.path.basename(program)
+def _runs_as_its_owner(pid: str) -> bool:
+    """Whether a program runs as the user or group that owns its file, whoever starts it."""
+    with contextlib.suppress(OSError):
+        return bool(os.stat(f"/proc/{pid}/exe").st_mode & (stat.S_ISUID | stat.S_ISGID))
+    return True  # the process has exited, or belongs to somebody else
 
 
 def remove_records(directory: str, prefix: str) -> None:

@@ -112,7 +112,8 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         alpha_certify=alpha,
         floor_alpha=alpha if strict else FLOOR_ALPHA,
         components=workload.components,
-        budget_measurements=spec.budget.measurements,
+        # A comparison spends all of them on fresh blocks, which are checked when it is created.
+        budget_measurements=None if spec.compare else spec.budget.measurements,
     )
     return Rules(
         components=workload.components,

@@ -44,11 +44,9 @@ def chosen_floor(events: Iterable[Event], rules: Rules) -> Rules:
     floors = choice.data.get("floors")
     if floors in (Floors.STRICT, Floors.BOUNDED):
         return replace(rules, floors=Floors(floors))
-    # Earlier releases did not store this: it follows from the power at the floor chosen then, in
-    # the time of the budget.
-    if rules.pilot is None:
-        return rules
-    return replace(rules, pilot=replace(rules.pilot, floor=floor, budget_measurements=None))
+    # Earlier releases did not store this: it follows from the power at the floor chosen then.
+    pilot = None if rules.pilot is None else replace(rules.pilot, floor=floor)
+    return replace(rules, pilot=pilot)
 
 
 def floor_sentence(events: Iterable[Event]) -> str:

@@ -29,7 +29,6 @@ def check_plan(
     ``services``: a preview of each of its testbeds; None for one of which nothing is known.
     """
     wrong = [*_wrong_first(spec, spaces, services), *_nothing_to_try(spec, spaces)]
-    wrong += _too_few_measurements(spec)
     for hosts in services:
         if hosts is not None:
             wrong += _unsearchable(spec, spaces, hosts)
@@ -117,15 +116,15 @@ def _nothing_to_try(spec: CampaignSpec, spaces: Mapping[str, Space]) -> Iterator
         )
 
 
-def _too_few_measurements(spec: CampaignSpec) -> Iterator[str]:
-    """Yield why a comparison would exceed its budget: nothing is known before a few blocks, and
-    every block measures all configurations, on each of several testbeds.
+def check_measurements(spec: CampaignSpec) -> None:
+    """Raise SpecError if a comparison would exceed its budget: nothing is known before a few
+    blocks, and every block measures all configurations, on each of several testbeds.
     """
     most, testbeds = spec.budget.measurements, len(spec.sections)
     blocks = math.ceil(MIN_PAIRS / testbeds) * testbeds
     runs = blocks * (1 + len(spec.compare)) + (2 * MIN_PAIRS if spec.pilot.blocks else 0)
     if spec.compare and most is not None and most < runs:
-        yield (
+        raise SpecError(
             f"budget.measurements: this comparison takes at least {runs}, not {most}; allow more, "
             "or compare fewer configurations"
         )

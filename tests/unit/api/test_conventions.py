@@ -205,6 +205,14 @@ def test_every_response_has_security_headers(client: TestClient, path: str) -> N
     assert "no-cache" in headers["cache-control"]
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_monitors_may_ask_with_head(client: TestClient, path: str) -> None:
+    answer = client.head(path)
+    assert (answer.status_code, answer.content) == (200, b"")
+    refused = client.post(path)
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+
+
 def test_metrics_count_campaigns(client: TestClient) -> None:
     lines = client.get("/metrics").text.splitlines()
     assert 'fstune_campaigns{state="finished"} 1.0' in lines

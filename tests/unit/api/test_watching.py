@@ -224,3 +224,18 @@ def test_streams_end_when_the_service_stops(store: Store, monkeypatch: pytest.Mo
 
     (event,) = asyncio.run(asyncio.wait_for(watch(), 30))
     assert isinstance(event, Event)
+
+
+def test_a_stream_that_catches_up_ends_at_the_next_event(store: Store) -> None:
+    campaign = store.create_campaign("watched", "{}", 1, NOW).id
+    for number in range(5):
+        store.add_event(campaign, NewEvent(NOW, "news", f"news {number}"))
+
+    async def watch() -> list[Event | Presence | None]:
+        feeds = Feeds(store, most=1)
+        stream = feeds.watch(campaign, 0)
+        first = await anext(stream)
+        feeds.end()
+        return [first, *[event async for event in stream]]
+
+    assert len(asyncio.run(asyncio.wait_for(watch(), 30))) == 1

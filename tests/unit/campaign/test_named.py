@@ -40,6 +40,7 @@ from tuner.results.stored_comparison import stored_comparison
 from tuner.run.stopping import stop_signals
 from tuner.settings import ServiceSettings
 from tuner.spec.campaign import CampaignSpec
+from tuner.spec.checking import check_measurements
 from tuner.states import BlockState, CampaignState, TrialState
 
 pytestmark = pytest.mark.slow
@@ -151,11 +152,6 @@ def test_a_search_compares_nothing(begin: Begin) -> None:
         ({"compare": {"x": {"server": {"threads": 20}}}}, "no parameter 'server.threads'"),
         ({"compare": {"x": {}}}, "name a part, and its settings that differ"),
         ({"compare": {"x": {"fileserver": {"threads": 10**6}}}}, "compare.x: fileserver: "),
-        ({"budget": {"measurements": 11}}, "measurements: this comparison takes at least 12"),
-        (
-            {"budget": {"measurements": 17}, "pilot": {"blocks": 3}},
-            "measurements: this comparison takes at least 18",
-        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(
@@ -164,6 +160,21 @@ def test_what_cannot_be_compared_is_refused(
     document = {"compare": COMPARE, "first": []} | sections
     with pytest.raises((SpecError, ValueError), match=message):
         prepare(spec(**document), tmp_path)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("blocks", "least"), [(0, 12), (3, 18)])
+def test_a_comparison_has_measurements_for_its_first_blocks(
+    begin: Begin, blocks: int, least: int
+) -> None:
+    def limited(most: int) -> CampaignSpec:
+        return comparing(budget={"measurements": most}, pilot={"blocks": blocks})
+
+    with pytest.raises(SpecError, match=f"measurements: this comparison takes at least {least}"):
+        check_measurements(limited(least - 1))
+    check_measurements(limited(least))
+    campaign = begin(limited(least))
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    assert sum(len(block.measurements) for block in campaign.blocks) == least
 
 
 @pytest.mark.parametrize(

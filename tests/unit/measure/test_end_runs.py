@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -89,10 +90,13 @@ def test_what_the_host_keeps_of_the_runs_is_removed(tmp_path: Path) -> None:
     assert sorted(one.name for one in (tmp_path / "elsewhere").iterdir()) == sorted(runs)
 
 
-def test_programs_that_do_not_run_python_are_left_alone(tmp_path: Path) -> None:
+def test_programs_that_run_as_their_owner_are_left_alone(tmp_path: Path) -> None:
     """Such as sudo, which runs as root for anybody, with any arguments."""
     archive = str(tmp_path / "workloads.pyz")
-    argv = ["/bin/sh", "-c", "echo; read line", archive, "run", "--run-id", "c-1"]
+    program = tmp_path / "sh"
+    shutil.copy("/bin/sh", program)
+    program.chmod(0o4755)
+    argv = [str(program), "-c", "echo; read line", archive, "run", "--run-id", "c-1"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
 import pytest
 
@@ -25,3 +29,25 @@ def test_system_programs_are_found_whoever_runs_it(script: Traversable) -> None:
     code = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     if any(OF_ROOT.search(line) for line in code):
         assert "PATH=$PATH:/usr/sbin:/sbin" in code
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's processes count")
+@pytest.mark.parametrize("name", ["afsd.fuse", "afsd.fuse.old", "afsd.fuse-1.8.10", ""])
+def test_a_cache_manager_counts_whatever_became_of_its_file(tmp_path: Path, name: str) -> None:
+    """It would otherwise write its cache back while that is wiped. ``name``: "" for deleted."""
+    program = tmp_path / "afsd.fuse"
+    shutil.copy("/usr/bin/sleep", program)
+    mount = str(tmp_path / "mount")
+    with subprocess.Popen([program, "300"]) as process:
+        try:
+            if name:
+                program.rename(tmp_path / name)
+            else:
+                program.unlink()
+            script = next(entry for entry in SCRIPTS if entry.name == "fuse-daemons.sh")
+            text = f'{script.read_text()}\ndaemons afsd.fuse "$1"\n'
+            argv = ["sh", "-s", mount]
+            listing = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
+            assert str(process.pid) in listing.stdout.split()
+        finally:
+            process.kill()

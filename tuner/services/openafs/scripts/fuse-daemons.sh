@@ -13,9 +13,10 @@ of_root() {
     return 1
 }
 
-# runs PID NAME: whether the executable of a process has this name, or had it until it was replaced.
+# runs PID NAME: whether the executable of a process has this name, or one that begins with it: it may have a version,
+# and may have been moved aside or deleted (then " (deleted)" follows) while it runs.
 runs() {
-    case $(readlink "/proc/$1/exe") in */"$2" | */"$2 (deleted)") return 0 ;; esac
+    case $(readlink "/proc/$1/exe") in */"$2"*) return 0 ;; esac
     return 1
 }
 
