@@ -187,14 +187,26 @@ def mistakes(errors: Sequence[Mapping[str, Any]], model: type[BaseModel], whole:
         for error in errors
         if error["type"] == "extra_forbidden" and (nearest := _nearest(error["loc"], model))
     }
-    # A misspelt key is not reported as missing as well.
+    # A misspelt key is not reported as missing as well, nor a list as too short because of mistakes
+    # in its items.
     sentences = [
         _problem(error, model, whole)
         for error in errors
-        if error["type"] != "missing" or error["loc"] not in suggestions
+        if (error["type"] != "missing" or error["loc"] not in suggestions)
+        and not _lacks_wrong_items(error, errors)
     ]
     more = len(sentences) - _MOST_MISTAKES
     return "; ".join([*sentences[:_MOST_MISTAKES], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _lacks_wrong_items(error: Mapping[str, Any], errors: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a list is too short only because pydantic does not count items with mistakes."""
+    if error["type"] != "too_short" or len(error["input"]) < error["ctx"]["min_length"]:
+        return False
+    place = error["loc"]
+    return any(
+        len(each["loc"]) > len(place) and each["loc"][: len(place)] == place for each in errors
+    )
 
 
 #: What to write instead of a value of another type.

@@ -23,6 +23,11 @@ from tuner.states import UNFINISHED, ApplicationState
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
 
+#: The reply to a stop signal, true of an application, a rollback and a verification.
+STOPPING = (
+    "stopping: what is under way is cut off, and no change is left half made; this takes seconds"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Actor:
@@ -54,7 +59,7 @@ class Actor:
         with ``only_look`` also when an application is unfinished there.
         """
         limit_s = Settings().takeover_after_s
-        with stop_signals(self.say):
+        with stop_signals(self.say, STOPPING):
             wait_until_free(self.store, campaign, destination.name)
             with hold_testbeds(self.store, campaign, [destination.name], limit_s) as holding:
                 for application in self.applications.unfinished([destination.name]):

@@ -40,7 +40,7 @@ def check(
     console = Console()
     show(console, hosts_page(findings.name, findings.hosts, findings.heading, findings.lines))
     console.print()
-    show(console, findings_page(findings.findings))
+    show(console, findings_page(findings.findings, partly=not dry_run))
     if dry_run:
         console.print()
         show(console, commands_page(findings.commands))

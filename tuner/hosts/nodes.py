@@ -33,7 +33,8 @@ def node(state_directory: Path, section: NetnsSection) -> Node:
     nodes = {} if cell is None else {one.name: one for one in cell.nodes}
     if section.node not in nodes:
         raise TestbedError(
-            f"no node {section.node!r} of a private cell {section.cell!r} is up; see 'fstune cell'"
+            f"no node {section.node!r} of a private cell {section.cell!r} is up; "
+            "see 'fstune cell status'"
         )
     return nodes[section.node]
 

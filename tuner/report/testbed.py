@@ -50,8 +50,12 @@ def _row(facts: HostFacts) -> tuple[Text, ...]:
     )
 
 
-def findings_page(findings: Sequence[Finding]) -> RenderableType:
-    """Render the problems found on the hosts, refusals first."""
+def findings_page(findings: Sequence[Finding], *, partly: bool = False) -> RenderableType:
+    """Render the problems found on the hosts, refusals first. ``partly``: without a dry run, which
+    finds more.
+    """
+    if not findings and partly:
+        return Text("No problem found so far; --dry-run also reads the settings of the clients.")
     if not findings:
         return Text("No problem found: a campaign can be run here.", style=FASTER)
     lines = Text()

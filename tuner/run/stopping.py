@@ -22,7 +22,7 @@ from tuner.interruption import (
 #: Signals within this time (s) count as one request: a closed terminal sends several.
 _SAME_REQUEST_S = 1.0
 
-#: Replies to a stop signal.
+#: Replies to a stop signal; the first is that of a campaign, which can be resumed.
 STOPPING = (
     "stopping: the current run is cut off (a resume measures it again), and the testbed is put "
     "back, which takes seconds"
@@ -31,12 +31,14 @@ FINISHING = "finishing the current run, then the testbed is put back; Ctrl-C aga
 
 
 @contextmanager
-def stop_signals(say: Callable[[str], None] = lambda message: None) -> Iterator[None]:
+def stop_signals(
+    say: Callable[[str], None] = lambda message: None, stopping_message: str = STOPPING
+) -> Iterator[None]:
     """Turn stop signals into KeyboardInterrupt, so that one path cleans up for all of them.
 
     The first Ctrl-C lets a workload run in progress finish; a second one, and every other stop
     signal, does not. ``say``: called for each in the signal handler, so it must not wait for a lock
-    that the main thread may hold.
+    that the main thread may hold. ``stopping_message``: the reply to one that cuts work off.
     """
     last_s, is_patient, stopping = float("-inf"), False, False
 
@@ -53,7 +55,7 @@ def stop_signals(say: Callable[[str], None] = lambda message: None) -> Iterator[
             interrupt_patiently(name)
             return
         if not stopping:
-            say(f"{name}: {STOPPING}")
+            say(f"{name}: {stopping_message}")
         is_patient = stopping = True
         interrupt(name)
 

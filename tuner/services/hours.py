@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, time, timedelta
 from itertools import count
 from typing import Annotated
@@ -11,11 +12,14 @@ from pydantic import BeforeValidator
 from tuner.documents import Section
 from tuner.services.testbed import Unavailable
 
+#: Without a time zone: the hours are compared with the local clock.
+_CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?")
+
 
 def _clock(value: object) -> object:
     # YAML parses an unquoted 20:00 as the number 1200.
-    if not isinstance(value, str):
-        raise ValueError("write a time of day in quotes, such as '20:00'")
+    if not isinstance(value, str) or not _CLOCK.fullmatch(value):
+        raise ValueError("write a time of day as HH:MM in quotes, such as '20:00'")
     return value
 
 

@@ -77,7 +77,7 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
     """Return the identifier for a reference: an identifier, a unique prefix of one, a unique name,
     or ``last``.
 
-    Raises NotFoundError, which names the nearest campaign in the database ``where``.
+    Raises NotFoundError, which names a near campaign in the database ``where``, if any.
     """
     table = tables.campaign
     # An argument that is not valid UTF-8 cannot even be sent to the database.
@@ -118,10 +118,12 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
             f"{len(same_name)} campaigns are called {reference!r}, the newest is {same_name[0]}; "
             "give its identifier"
         )
-    # For a misspelt name, the message names the newest campaign with the nearest name.
+    # For a misspelt name, the message names the newest campaign with the nearest name, if near.
     by_name = {name: campaign for campaign, name in reversed(names.items())}
-    near = get_close_matches(reference, [*names, *by_name], n=1, cutoff=0.0)[0]
-    nearest = near if near in names else by_name[near]
+    near = get_close_matches(reference, [*names, *by_name], n=1)
+    if not near:
+        raise NotFoundError(f"there is no campaign {reference!r}; see 'fstune list'")
+    nearest = by_name.get(near[0], near[0])
     raise NotFoundError(
         f"there is no campaign {reference!r}; the nearest is {nearest} ({names[nearest]})"
     )

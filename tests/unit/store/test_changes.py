@@ -287,14 +287,24 @@ def test_campaign_by_the_beginning_of_its_identifier(store: Store) -> None:
         store.campaign("2026")
 
 
-@pytest.mark.parametrize("wrong", ["20260310", "nightlyy", "nightli", "", "%", "Last"])
-def test_unknown_campaign_names_the_nearest(store: Store, wrong: str) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("nightlyy", "nearest is {} .nightly."),
+        ("nightli", "nearest is {} .nightly."),
+        ("nix", "see 'fstune list'$"),
+        ("", "see 'fstune list'$"),
+        ("%", "see 'fstune list'$"),
+        ("Last", "see 'fstune list'$"),
+    ],
+)
+def test_unknown_campaign_names_a_near_one(store: Store, wrong: str, message: str) -> None:
     with pytest.raises(
         NotFoundError, match=f"no campaign in {re.escape(store.where)}; start one: fstune run FILE$"
     ):
         store.campaign(wrong)
     nearest = store.create_campaign("nightly", "{}", 0, records.NOON)
-    with pytest.raises(NotFoundError, match=f"nearest is {nearest.id} .nightly.") as caught:
+    with pytest.raises(NotFoundError, match=message.format(nearest.id)) as caught:
         store.campaign(wrong)
     assert repr(wrong) in str(caught.value)
 

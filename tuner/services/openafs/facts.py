@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tuner.errors import TestbedError, TransportError
-from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector, check
+from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector, check, failure_data
 from tuner.measure.driver import archive
 from tuner.services.journal import script
-from tuner.services.openafs import parse
+from tuner.services.openafs import fuse, parse
 from tuner.services.openafs.bosserver import is_restricted
 from tuner.services.openafs.cache_manager import cache_info
 from tuner.services.openafs.file import ClientSection, ServerSection, TestbedFile, UnitSection
-from tuner.services.openafs.fuse import FusePlace, services
+from tuner.services.openafs.fuse import FusePlace
 from tuner.services.openafs.server_log import why_no_log
 from tuner.services.openafs.tokens import TokenPlace, why_no_ticket
 from tuner.services.openafs.unit import COPIES
@@ -40,6 +40,7 @@ class ServerFacts:
 
     ``commands``: the command lines of its instance. ``volumes``: their names, None if it was cut
     off and does not tell. ``clients``: addresses of clients that have called it recently.
+    ``quota_kib``: of the testbed's first volume, 0 if it has none, None if it is not there.
     ``no_log``: why its starts cannot be judged by its log, "" if they can or it is not to be
     restarted. ``restarts``: whether it is to be. ``restricted``: whether it is, but bosserver is in
     restricted mode. ``cut_off``: whether it has a journal, so that it may be down until restored.
@@ -49,7 +50,7 @@ class ServerFacts:
     commands: tuple[str, ...]
     volumes: frozenset[str] | None
     clients: frozenset[str]
-    quota_kib: int
+    quota_kib: int | None
     used_kib: int
     no_log: str = ""
     restarts: bool = True
@@ -61,13 +62,11 @@ class ServerFacts:
         programs = {"state": self.state, "command": next(iter(self.commands), "none")}
         if self.volumes is None:
             return programs
-        quota = f"{self.quota_kib >> 10} MiB" if self.quota_kib else "none"
-        return {
-            **programs,
-            "volumes": ", ".join(sorted(self.volumes)),
-            "quota": f"{quota}, {self.used_kib >> 10} MiB used",
-            "clients": ", ".join(sorted(self.clients)) or "none lately",
-        }
+        lines = {**programs, "volumes": ", ".join(sorted(self.volumes))}
+        if self.quota_kib is not None:
+            quota = f"{self.quota_kib >> 10} MiB" if self.quota_kib else "none"
+            lines["quota"] = f"{quota}, {self.used_kib >> 10} MiB used"
+        return {**lines, "clients": ", ".join(sorted(self.clients)) or "none lately"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,8 @@ class ClientFacts:
 
     ``sees``: whether the testbed's path is visible, or there is a journal, so that the client may
     be down until it is restored. ``version``: of its fs command. ``services``: the systemd services
-    that an afsd.fuse is the main process of. The others are for kernel clients only.
+    that an afsd.fuse is the main process of; ``no_mount``: why no afsd.fuse at the mount point can
+    be tuned, "" if one can or there is a journal. The others are for kernel clients only.
     ``cache_info``: mount point and cache directory from its cacheinfo file. ``holders``: PIDs of
     processes that use its files, except for the campaign's own runs; ``copies``: a process, as PID
     and command, of each other mount namespace that would keep its mount; ``tokens``: whether it has
@@ -96,6 +96,7 @@ class ClientFacts:
     stop_too: tuple[str, ...] = ()
     version: str = ""
     services: tuple[str, ...] = ()
+    no_mount: str = ""
 
 
 def client_facts(
@@ -112,7 +113,10 @@ def client_facts(
     version = host.ask(["fs", "-version"]).stdout.strip()
     if not isinstance(way, UnitSection):
         place = FusePlace(way.mount, way.cache, file.path, f"{file.restore.directory}/restore")
-        return ClientFacts(host.host, sees, services=services(host, place), version=version)
+        services, no_mount = fuse.look(host, place)
+        if may_be_down:
+            no_mount = ""
+        return ClientFacts(host.host, sees, services=services, no_mount=no_mount, version=version)
     pids = host.ask(["sh", "-c", _HOLDERS, "sh", way.mount]).stdout.split()
     engine = archive(file.restore.directory)
     tokens = parse.has_tokens(host.ask(["tokens"]).stdout)
@@ -238,13 +242,16 @@ def _asking(section: ServerSection) -> list[str]:
 
 def _all_facts(host: Connector, section: ServerSection, restarts: bool) -> ServerFacts:
     address, volume = section.address, section.volumes[0]
+    quota_kib: int | None = None
+    used_kib = 0
     rx = ["rxdebug", address, str(parse.FILESERVER_PORT), "-allconnections", "-onlyserver"]
     try:
-        status = parse.bos_status(check(host, _asking(section)))
+        status = _status(host, section)
         clients = parse.clients_connected(check(host, rx))
         volumes = parse.volumes(_patiently(host, ["vos", "listvol", address, "-localauth"]))
-        volume_text = check(host, ["vos", "examine", volume, "-localauth"])
-        quota_kib, used_kib = parse.volume_quota(volume_text)
+        if volume in volumes:  # otherwise, preflight says that it is not there
+            volume_text = check(host, ["vos", "examine", volume, "-localauth"])
+            quota_kib, used_kib = parse.volume_quota(volume_text)
     except ValueError as problem:
         raise TestbedError(f"{host.host}: {problem}") from problem
     no_log = why_no_log(host, status.commands[0], section.log) if restarts else ""
@@ -259,6 +266,19 @@ def _all_facts(host: Connector, section: ServerSection, restarts: bool) -> Serve
         restarts=restarts,
         restricted=restarts and is_restricted(host, address),
     )
+
+
+def _status(host: Connector, section: ServerSection) -> parse.InstanceStatus:
+    """Query the status of the instance. Raises TestbedError, and ValueError for other text."""
+    result = host.ask(_asking(section))
+    # bos succeeds even if nothing answers at that address.
+    if result.status != 0 or not result.stdout.strip():
+        raise TestbedError(
+            f"{host.host}: bos status {section.address} {section.instance}: {result.tail}; check "
+            "server.address and server.instance in the testbed file",
+            failure_data(result, host.host),
+        )
+    return parse.bos_status(result.stdout)
 
 
 def _patiently(host: Connector, argv: Sequence[str]) -> str:

@@ -174,12 +174,15 @@ def _journal(host: Connector, place: FusePlace) -> Journal:
     )
 
 
-def services(host: Connector, place: FusePlace) -> tuple[str, ...]:
-    """The systemd services that the cache manager mounted there is the main process of."""
+def look(host: Connector, place: FusePlace) -> tuple[tuple[str, ...], str]:
+    """The systemd services that the cache manager mounted there is the main process of, and why
+    none there can be tuned, "" if one can. Raises TestbedError.
+    """
+    state = _look(host, place)
     units: list[str] = []
-    for daemon in _look(host, place).daemons:
+    for daemon in state.daemons:
         units += host.ask(["sh", "-c", _SERVICE, "sh", str(daemon.pid)]).stdout.split()
-    return tuple(units)
+    return tuple(units), _problem(state, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,15 +213,22 @@ def _running_daemon(host: Connector, place: FusePlace) -> tuple[tuple[str, ...],
     Raises TestbedError unless exactly one can be trusted: any user may name a process afsd.fuse.
     """
     state = _look(host, place)
+    if problem := _problem(state, place):
+        raise TestbedError(f"{host.host}: {problem}")
+    return state.daemons[0].command, state.daemons[0].program
+
+
+def _problem(state: _MountState, place: FusePlace) -> str:
+    """Why there is not exactly one cache manager that can be trusted, "" if there is."""
     if len(state.daemons) == 1 and state.mount_owner == "root":
-        return state.daemons[0].command, state.daemons[0].program
-    message = f"{host.host}: no {PROGRAM} of root is mounted at {place.mount}"
+        return ""
+    message = f"no {PROGRAM} of root is mounted at {place.mount}"
     if len(state.daemons) > 1:
         numbers = ", ".join(str(one.pid) for one in state.daemons)
-        message = f"{host.host}: more than one {PROGRAM} serves {place.mount} (processes {numbers})"
+        message = f"more than one {PROGRAM} serves {place.mount} (processes {numbers})"
     if state.others:
         message += f"; not trusted: {'; '.join(state.others)}"
-    raise TestbedError(f"{message}: mount it as you want fstune to find and leave it")
+    return f"{message}: mount it as you want fstune to find and leave it"
 
 
 def _look(host: Connector, place: FusePlace) -> _MountState:

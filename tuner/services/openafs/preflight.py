@@ -105,8 +105,8 @@ def _restricted(file: TestbedFile, host: str, programs: ServerFacts) -> list[Fin
     if not programs.restricted:
         return []
     message = (
-        "bosserver is in restricted mode: the fileserver could be stopped, but not be created with "
-        "other options. bos setrestricted cannot switch that off: as root there, run "
+        "bosserver is in restricted mode: the fileserver could be stopped, but not created again "
+        "with other options. bos setrestricted cannot switch that off: as root there, run "
         f"pkill -FPE bosserver, then bos setrestricted {file.server.address} 0 -localauth, or its "
         "next start is restricted again (restrictmode in BosConfig)"
     )
@@ -123,8 +123,8 @@ def _log(host: str, programs: ServerFacts) -> list[Finding]:
 def _quota(
     file: TestbedFile, host: str, programs: ServerFacts, workload_bytes: int
 ) -> list[Finding]:
-    if programs.quota_kib == 0:
-        return []  # no quota
+    if not programs.quota_kib:
+        return []  # no quota, or no volume
     free_bytes = (programs.quota_kib - programs.used_kib) * 1024
     message = f"volume {file.server.volumes[0]} has {_size(free_bytes)} of its quota left"
     advice = "raise it, or empty the volume"
@@ -142,10 +142,13 @@ def _cache(
     file: TestbedFile, way: FuseSection | UnitSection, facts: ClientFacts, programs: ServerFacts
 ) -> list[Finding]:
     messages = []
-    if not facts.sees and not programs.cut_off:
+    if facts.no_mount:
+        messages.append(facts.no_mount)
+    elif not facts.sees and not facts.unit_problem and not programs.cut_off:
         messages.append(
-            f"{file.path} is not a directory there; a mount point created through afsd.fuse is not "
-            "one for other clients: name the volume itself, as /afs/.:mount/CELL:VOLUME"
+            f"{file.path} is not a directory there: is a client mounted at {way.mount}, and is the "
+            "path right? A mount point created through afsd.fuse is not one for other clients: "
+            "name the volume itself, as /afs/.:mount/CELL:VOLUME"
         )
     if facts.cache_info not in (None, (way.mount, way.cache)):
         messages.append(

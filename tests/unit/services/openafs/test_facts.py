@@ -1,4 +1,4 @@
-"""Facts about a kernel client before anything is changed."""
+"""Facts about a client before anything is changed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import yaml
 
 from tests.unit.services.openafs.kernel_client import Machine
 from tuner.hosts.local import LocalConnector
+from tuner.services.openafs import fuse
 from tuner.services.openafs.facts import ClientFacts, client_facts
 from tuner.services.openafs.file import TestbedFile
 
@@ -20,10 +21,15 @@ TOKEN = {"keytab": "/etc/bench.keytab", "principal": "bench"}
 
 
 def facts(
-    machine: Machine, *, token: bool = False, mount: Path | str = "/afs", campaign: str = ""
+    machine: Machine,
+    *,
+    token: bool = False,
+    mount: Path | str = "/afs",
+    campaign: str = "",
+    control: object = None,
 ) -> ClientFacts:
     document = yaml.safe_load(FILE.read_text())
-    control = {"systemd": {"mount": str(mount)}}
+    control = control or {"systemd": {"mount": str(mount)}}
     client: dict[str, object] = {"name": "c1", "reach": {"local": {}}, "control": control}
     if token:
         client["token"] = TOKEN
@@ -77,6 +83,16 @@ def test_a_unit_runs_unless_the_client_may_be_down(
     assert facts(machine).unit_problem == problem
     (machine.here / "restore" / "cache_manager").mkdir(parents=True)
     assert facts(machine).unit_problem == ""
+
+
+def test_a_client_is_mounted_unless_it_may_be_down(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuse, "look", lambda host, place: ((), f"none at {place.mount}"))
+    control = {"fuse": {"mount": "/mnt"}}
+    assert facts(machine, control=control).no_mount == "none at /mnt"
+    (machine.here / "restore" / "cache_manager").mkdir(parents=True)
+    assert facts(machine, control=control).no_mount == ""
 
 
 @contextmanager

@@ -123,6 +123,9 @@ def test_values_that_could_be_more_than_data_are_refused(
         ({"nosuch": 1}, "nosuch: unknown key"),
         ({"server": None}, "server: "),
         ({"hours": {"start": 1200, "end": "06:00"}}, "in quotes"),
+        ({"hours": {"start": "20", "end": "06:00"}}, "hours.start: write a time of day as HH:MM"),
+        ({"hours": {"start": "20:00Z", "end": "06:00"}}, "hours.start: write a time of day"),
+        ({"hours": {"start": "20:00", "end": "24:00"}}, "hours.end: write a time of day"),
         ({"restore": {"after": "soon"}}, "restore.after: write a duration"),
         ({"other_clients": ["fs9.example.org"]}, "is not an IP address"),
     ],
@@ -130,6 +133,12 @@ def test_values_that_could_be_more_than_data_are_refused(
 def test_mistakes_are_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         read(tmp_path, document() | change)
+
+
+def test_a_mistake_in_the_only_client_is_named_alone(tmp_path: Path) -> None:
+    only = {**document()["clients"][0], "rach": {}}
+    with pytest.raises(SpecError, match=r"clients.0.rach: unknown key; did you mean 'reach'\?$"):
+        read(tmp_path, document() | {"clients": [only]})
 
 
 def test_two_ways_to_one_host_are_refused(tmp_path: Path) -> None:

@@ -76,6 +76,54 @@ def test_one_that_an_interrupted_run_has_deleted_is_no_error(
         server_facts(server_host, SECTION, directory)  # the journal is gone
 
 
+@pytest.mark.parametrize("status", [0, 1])
+def test_an_address_where_no_bosserver_answers_is_named(
+    server_host: NetworkHost, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """bos succeeds there, and writes its reason to standard error."""
+
+    def unanswered(host: NetworkHost, argv: Sequence[str], **options: Any) -> CommandResult:
+        assert argv[:2] == ["bos", "status"]
+        return CommandResult(tuple(argv), status, "", "bos: communications failure\n")
+
+    monkeypatch.setattr(NetworkHost, "ask", unanswered)
+    expected = "fs9: bos status 192.0.2.9 dafs: bos: communications failure; check server.address"
+    with pytest.raises(TestbedError, match=expected):
+        server_facts(server_host, SECTION)
+
+
+@pytest.mark.parametrize(("volume", "quota"), [("bench", (0, 2)), ("benhc", (None, 0))])
+def test_a_volume_that_is_not_there_has_no_quota(
+    server_host: NetworkHost,
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+    volume: str,
+    quota: tuple[int | None, int],
+) -> None:
+    """The preflight names it, so asking for it must not fail first."""
+    files = {
+        ("rxdebug", "192.0.2.9"): "rxdebug-server-connections",
+        ("vos", "listvol"): "vos-listvol",
+        ("vos", "examine"): "vos-examine",
+    }
+    ask = NetworkHost.ask
+
+    def answer(host: NetworkHost, argv: Sequence[str], **options: Any) -> CommandResult:
+        if argv[:3] == ["vos", "examine", "benhc"]:
+            return CommandResult(tuple(argv), 255, "", "VLDB: no such entry\n")
+        if (name := files.get((argv[0], argv[1]))) is not None:
+            text = (root / f"tests/data/openafs/{name}.txt").read_text()
+            return CommandResult(tuple(argv), 0, text, "")
+        return ask(host, argv, **options)
+
+    monkeypatch.setattr(NetworkHost, "ask", answer)
+    facts = server_facts(server_host, SECTION.model_copy(update={"volumes": (volume,)}))
+    assert (facts.quota_kib, facts.used_kib) == quota
+    assert ("quota" in facts.lines()) == (quota[0] is not None)
+    assert facts.volumes is not None
+    assert (volume in facts.volumes) == (volume == "bench")
+
+
 @pytest.mark.slow
 def test_one_that_hangs_before_the_first_change_is_ended(
     server_host: NetworkHost, monkeypatch: pytest.MonkeyPatch

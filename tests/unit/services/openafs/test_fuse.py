@@ -12,7 +12,7 @@ import pytest
 from tuner.hosts.connector import CommandResult, Connector
 from tuner.hosts.local import LocalConnector
 from tuner.services.openafs.client import put_scripts
-from tuner.services.openafs.fuse import FusePlace, services
+from tuner.services.openafs.fuse import FusePlace, look
 
 
 def remount(here: Path, cache: Path) -> CommandResult:
@@ -49,16 +49,14 @@ class DaemonHost:
 
     host = "c1"
 
-    def __init__(self, cgroup: Path) -> None:
-        self._cgroup = cgroup
+    def __init__(self, cgroup: Path, sight: str = "found 7 6100 /usr/sbin/afsd.fuse\nmount root\n"):
+        self._cgroup, self._sight = cgroup, sight
 
     def ask(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
     ) -> CommandResult:
         if argv[:2] == ["sh", "-s"]:
-            return CommandResult(
-                tuple(argv), 0, "found 7 6100 /usr/sbin/afsd.fuse\nmount root\n", ""
-            )
+            return CommandResult(tuple(argv), 0, self._sight, "")
         script = [word.replace("/proc/$1/cgroup", str(self._cgroup)) for word in argv]
         return LocalConnector().ask(script)
 
@@ -81,4 +79,15 @@ def test_a_service_is_that_of_its_main_process(
     (tmp_path / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     host = cast("Connector", DaemonHost(tmp_path / "cgroup"))
-    assert services(host, FusePlace("/afs", "/cache", "/afs/bench", "/fstune")) == expected
+    assert look(host, FusePlace("/afs", "/cache", "/afs/bench", "/fstune")) == (expected, "")
+
+
+@pytest.mark.parametrize(
+    "sight", ["mount none\n", "found 7 6100 /usr/sbin/afsd.fuse\nmount none\n"]
+)
+def test_a_client_that_is_not_mounted_is_no_client_to_tune(sight: str, tmp_path: Path) -> None:
+    (tmp_path / "cgroup").write_text("0::/\n")
+    host = cast("Connector", DaemonHost(tmp_path / "cgroup", sight))
+    services, problem = look(host, FusePlace("/mnt", "/cache", "/afs/bench", "/fstune"))
+    assert services == ()
+    assert problem.startswith("no afsd.fuse of root is mounted at /mnt: mount it")

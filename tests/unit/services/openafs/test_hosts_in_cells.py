@@ -82,7 +82,7 @@ def opening(file: str, state: Path, message: str, *, putting_back: bool = False)
         testbed.close()
 
 
-NOT_UP = "no node 'server' of a private cell 'vm' is up"
+NOT_UP = "no node 'server' of a private cell 'vm' is up; see 'fstune cell status'"
 IN_USE = "cell vm is in use by a running campaign"
 
 

@@ -211,6 +211,32 @@ def test_a_client_that_cannot_be_restarted_safely_is_named(
     assert message in finding.message
 
 
+@pytest.mark.parametrize(
+    ("file", "facts", "message"),
+    [
+        (FILE, ClientFacts("c1", False, no_mount="no afsd.fuse"), "no afsd.fuse"),
+        (FILE, ClientFacts("c1", True, no_mount="no afsd.fuse"), "no afsd.fuse"),
+        (
+            KERNEL,
+            replace(DEBIAN, sees=False, unit_problem="loaded, failed"),
+            "does not run (loaded",
+        ),
+        (
+            KERNEL,
+            replace(DEBIAN, sees=False),
+            "is a client mounted at /afs, and is the path right?",
+        ),
+    ],
+)
+def test_a_client_that_is_not_mounted_is_not_taken_for_a_wrong_path(
+    file: TestbedFile, facts: ClientFacts, message: str
+) -> None:
+    (finding,) = look(file=file, caches=(facts,))
+    assert finding.refuses
+    assert message in finding.message
+    assert "mount point created" not in finding.message.partition("?")[0]
+
+
 def test_a_client_of_a_service_is_refused() -> None:
     """It would be put back outside its unit, for which systemd may start a second one."""
     (finding,) = look(caches=(ClientFacts("c1", True, services=("afs-fuse.service",)),))
