@@ -18,7 +18,7 @@ _REQUESTS = {
     EventKind.CANCEL_REQUESTED: "Cancellation was requested; it happens after the current arm.",
     EventKind.RESUME_REQUESTED: "A resume was requested; its run is starting.",
 }
-_ANSWERS = ("campaign-", "start-failed", "testbed-ready")
+_ANSWERS = ("campaign-", EventKind.START_FAILED, EventKind.TESTBED_READY)
 
 
 def headline(snapshot: Snapshot, *, absent: bool = False) -> str:

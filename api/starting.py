@@ -127,7 +127,7 @@ class Starter:
             if applications.get(application.id).asked_by is not None:
                 applications.unask(application.id)
                 message = f"{application.id}: it did not start: {run.last_line()}"
-                event = NewEvent(datetime.now(UTC), "start-failed", message)
+                event = NewEvent(datetime.now(UTC), EventKind.START_FAILED, message)
                 self._store.add_event(application.campaign, event)
         except TunerError:
             return  # the log has it
@@ -139,7 +139,8 @@ class Starter:
         try:
             record = self._store.campaign(campaign)
             now = datetime.now(UTC)
-            event = NewEvent(now, "start-failed", f"the run did not start: {run.last_line()}")
+            message = f"the run did not start: {run.last_line()}"
+            event = NewEvent(now, EventKind.START_FAILED, message)
             if record.state is CampaignState.CREATED and not in_use(self._store, campaign):
                 state = CampaignState.FAILED
                 self._store.move_campaign(campaign, state, event.message, event)

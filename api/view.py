@@ -253,7 +253,7 @@ def _trial(
         effect="" if e is None else signed(e.ratio),
         interval="" if e is None else signed_interval(e.lower, e.upper),
         basis="" if row is None else row.basis,
-        drawing=svg.interval(axis, e, "", marks),
+        drawing=svg.interval(axis, e, marks),
         out=trial.number != BASELINE and trial.state in _OUT,
     )
 
@@ -269,7 +269,7 @@ def _component(name: str, e: Estimate, axis: svg.Axis, floor: float | None) -> E
         name=name,
         effect=signed(e.ratio),
         interval=signed_interval(e.lower, e.upper),
-        drawing=svg.interval(axis, e, "", marks),
+        drawing=svg.interval(axis, e, marks),
         floor="" if floor is None else f"at most {100.0 * floor:g}% slower",
     )
 
@@ -296,7 +296,7 @@ def _best(
         which = f"{name} (trial {answer.trial})" if name else f"trial {answer.trial}"
         return (
             f"Certified: {which} is {faster(answer.ratio)} than the baseline",
-            f"{100.0 * answer.confidence:.3g}% interval {bounds}, on "
+            f"{confidence_text(answer.confidence)} {bounds}, on "
             f"{counted(answer.blocks, 'fresh block')}.",
         )
     if answer is not None:
@@ -333,7 +333,7 @@ def _best_of_comparison(
     )
     return (
         f"Shown: {name} is {faster(e.ratio)} than the baseline",
-        f"{100.0 * comparison.confidence:.3g}% interval {interval(e.lower, e.upper)}; {certainty}.",
+        f"{confidence_text(comparison.confidence)} {interval(e.lower, e.upper)}; {certainty}.",
     )
 
 
@@ -371,7 +371,7 @@ def _incumbent(snapshot: Snapshot) -> Markup:
         )
     if not points:
         return Markup("")
-    return svg.series(points, _incumbent_text(snapshot), "%", 0.0, steps=True)
+    return svg.series(points, _incumbent_text(snapshot), steps=True)
 
 
 def _percent(ratio: float) -> float | None:

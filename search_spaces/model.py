@@ -298,7 +298,7 @@ def excerpt(value: object) -> str:
     try:
         return _EXCERPTS.repr(value)
     except ValueError:
-        return "a number of so many digits"  # Python does not print it
+        return "a number with too many digits to print"  # Python does not print it
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

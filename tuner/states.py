@@ -153,7 +153,9 @@ def state_now(trial: TrialState, campaign: CampaignState) -> str:
 
 
 class EventKind(StrEnum):
-    """The kinds of events that decisions depend on; all other kinds are only displayed."""
+    """The kinds of events that decisions and results depend on, or that are written only once. All
+    other kinds are only displayed.
+    """
 
     WORKER_TOOK = "worker-took"
     RUN_DIED = "run-died"
@@ -171,9 +173,29 @@ class EventKind(StrEnum):
     WAITS = "campaign-waits"
     STARTED = "campaign-started"
     QUEUED = "campaign-queued"
+    FAILED = "campaign-failed"
+    #: What was requested, a run or an application, did not start.
+    START_FAILED = "start-failed"
+    #: What a run found on its testbed, before it measured there.
+    TESTBED_READY = "testbed-ready"
     PAUSE_REQUESTED = "pause-requested"
     CANCEL_REQUESTED = "cancel-requested"
     RESUME_REQUESTED = "resume-requested"
+    APPLY_REQUESTED = "apply-requested"
+    ROLLBACK_REQUESTED = "rollback-requested"
+    TRIAL_PROMOTED = "trial-promoted"
+    TRIAL_PRUNED = "trial-pruned"
+    TRIAL_FAILED = "trial-failed"
+    #: An answer that can be used while the search continues, and the final answer.
+    CERTIFIED = "certified"
+    RECOMMENDATION = "recommendation"
+    #: Files that could not be removed, and that earlier such events no longer hold.
+    LEFTOVERS = "leftovers"
+    LEFTOVERS_REMOVED = "leftovers-removed"
+    #: Doubts about the measurements, each written once.
+    GUARD = "guard"
+    SHARED_MACHINE = "shared-machine"
+    TESTBED_EFFECT = "testbed-effect"
     #: Marks a campaign as a verification, from its beginning.
     VERIFICATION = "verification"
     #: Events of the campaign that is verified: a request over HTTP, and its outcome.

@@ -203,16 +203,28 @@ def test_readme_and_ci_name_the_same_test_command() -> None:
     assert re.search(r"^make test$", script, re.MULTILINE)
 
 
-def test_the_named_packages_exist() -> None:
+def _map() -> list[str]:
+    """The paths on the map of packages in docs/architecture.md."""
     text = (ROOT / "docs" / "architecture.md").read_text()
     (packages,) = re.findall(r"## Packages\n\n```\n(.*?)```", text, re.DOTALL)
-    parent = ROOT
+    paths, parent = [], ""
     for line in packages.splitlines():
-        if line.startswith("    "):
-            continue  # continues the description of the line above
-        name = line.split()[0]
-        inside = line.startswith("  ")
-        parent = ROOT if not inside else parent
-        path = (parent if inside else ROOT) / name
-        assert path.exists(), f"docs/architecture.md names {name}"
-        parent = parent if inside else path
+        # Further spaces: the line continues the description of the line above.
+        entry = re.match(r"(  )?([\w/.]+(?:, [\w.]+\.py)*) ", line)
+        if entry is None:
+            continue
+        inside, names = entry.group(1), entry.group(2).split(", ")
+        paths += [parent + name if inside else name for name in names]
+        parent = parent if inside else names[0]
+    return paths
+
+
+def test_what_is_on_the_map_exists() -> None:
+    for path in _map():
+        assert (ROOT / path).exists(), f"docs/architecture.md names {path}"
+
+
+def test_every_package_and_module_of_the_engine_is_on_the_map() -> None:
+    modules = {f"tuner/{path.name}" for path in (ROOT / "tuner").glob("*.py")}
+    packages = {f"tuner/{path.parent.name}/" for path in (ROOT / "tuner").glob("*/__init__.py")}
+    assert (modules | packages) - set(_map()) == {"tuner/__init__.py"}

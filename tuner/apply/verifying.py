@@ -218,7 +218,8 @@ def _measure(
         lane.open(destination.needs.workload, actor.say)
         ready = lane.ready
         assert ready is not None
-        writer.tell("testbed-ready", f"testbed ready: {ready.target.identity}", as_found(ready))
+        message = f"testbed ready: {ready.target.identity}"
+        writer.tell(EventKind.TESTBED_READY, message, as_found(ready))
         trials = _trials(ready, configurations)
         actor.store.set_baseline(
             verification.id, configurations[0], writer.event("baseline", "what was there before")
@@ -330,7 +331,7 @@ def _keep(
         upper=result.upper,
         notes=tuple(notes),
     )
-    event = writer.event("recommended", f"the certificate {result.outcome}")
+    event = writer.event(EventKind.RECOMMENDATION, f"the certificate {result.outcome}")
     actor.store.save_recommendation(verification.id, advice, event)
 
 

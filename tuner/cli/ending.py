@@ -36,16 +36,7 @@ class CampaignEnd:
 def stored_end(store: Store, campaign: Campaign) -> CampaignEnd:
     """Return the end of a stored campaign."""
     counts = Pages(store).block_counts(campaign.id)
-
-    def number(state: BlockState) -> int:
-        return sum(count.blocks for count in counts if count.state is state)
-
-    effort = Effort(
-        trials=sum(trial.race > 0 for trial in store.trials(campaign.id)),
-        blocks=number(BlockState.COMPLETE),
-        measurements=sum(count.measurements for count in counts),
-        void_blocks=number(BlockState.VOID),
-    )
+    effort = Effort.of_counts(store.trials(campaign.id), counts)
     return CampaignEnd(
         campaign, effort, reference_comparisons(store, campaign), stored_comparison(store, campaign)
     )

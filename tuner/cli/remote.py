@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +23,7 @@ from tuner.page.recommendations import Filters, KnownRecommendation
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
 from tuner.records.status import Absence, Status
-from tuner.remote.address import address_of
+from tuner.remote.address import address_of, server_options
 from tuner.remote.campaigns import Campaigns
 from tuner.remote.client import Client
 from tuner.remote.records import comparisons_of, recommendation_of
@@ -48,19 +46,13 @@ def _campaigns(server: str) -> Iterator[Campaigns]:
         yield Campaigns(client)
 
 
-def _options(client: Client) -> str:
-    """Return the options that make a command use the same server."""
-    from_environment = os.environ.get("FSTUNE_SERVER", "").rstrip("/") == client.url
-    return "" if from_environment else f" --server {shlex.quote(client.url)}"
-
-
 class _ServerSource:
     """A campaign on a server, as a ``Source``."""
 
     def __init__(self, campaigns: Campaigns, campaign: str) -> None:
         self._campaigns = campaigns
         self._id = campaign
-        self.options = _options(campaigns.client)
+        self.options = server_options(campaigns.client.url)
         #: Of all blocks up to ``_last``, which have ended: complete ones by kind, measurements.
         self._complete: Counter[BlockKind] = Counter()
         self._measurements = 0
@@ -226,7 +218,7 @@ def _absence(campaigns: Campaigns, record: Campaign) -> str:
     if record.state is not CampaignState.RUNNING:
         return ""
     absence = campaigns.status().absence(record.id)
-    return "" if absence is None else absence.sentence(_options(campaigns.client))
+    return "" if absence is None else absence.sentence(server_options(campaigns.client.url))
 
 
 def recommendation(

@@ -19,7 +19,7 @@ from tuner.apply.verdict import Verified
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, ConflictError, NotFoundError, SpecError
 from tuner.identifiers import is_application_id
-from tuner.remote.address import address_of
+from tuner.remote.address import address_of, server_options
 from tuner.remote.applications import RemoteApplications
 from tuner.remote.client import Client
 from tuner.states import ApplicationState
@@ -50,7 +50,7 @@ def apply(server: str, campaign: str, agree: Agree | None, *, stepwise: bool) ->
         _check(result, ApplicationState.APPLIED)
         say(
             f"applied: {result.id}; to undo it: "
-            f"fstune rollback {result.campaign} --server {client.url}"
+            f"fstune rollback {result.campaign}{server_options(client.url)}"
         )
 
 
@@ -95,9 +95,10 @@ def verify(server: str, reference: str, blocks: int) -> Verified:
         campaign = applied[0] if applied else reference
         with _going_on(client):
             verification, result = applications.verify(campaign, blocks)
+        options = server_options(client.url)
     for line in verified_lines(result):
         say(line)
-    say(f"The measurements: fstune show {verification} --server {server}")
+    say(f"The measurements: fstune show {verification}{options}")
     return result
 
 
@@ -108,12 +109,13 @@ def _refuse_application(reference: str) -> None:
 
 @contextmanager
 def _going_on(client: Client) -> Iterator[None]:
-    """Say, when Ctrl-C ends the waiting, that what was requested goes on."""
+    """Say, when Ctrl-C ends the waiting, that the server continues with what was requested."""
     try:
         yield
     except KeyboardInterrupt as stop:
         say(
-            f"fstune: it goes on at {client.url}; see: fstune applications --server {client.url}",
+            f"fstune: the server {client.url} continues with it; see: fstune applications"
+            f"{server_options(client.url)}",
             err=True,
         )
         raise typer.Exit(INTERRUPTED) from stop

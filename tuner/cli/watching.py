@@ -37,7 +37,12 @@ _STANDINGS_PER_S = 0.5
 _LOOKS_A_PRESENCE = 10
 _STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 #: Kinds of events that end a run, report that it could not start, or end the waiting for another.
-_STOPS = (EventKind.PAUSED, "campaign-failed", "start-failed", EventKind.PAUSE_REQUESTED)
+_STOPS = (
+    EventKind.PAUSED,
+    EventKind.FAILED,
+    EventKind.START_FAILED,
+    EventKind.PAUSE_REQUESTED,
+)
 _PUT_BACK = ("restored", "testbed-closed")
 
 
@@ -291,14 +296,14 @@ def _follow(source: Source, after: int, writer: _Teller) -> None:
         for event in rest:
             after = event.number
             writer.say(event)
-        is_resumed = bool(rest) and rest[-1].kind == "resume-requested"
+        is_resumed = bool(rest) and rest[-1].kind == EventKind.RESUME_REQUESTED
         if not is_resumed and source.campaign().state in _STOPPED:
             return
 
 
 def _error(campaign: Campaign, last: Event | None) -> TunerError | None:
     """Return the error that the run itself would have raised, if any."""
-    if last is not None and last.kind == "start-failed":
+    if last is not None and last.kind == EventKind.START_FAILED:
         return ConflictError(last.message)
     if campaign.state is not CampaignState.FAILED:
         return None

@@ -8,35 +8,37 @@ from typing import Final
 
 from tuner.model import Event
 from tuner.results.drift import DriftPoint
-from tuner.run.leftovers import LEFTOVERS, LEFTOVERS_OVER, still_left
+from tuner.run.leftovers import still_left
+from tuner.states import EventKind
 
 #: Kinds of events that report a disturbance of the measurements.
 DISTURBING: Final = (
     "block-void",
-    "campaign-failed",
-    "campaign-paused",
-    "guard",
-    LEFTOVERS,
-    "measured-again",
+    EventKind.FAILED,
+    EventKind.PAUSED,
+    EventKind.GUARD,
+    EventKind.LEFTOVERS,
+    EventKind.MEASURED_AGAIN,
     "pilot-warning",
     "restore-failed",
-    "run-died",
-    "run-failed",
-    "shared-machine",
-    "testbed-effect",
+    EventKind.RUN_DIED,
+    EventKind.RUN_FAILED,
+    EventKind.SHARED_MACHINE,
+    EventKind.TESTBED_EFFECT,
     "testbed-lost",
     "worker-lost",
 )
 
 
 #: Kinds of events that ``disturbing`` needs.
-CONCERNED: Final = (*DISTURBING, LEFTOVERS_OVER)
+CONCERNED: Final = (*DISTURBING, EventKind.LEFTOVERS_REMOVED)
 
 
 def disturbing(events: Sequence[Event]) -> list[Event]:
     """Return the events that report a disturbance, in order, without files that are removed now."""
     left = still_left(events)
-    return [e for e in events if e.kind in DISTURBING and (e.kind != LEFTOVERS or e in left)]
+    of_kind = [event for event in events if event.kind in DISTURBING]
+    return [event for event in of_kind if event.kind != EventKind.LEFTOVERS or event in left]
 
 
 def disturbances(events: Sequence[Event], drift: Sequence[DriftPoint]) -> list[tuple[int, str]]:

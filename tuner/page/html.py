@@ -192,5 +192,5 @@ def _row(of: TrialVerdict, axis: svg.Axis | None = None) -> VerdictRow:
         outcome=OUTCOMES[of.outcome],
         effect="" if interval is None else signed(interval.ratio),
         interval="" if interval is None else signed_interval(interval.lower, interval.upper),
-        drawing=Markup("") if axis is None else svg.interval(axis, interval, ""),
+        drawing=Markup("") if axis is None else svg.interval(axis, interval),
     )

@@ -44,7 +44,7 @@ from tuner.results.overview import reference_comparisons
 from tuner.results.stored_comparison import stored_comparison
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.space_section import stored_spaces
-from tuner.states import BlockState, CampaignState, state_now
+from tuner.states import CampaignState, EventKind, state_now
 from tuner.text import (
     clean,
     confidence_text,
@@ -186,12 +186,7 @@ def report_document(
 
 def _look(snapshots: SnapshotCache, campaign: str) -> _Look:
     snapshot, store = snapshots.of(campaign), snapshots.store
-    counts = snapshots.pages.block_counts(campaign)
-
-    def number(state: BlockState) -> int:
-        return sum(count.blocks for count in counts if count.state is state)
-
-    ready = store.events(campaign, kinds=["testbed-ready"])
+    ready = store.events(campaign, kinds=[EventKind.TESTBED_READY])
     try:
         spec = CampaignSpec.from_json(snapshot.campaign.spec)
     except SpecError:  # from another release, or from a server that does not disclose it
@@ -204,12 +199,7 @@ def _look(snapshots: SnapshotCache, campaign: str) -> _Look:
             one for one in snapshots.verdicts(campaign) or () if one.trial < len(snapshot.trials)
         ],
         events=disturbing(store.events(campaign, kinds=CONCERNED)),
-        effort=Effort(
-            trials=sum(trial.race > 0 for trial in snapshot.trials),
-            blocks=number(BlockState.COMPLETE),
-            measurements=sum(count.measurements for count in counts),
-            void_blocks=number(BlockState.VOID),
-        ),
+        effort=Effort.of_counts(snapshot.trials, snapshots.pages.block_counts(campaign)),
         identities=recorded(ready, "identity"),
         limits=recorded(ready, "facts"),
         hosts=hosts_found(recorded(ready, "hosts")),

@@ -64,7 +64,7 @@ def effect_rows(
             name=name,
             effect=signed(e.ratio),
             interval=signed_interval(e.lower, e.upper),
-            drawing=svg.interval(axis, e, ""),
+            drawing=svg.interval(axis, e),
             floor=floors.get(name, ""),
         )
         for name, e in of.items()
@@ -82,7 +82,7 @@ def drift_drawing(drift: Sequence[DriftPoint], marks: Sequence[int] = ()) -> Mar
         return Markup("")
     spread = max(abs(p.y) for p in points)
     title = f"The baseline's time by block, within {spread:.1f}% of its mean"
-    return svg.series(points, title, "%", 0.0, steps=False, marks=marks)
+    return svg.series(points, title, steps=False, marks=marks)
 
 
 def varies(drift: Sequence[DriftPoint]) -> str:

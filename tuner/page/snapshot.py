@@ -22,7 +22,7 @@ from tuner.results.overview import read_on
 from tuner.results.reference_comparison import estimate, estimates_along
 from tuner.results.standing import against_baseline
 from tuner.run.floors import chosen_floor
-from tuner.states import BlockState
+from tuner.states import BlockState, EventKind
 from tuner.store import Store
 from tuner.store.pages import Pages
 
@@ -30,9 +30,16 @@ from tuner.store.pages import Pages
 _MOST_ARMS = 250_000
 #: Number of the newest events kept. Of older ones, only the rare kinds are kept, and all of those.
 _MOST_EVENTS = 200
-_USUAL = ("measured", "block-started", "block-complete", "reference-measured", "trial-added")
-_USUAL_ENDINGS = ("trial-pruned", "trial-complete")
-_LEADS, _LEAVES = ("trial-promoted",), ("trial-pruned", "trial-failed")
+_USUAL = (
+    EventKind.MEASURED,
+    "block-started",
+    EventKind.BLOCK_COMPLETE,
+    "reference-measured",
+    "trial-added",
+    EventKind.TRIAL_PRUNED,
+    "trial-complete",
+)
+_LEAVES = (EventKind.TRIAL_PRUNED, EventKind.TRIAL_FAILED)
 #: The incumbent's estimate is computed at this many blocks at most.
 _STEPS = 300
 #: Number of the newest blocks that a snapshot contains completely.
@@ -266,11 +273,10 @@ class _Look:
     def _read_events(self, after: int, newest: int) -> list[Event]:
         """Read the events after ``after``; the first time, only rare ones and the newest."""
         if not after:
-            usual = (*_USUAL, *_USUAL_ENDINGS)
-            rare = self._pages.events(self._id, 0, without=usual)
+            rare = self._pages.events(self._id, 0, without=_USUAL)
             last = self._pages.events(self._id, 0, last=_MOST_EVENTS)
             new = sorted({e.number: e for e in (*rare, *last)}.values(), key=_by_number)
-            moves = self._store.events(self._id, kinds=(*_LEADS, *_LEAVES))
+            moves = self._store.events(self._id, kinds=(EventKind.TRIAL_PROMOTED, *_LEAVES))
         else:
             new = moves = self._pages.events(self._id, after)
         new = [event for event in new if event.number <= newest]
@@ -282,9 +288,9 @@ class _Look:
         """Record after which block the incumbent changed, from the corresponding events."""
         for event in moves:
             trial, now = event.data.get("trial"), self._incumbents[-1][1]
-            led = event.kind in _LEADS and trial != now
+            led = event.kind == EventKind.TRIAL_PROMOTED and trial != now
             if isinstance(trial, int) and (led or (event.kind in _LEAVES and trial == now)):
-                end = self._pages.event_before(self._id, "block-complete", event.number)
+                end = self._pages.block_complete_before(self._id, event.number)
                 block = end.data.get("block") if end is not None else 0
                 after = block if isinstance(block, int) else 0
                 self._incumbents.append((after, trial if led else BASELINE))
@@ -372,8 +378,7 @@ def _by_number(event: Event) -> int:
 
 def _thinned(events: list[Event]) -> list[Event]:
     """Return all events of the rare kinds, and the newest of the others."""
-    usual = (*_USUAL, *_USUAL_ENDINGS)
-    rare = [event for event in events[:-_MOST_EVENTS] if event.kind not in usual]
+    rare = [event for event in events[:-_MOST_EVENTS] if event.kind not in _USUAL]
     return [*rare, *events[-_MOST_EVENTS:]]
 
 

@@ -81,9 +81,7 @@ def _anchor(x: float) -> str:
     return "start" if x < 20.0 else "end" if x > WIDTH - 20.0 else "middle"
 
 
-def interval(
-    axis: Axis, estimate: Estimate | None, title: str, marks: Sequence[float] = ()
-) -> Markup:
+def interval(axis: Axis, estimate: Estimate | None, marks: Sequence[float] = ()) -> Markup:
     """Draw an estimate with its interval. ``marks``: log differences to mark with lines."""
     parts = [f'<line x1="{axis.x(0):.1f}" x2="{axis.x(0):.1f}" y1="0" y2="{ROW}" class="zero"/>']
     parts += [
@@ -106,7 +104,7 @@ def interval(
                     f'class="whisker {tone}"/>'
                 )
         parts.append(f'<circle cx="{middle:.1f}" cy="{y}" r="5" class="dot {tone}"/>')
-    return drawing("interval", WIDTH, ROW, title, parts)
+    return drawing("interval", WIDTH, ROW, "", parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +121,11 @@ class Point:
 def series(
     points: Sequence[Point],
     title: str,
-    unit: str,
-    base: float,
     *,
     steps: bool,
     marks: Sequence[float] = (),
 ) -> Markup:
-    """Plot values by block number, with a line at ``base`` and a band where there are intervals.
+    """Plot percentages by block number, with a line at 0 and a band where there are intervals.
 
     ``steps``: each value holds until the next. ``marks``: block numbers of events to mark. Long
     series are reduced to an evenly spaced selection that a line can resolve. ``points`` must be in
@@ -138,11 +134,11 @@ def series(
     points = _thinned(points)
     ends = [v for p in points for v in (p.low, p.high) if v is not None]
     values = [p.y for p in points]
-    spread = max([abs(v - base) for v in values] or [0.0])
+    spread = max([abs(v) for v in values] or [0.0])
     room = max(1e-9, 2.5 * spread) or 1.0
-    drawn_values = [*values, base, *(v for v in ends if abs(v - base) <= room)]
+    drawn_values = [*values, 0.0, *(v for v in ends if abs(v) <= room)]
     low, high = min(drawn_values), max(drawn_values)
-    pad = 0.1 * (high - low) or 0.01 * max(1.0, abs(base))
+    pad = 0.1 * (high - low) or 0.01
     low, high = low - pad, high + pad
     first, last = points[0].x, points[-1].x
     width, height = _PLOT_WIDTH - _LEFT - 8.0, _PLOT_HEIGHT - _BOTTOM - 8.0
@@ -158,11 +154,11 @@ def series(
         outline = [place(p.x, p.high or 0.0) for p in band]
         outline += [place(p.x, p.low or 0.0) for p in reversed(band)]
         parts.append(f'<polygon points="{" ".join(outline)}" class="band"/>')
-    start, end = place(first, base), place(last if last > first else first, base)
+    start, end = place(first, 0.0), place(last if last > first else first, 0.0)
     (x1, y1), (x2, _) = start.split(","), end.split(",")
     parts.append(f'<line x1="{x1}" x2="{x2}" y1="{y1}" y2="{y1}" class="zero"/>')
     for at in sorted(set(marks))[-_MOST_DOTS:]:
-        x, _ = place(at, base).split(",")
+        x, _ = place(at, 0.0).split(",")
         parts.append(
             f'<line x1="{x}" x2="{x}" y1="8" y2="{_PLOT_HEIGHT - _BOTTOM}" class="disturbed"/>'
         )
@@ -175,11 +171,11 @@ def series(
     for p in points if len(points) <= _MOST_DOTS else ():
         x, y = place(p.x, p.y).split(",")
         parts.append(f'<circle cx="{x}" cy="{y}" r="3" class="dot {escape(p.kind)}"/>')
-    for value in sorted({low + pad, base, high - pad}):
+    for value in sorted({low + pad, 0.0, high - pad}):
         _, y = place(first, value).split(",")
-        parts.append(f'<text x="{_LEFT - 6}" y="{y}" class="end level">{value:+.1f}{unit}</text>')
+        parts.append(f'<text x="{_LEFT - 6}" y="{y}" class="end level">{value:+.1f}%</text>')
     for number in sorted({first, last}):
-        x, _ = place(number, base).split(",")
+        x, _ = place(number, 0.0).split(",")
         parts.append(
             f'<text x="{x}" y="{_PLOT_HEIGHT - 6}" class="{_anchor_wide(float(x))}">'
             f"block {number:.0f}</text>"

@@ -31,7 +31,13 @@ _FEW_BLOCKS = 6
 #: A floor above this permits a noticeable loss of a component.
 _WIDE_FLOOR = 0.1
 #: Kinds of events whose messages state a threat.
-_TELLING = ("guard", "pilot-warning", "shared-machine", "testbed-effect", "testbed-lost")
+_TELLING = (
+    EventKind.GUARD,
+    "pilot-warning",
+    EventKind.SHARED_MACHINE,
+    EventKind.TESTBED_EFFECT,
+    "testbed-lost",
+)
 _MOST_SHOWN = 8
 
 

@@ -54,10 +54,9 @@ def recommendation(
         reason = _no_finalist_reason(plan, trials, rules)
         return replace(_keep(baseline, reason, flags), notes=_spare(plan, rules))
     finalist = trials[plan.step.finalist].configuration
-    certified = certificate.outcome is CertificateOutcome.CERTIFIED
     verdict = certificate.verdict
     return Recommendation(
-        answer=Answer.RECOMMENDED if certified else Answer.NO_IMPROVEMENT,
+        answer=Answer.RECOMMENDED if certificate.is_certified else Answer.NO_IMPROVEMENT,
         reason=_reason(plan.step.finalist, certificate, plan, rules),
         trial=plan.step.finalist,
         configuration=finalist,
@@ -158,7 +157,7 @@ def _confidence(alpha: float) -> float:
 
 def _still_possible(step: Finish, certificate: Certificate) -> float:
     """Largest improvement not ruled out: for the certified finalist, otherwise for any finalist."""
-    if certificate.outcome is CertificateOutcome.CERTIFIED:
+    if certificate.is_certified:
         return certificate.largest_compatible_improvement
     every = (certificate, *step.others.values())
     return max(c.largest_compatible_improvement for c in every)
@@ -174,7 +173,7 @@ def _others(step: Finish, plan: Plan, trials: Sequence[Trial], rules: Rules) -> 
 
     sentences = []
     for number, certificate in step.others.items():
-        if certificate.outcome is CertificateOutcome.CERTIFIED:
+        if certificate.is_certified:
             sentences.append(
                 f"{with_settings(number)} is also certified: {certificate.verdict.reason}; "
                 f"{with_settings(step.finalist)} is the better answer by all measurements"
@@ -223,7 +222,7 @@ def _contributions(
 def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
     """Note components whose floor is only guaranteed at a laxer error than the gain."""
     unsettled = [each.name for each in certificate.components if not each.holds]
-    if certificate.outcome is not CertificateOutcome.CERTIFIED or not unsettled:
+    if not certificate.is_certified or not unsettled:
         return ()
     error, floor = f"{100.0 * FLOOR_ALPHA:.0f}%", percent(margin(rules.race.floor))
     return (

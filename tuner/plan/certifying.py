@@ -63,7 +63,7 @@ class Certification:
     @property
     def certified(self) -> tuple[int, ...]:
         """The certified finalists, that with the largest proven gain first."""
-        every = (f for f, c in self.certificates.items() if certified(c))
+        every = (f for f, c in self.certificates.items() if c.is_certified)
         return tuple(sorted(every, key=self._rank))
 
     def finish(self, finalist: int, attempt: int | None = None) -> Finish:
@@ -79,7 +79,7 @@ class Certification:
 
     def _rank(self, finalist: int) -> tuple[bool, float]:
         certificate = self.certificates[finalist]
-        return not certified(certificate), certificate.verdict.interval.upper
+        return not certificate.is_certified, certificate.verdict.interval.upper
 
 
 def answers_so_far(
@@ -270,18 +270,13 @@ def open_finalists(certificates: Mapping[int, Certificate], rules: Rules) -> tup
     More blocks cannot change the advice once they rule out a gain worth acting on, or a gain larger
     than the one another finalist is certain to bring.
     """
-    certain = [c.least_improvement for c in certificates.values() if certified(c)]
+    certain = [c.least_improvement for c in certificates.values() if c.is_certified]
     smallest = max([rules.race.delta, *certain])
     return tuple(
         finalist
         for finalist, c in certificates.items()
         if c.outcome is CertificateOutcome.UNDECIDED and c.largest_compatible_improvement > smallest
     )
-
-
-def certified(certificate: Certificate) -> bool:
-    """Whether the finalist is certified."""
-    return certificate.outcome is CertificateOutcome.CERTIFIED
 
 
 def spoilt(certificate: Certificate) -> bool:
@@ -295,7 +290,7 @@ def _unless_refused(certificate: Certificate, watched: Sequence[Guard]) -> Certi
     if (forbids := refusal(watched)) is None:
         return certificate
     certificate = replace(certificate, doubt=forbids)
-    if not certified(certificate):
+    if not certificate.is_certified:
         return certificate
     reason = f"not certified: {forbids}"
     return replace(certificate, outcome=CertificateOutcome.NOT_CERTIFIED, reason=reason)

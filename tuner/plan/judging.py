@@ -17,7 +17,6 @@ from tuner.plan.attempts import Attempt
 from tuner.plan.certifying import (
     Certification,
     certification,
-    certified,
     guards,
     open_finalists,
     spoilt,
@@ -70,7 +69,7 @@ class Judge:
         the block at which it was first certified.
         """
         certificate = now.certificates[finalist]
-        if certified(certificate) or spoilt(certificate):
+        if certificate.is_certified or spoilt(certificate):
             return now
         blocks = self._first_certified(attempt, rules).get(finalist)
         if blocks is None:
@@ -104,7 +103,7 @@ class Judge:
                 break
             state = self._certification(_cut(attempt, blocks), rules)
             for finalist, certificate in state.certificates.items():
-                if certified(certificate):
+                if certificate.is_certified:
                     first.setdefault(finalist, blocks)
         self._certified_at[attempt.number] = len(attempt.blocks), first
         return first

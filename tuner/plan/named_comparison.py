@@ -167,8 +167,7 @@ def finish(judgement: Judgement, failed: Collection[int]) -> Finish:
 
     def rank(number: int) -> tuple[bool, float]:
         certificate = candidates[number]
-        certified = certificate.outcome is CertificateOutcome.CERTIFIED
-        return not certified, certificate.verdict.interval.upper
+        return not certificate.is_certified, certificate.verdict.interval.upper
 
     best = min(candidates, key=rank)
     others = {n: each for n, each in candidates.items() if n != best}

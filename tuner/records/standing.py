@@ -5,18 +5,35 @@ Observers never end a campaign: if a terminal goes away or a pipe is closed, the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-from tuner.model import BlockKind, Configuration, Event
+from tuner.model import BASELINE, BlockKind, Configuration, Event
 from tuner.records.estimate import Estimate
+
+#: What a trial is called while blocks of a kind measure it.
+_STATES: Final[Mapping[BlockKind, str]] = {
+    BlockKind.PILOT: "twin",
+    BlockKind.SEARCH: "racing",
+    BlockKind.CERTIFY: "finalist",
+}
+
+
+def state_word(trial: int, kind: BlockKind, incumbent: int) -> str:
+    """Return the ``state`` of a trial's row while blocks of ``kind`` are measured."""
+    if trial == BASELINE:
+        return "baseline"
+    if trial == incumbent and kind is BlockKind.SEARCH:
+        return "incumbent"
+    return _STATES[kind]
 
 
 @dataclass(frozen=True, slots=True)
 class LiveTrial:
     """A trial in the race, the baseline among them.
 
-    ``state``: one word (``incumbent``, ``racing``); ``changes``: brief description of the
+    ``state``: one word, see ``state_word``; ``changes``: brief description of the
     differences from the baseline; ``blocks``: number of blocks behind the estimate; ``estimate``:
     against the baseline.
     """

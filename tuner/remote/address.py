@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,14 @@ def address_of(server: str, settings: ClientSettings | None = None) -> Address:
             "a tunnel to a loopback address"
         )
     return Address(server.rstrip("/"), loopback, token)
+
+
+def server_options(url: str) -> str:
+    """Return the options, with a space before them, that make a command use the server at ``url``;
+    "" if the environment already does.
+    """
+    from_environment = os.environ.get("FSTUNE_SERVER", "").rstrip("/") == url
+    return "" if from_environment else f" --server {shlex.quote(url)}"
 
 
 def _token(settings: ClientSettings) -> str:

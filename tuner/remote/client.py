@@ -217,7 +217,8 @@ class Client:
     def misunderstood(self, path: str) -> ServerError:
         """Return the error for an answer that is not what it should be."""
         return ServerError(
-            f"{self.url}{path}: the answer is not understood; is it fstune, of this version?"
+            f"{self.url}{path}: the answer is not understood; is this an fstune server of the "
+            "same version?"
         )
 
     def _again(self, ask: Callable[[], Result], *, unless_done: bool = False) -> Result:

@@ -19,7 +19,7 @@ from tuner.judge.words import blocks
 from tuner.model import BASELINE, Answer, ComponentEffect, Recommendation
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
-from tuner.report.drawing import Axis, DifferenceAdjustment, paragraph
+from tuner.report.drawing import Axis, ToWidth, paragraph
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
 from tuner.text import (
     confidence_text,
@@ -191,7 +191,7 @@ def components(effects: Mapping[str, ComponentEffect], confidence: float) -> Ren
             table.add_row(*row)
         return table
 
-    return DifferenceAdjustment(make)
+    return ToWidth(make)
 
 
 def estimates_of(effects: Mapping[str, ComponentEffect]) -> dict[str, Estimate]:

@@ -28,7 +28,7 @@ from tuner.judge.two_sample import (
     compare_samples,
 )
 from tuner.report.answer import columns
-from tuner.report.drawing import DifferenceAdjustment, Printable, paragraph
+from tuner.report.drawing import Printable, ToWidth, paragraph
 from tuner.report.plots import DotPlot
 from tuner.report.styles import QUIET, STRONG, literal
 from tuner.text import clean, counted
@@ -56,7 +56,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Samples, each later one compared with the first, and the claims at `confidence` (percent).
+    """Samples, each later one compared with the first, and the claims at `confidence_percent`.
 
     corrected: whether the claims are Holm-corrected for the number of comparisons.
     """
@@ -64,7 +64,7 @@ class Compared:
     samples: tuple[Sample, ...]
     comparisons: tuple[Comparison, ...]
     claims: tuple[Claim, ...]
-    confidence: float
+    confidence_percent: float
     corrected: bool
 
 
@@ -105,7 +105,7 @@ def compare_page(compared: Compared, *, plot: bool) -> RenderableType:
     """Render the comparison: a table of the samples, a plot, and a paragraph per comparison."""
     parts: list[RenderableType] = [_table(compared.samples)]
     if plot:
-        parts += ["", DifferenceAdjustment(lambda width: _plot(compared.samples, width))]
+        parts += ["", ToWidth(lambda width: _plot(compared.samples, width))]
     pairs = zip(compared.samples[1:], compared.comparisons, compared.claims, strict=True)
     for sample, comparison, claim in pairs:
         sentences = sentence(compared, sample, comparison, claim)
@@ -138,7 +138,7 @@ def percent_higher(d: float) -> float:
 
 def _interval(compared: Compared, comparison: Comparison) -> str:
     low, high = comparison.interval.lower, comparison.interval.upper
-    name = f"{compared.confidence:g}% interval"
+    name = f"{compared.confidence_percent:g}% interval"
     if math.isinf(low) or math.isinf(high):
         return f"({name} unbounded)"
     if low * high <= 0.0:

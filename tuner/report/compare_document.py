@@ -92,7 +92,7 @@ class CompareDocument(_Part):
 def compare_document(compared: Compared, result: Classic | None) -> CompareDocument:
     """Build the document; `result`: classic figures to include."""
     return CompareDocument(
-        confidence=compared.confidence,
+        confidence=compared.confidence_percent,
         corrected=compared.corrected,
         samples=[_sample_document(sample) for sample in compared.samples],
         comparisons=[

@@ -113,7 +113,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DifferenceAdjustment:
+class ToWidth:
     """Render the result of `make` for the available width (cells), at most `widest`."""
 
     make: Callable[[int], RenderableType]
@@ -130,7 +130,7 @@ def paragraph(text: str, style: str = "") -> RenderableType:
     def make(width: int) -> RenderableType:
         return Text("\n".join(textwrap.wrap(clean(text), max(width, 10))), style=style)
 
-    return DifferenceAdjustment(make)
+    return ToWidth(make)
 
 
 @dataclass(frozen=True, slots=True)

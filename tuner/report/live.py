@@ -40,7 +40,7 @@ _LEAST_FOR_CHANGES: Final = 8
 
 
 class LiveProgress:
-    """Shows the round, its trials with intervals, current activity, elapsed and expected time.
+    """Shows phase and block, the trials with intervals, the activity, elapsed and expected time.
 
     ``clock``: returns seconds from an arbitrary origin, monotonic.
     """

@@ -12,20 +12,21 @@ from typing import Any, Self, TextIO
 
 from tuner.model import Event
 from tuner.records.standing import Standing
+from tuner.states import EventKind
 from tuner.text import clean
 
 #: Kinds of events that are logged as warnings.
 _WARNINGS = frozenset(
     {
         "block-void",
-        "campaign-failed",
+        EventKind.FAILED,
         "diagnostics",
-        "guard",
-        "leftovers",
+        EventKind.GUARD,
+        EventKind.LEFTOVERS,
         "pilot-warning",
         "reference-failed",
         "restore-failed",
-        "trial-failed",
+        EventKind.TRIAL_FAILED,
     }
 )
 

@@ -18,7 +18,7 @@ from tuner.model import Answer, Campaign, Configuration, Recommendation, Value
 from tuner.records.comparison import Comparison
 from tuner.report.answer import claim, findings, flag_line, why_baseline
 from tuner.report.applying import applying
-from tuner.report.drawing import DifferenceAdjustment, Printable
+from tuner.report.drawing import Printable, ToWidth
 from tuner.report.references import comparison_sentence, references_section
 from tuner.report.styles import QUIET, STRONG
 from tuner.report.summary import so_far
@@ -234,7 +234,7 @@ def recommendation_page(
     changes = why_sections(recommendation, why)
     notes = (*changes, *so_far(campaign), *references_section(references))
     whole = Group(title, "", sections, *notes)
-    return Printable(DifferenceAdjustment(lambda _: whole))
+    return Printable(ToWidth(lambda _: whole))
 
 
 def recommendation_flags(recommendation: Recommendation) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -11,16 +11,16 @@ from rich.text import Text
 
 from search_spaces import Space
 from tuner.judge.words import blocks
-from tuner.model import Campaign, Recommendation
+from tuner.model import BlockCount, Campaign, Recommendation, Trial
 from tuner.records.comparison import Comparison
 from tuner.records.named_comparison import NamedComparison
 from tuner.report.answer import findings, section
 from tuner.report.applying import applying
-from tuner.report.drawing import DifferenceAdjustment, Printable, paragraph, share_bar
+from tuner.report.drawing import Printable, ToWidth, paragraph, share_bar
 from tuner.report.named_comparison import comparison_sections
 from tuner.report.references import references_section
 from tuner.report.styles import QUIET, STRONG
-from tuner.states import CampaignState
+from tuner.states import BlockState, CampaignState
 from tuner.text import clean, counted, duration
 from tuner.time_use import TimeUse
 
@@ -38,6 +38,20 @@ class Effort:
     blocks: int
     measurements: int
     void_blocks: int = 0
+
+    @classmethod
+    def of_counts(cls, trials: Iterable[Trial], counts: Sequence[BlockCount]) -> Effort:
+        """Return the effort of a campaign with these trials and numbers of blocks."""
+
+        def blocks(state: BlockState) -> int:
+            return sum(count.blocks for count in counts if count.state is state)
+
+        return cls(
+            trials=sum(trial.race > 0 for trial in trials),
+            blocks=blocks(BlockState.COMPLETE),
+            measurements=sum(count.measurements for count in counts),
+            void_blocks=blocks(BlockState.VOID),
+        )
 
 
 def campaign_summary(
@@ -69,7 +83,7 @@ def campaign_summary(
     if restored:
         parts.append(section("Restored", *map(paragraph, restored)))
     whole = Group(*parts)
-    return Printable(DifferenceAdjustment(lambda _: whole))
+    return Printable(ToWidth(lambda _: whole))
 
 
 def so_far(campaign: Campaign) -> list[RenderableType]:
@@ -121,4 +135,4 @@ def _time(use: TimeUse) -> tuple[RenderableType, ...]:
         table.add_row(Text("total", style=STRONG), Text(duration(use.wall_s), style=STRONG))
         return table
 
-    return ("", DifferenceAdjustment(grid))
+    return ("", ToWidth(grid))

@@ -29,7 +29,7 @@ _ITEMS = {
 #: Outcomes that say something about a certificate; an imported event may have any other text.
 _JUDGEMENTS = frozenset(VerifyOutcome) - {VerifyOutcome.CANNOT_BE_JUDGED}
 #: Kinds of events with a new answer, which may be about another configuration than was verified.
-_ANSWERS = ("certified", "recommendation")
+_ANSWERS = (EventKind.CERTIFIED, EventKind.RECOMMENDATION)
 #: Maximum number of host changes to name.
 _MOST_NAMED = 3
 

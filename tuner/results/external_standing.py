@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tuner.model import BASELINE, Block, BlockKind, Event, Trial
+from tuner.model import BASELINE, Block, Event, Trial
 from tuner.records.differences import changes
 from tuner.records.estimate import Estimate
-from tuner.records.standing import DroppedTrial, LiveTrial, Standing
-from tuner.states import TrialState
+from tuner.records.standing import DroppedTrial, LiveTrial, Standing, state_word
+from tuner.states import EventKind, TrialState
 
 _DROPPED = 5
-_STATES = {BlockKind.PILOT: "twin", BlockKind.SEARCH: "racing", BlockKind.CERTIFY: "finalist"}
 
 
 def outside_standing(
@@ -39,11 +38,9 @@ def outside_standing(
     rows = []
     for trial in (of[number] for number in numbers if number in of):
         estimate, count = estimates.get(trial.number, (None, 0))
-        state = _STATES[last.kind]
         if trial.number == BASELINE:
-            state, count = "reference", blocks
-        elif trial.number == incumbent and last.kind is BlockKind.SEARCH:
-            state = "incumbent"
+            count = blocks
+        state = state_word(trial.number, last.kind, incumbent)
         difference = changes(baseline, trial.configuration) if baseline is not None else ""
         rows.append(LiveTrial(trial.number, trial.origin, state, count, difference, estimate))
     out = (TrialState.PRUNED, TrialState.FAILED)
@@ -64,8 +61,8 @@ def incumbent_after(events: Iterable[Event], incumbent: int = BASELINE) -> int:
     """Return the incumbent after these events, given the ``incumbent`` before them."""
     for event in events:
         trial = event.data.get("trial")
-        if event.kind == "trial-promoted" and isinstance(trial, int):
+        if event.kind == EventKind.TRIAL_PROMOTED and isinstance(trial, int):
             incumbent = trial
-        elif event.kind in ("trial-pruned", "trial-failed") and trial == incumbent:
+        elif event.kind in (EventKind.TRIAL_PRUNED, EventKind.TRIAL_FAILED) and trial == incumbent:
             incumbent = BASELINE
     return incumbent

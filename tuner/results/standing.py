@@ -13,12 +13,14 @@ from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import Phase, Plan
 from tuner.records.differences import changes
 from tuner.records.estimate import NORMAL_95, Estimate
-from tuner.records.standing import Candidate, DroppedTrial, LiveTrial, Standing
+from tuner.records.standing import Candidate, DroppedTrial, LiveTrial, Standing, state_word
 from tuner.results.reference_comparison import estimates
 from tuner.states import TrialState
 from tuner.time_use import TimeUse
 
 _MOST_DROPPED = 5
+#: Any later phase is about finalists.
+_KINDS = {Phase.PILOT: BlockKind.PILOT, Phase.SEARCH: BlockKind.SEARCH}
 
 
 def against_baseline(
@@ -51,12 +53,8 @@ def standing(
     cost = Cost.of(table)
     remaining_s = cost.left_s(use, rules)
     expected, estimated = _expected(cost, rules)
-    rows = [
-        _row(t, plan, estimates, trials[BASELINE].configuration)
-        if t.number != BASELINE
-        else _baseline_row(t, sum(one.block.kind is kind for one in table.scored))
-        for t in visible
-    ]
+    blocks = sum(one.block.kind is kind for one in table.scored)
+    rows = [_row(t, plan, estimates, trials[BASELINE].configuration, blocks) for t in visible]
     dropped = (
         DroppedTrial(t.number, t.reason)
         for t in reversed(trials)
@@ -107,21 +105,17 @@ def _visible_trials(trials: Sequence[Trial], plan: Plan) -> list[Trial]:
     return [trials[number] for number in (*first, *others) if number < len(trials)]
 
 
-def _baseline_row(baseline: Trial, blocks: int) -> LiveTrial:
-    """The row of the baseline, which was measured in ``blocks`` blocks."""
-    return LiveTrial(BASELINE, baseline.origin, "reference", blocks, "")
-
-
 def _row(
     trial: Trial,
     plan: Plan,
     estimates: Mapping[int, tuple[Estimate, int]],
     baseline: Configuration,
+    blocks: int,
 ) -> LiveTrial:
-    estimate, count = estimates.get(trial.number, (None, 0))
-    states = {Phase.PILOT: "twin", Phase.SEARCH: "searched"}
-    state = states.get(plan.phase, "finalist")
-    if trial.number == plan.incumbent and plan.phase is Phase.SEARCH:
-        state = "incumbent"
+    """The row of a trial. ``blocks``: complete ones, each of which measured the baseline."""
+    is_baseline = trial.number == BASELINE
+    estimate, count = estimates.get(trial.number, (None, blocks if is_baseline else 0))
+    kind = _KINDS.get(plan.phase, BlockKind.CERTIFY)
+    state = state_word(trial.number, kind, plan.incumbent)
     difference = changes(baseline, trial.configuration)
     return LiveTrial(trial.number, trial.origin, state, count, difference, estimate)

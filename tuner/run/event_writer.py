@@ -14,10 +14,10 @@ Data = Mapping[str, str | int | float | bool | None]
 
 #: Kinds of events that are written only once per campaign, however often their cause occurs.
 _ONCE_ONLY = (
-    "guard",
-    "shared-machine",
-    "testbed-effect",
-    "trial-promoted",
+    EventKind.GUARD,
+    EventKind.SHARED_MACHINE,
+    EventKind.TESTBED_EFFECT,
+    EventKind.TRIAL_PROMOTED,
     EventKind.FLOOR_CHOSEN,
 )
 

@@ -27,7 +27,7 @@ _AGAIN = timedelta(minutes=5)
 
 
 class Closed(Exception):
-    """The run ends because of who may use the testbeds when; ``until``: when the next may begin."""
+    """The run ends because its testbeds may not be used now; ``until``: when the next may begin."""
 
     def __init__(self, testbeds: Sequence[Unavailable]) -> None:
         super().__init__(testbeds[0].reason)

@@ -14,9 +14,10 @@ from tuner.errors import TunerError
 from tuner.measure.workload_run import LEFTOVERS_S, Engine
 from tuner.model import Event
 from tuner.services.testbed import ReadyTestbed
+from tuner.states import EventKind
 
 #: The kinds of the events that say what could not be removed, and that earlier ones no longer hold.
-LEFTOVERS, LEFTOVERS_OVER = LEFTOVER_KINDS = ("leftovers", "leftovers-removed")
+LEFTOVER_KINDS = (EventKind.LEFTOVERS, EventKind.LEFTOVERS_REMOVED)
 #: Time to remove files of runs while the settings measured last are still in effect.
 _BEFORE_RESTORING_S = 20.0
 
@@ -74,7 +75,7 @@ class Leftovers:
         """Tell what has changed. ``left``: what remains of runs of the campaign itself."""
         earlier = self.sentences
         events = self.last([*left, *self._on_references])
-        is_over = any(kind == LEFTOVERS_OVER for kind, _ in events)
+        is_over = any(kind == EventKind.LEFTOVERS_REMOVED for kind, _ in events)
         for kind, sentence in events:
             if is_over or sentence not in earlier:
                 self.tell(kind, sentence)
@@ -85,12 +86,12 @@ def events_of(left: Sequence[str], earlier: Set[str] = frozenset()) -> list[tupl
     everything. ``earlier``: the sentences of earlier events that still hold. If one no longer does,
     the first event says so of all of them.
     """
-    events = [(LEFTOVERS, sentence) for sentence in left]
+    events: list[tuple[str, str]] = [(EventKind.LEFTOVERS, sentence) for sentence in left]
     if earlier - {*left}:
         message = "what runs had left is removed: nothing is to be removed by hand"
         if left:  # perhaps only since a client could not be searched again
             message = "earlier messages on what runs had left are replaced by those that follow"
-        events.insert(0, (LEFTOVERS_OVER, message))
+        events.insert(0, (EventKind.LEFTOVERS_REMOVED, message))
     return events
 
 
@@ -101,10 +102,10 @@ def still_left(events: Iterable[Event]) -> list[Event]:
     left: list[Event] = []
     for event in events:
         testbed = event.data.get("testbed")
-        if event.kind == LEFTOVERS:
+        if event.kind == EventKind.LEFTOVERS:
             if not any(one.message == event.message and _is_on(one, testbed) for one in left):
                 left.append(event)
-        elif event.kind == LEFTOVERS_OVER:
+        elif event.kind == EventKind.LEFTOVERS_REMOVED:
             left = [one for one in left if not _is_on(one, testbed)]
     return left
 

@@ -311,7 +311,8 @@ class BlockRunner:
 
     def _fail(self, trial: Trial, reason: str, problem: TunerError) -> None:
         message = f"trial {trial.number} failed: {reason}"
-        event = self._event("trial-failed", message, {"trial": trial.number, **evidence(problem)})
+        data = {"trial": trial.number, **evidence(problem)}
+        event = self._event(EventKind.TRIAL_FAILED, message, data)
         with self._failures.lock:
             if not self._failures.is_new(trial.number):
                 return  # it failed on another testbed at the same time

@@ -21,7 +21,7 @@ from tuner.run.event_writer import Data, EventWriter
 from tuner.run.failures import failed_runs, left_out
 from tuner.run.floors import tell_floor
 from tuner.services.target import Target
-from tuner.states import TrialState
+from tuner.states import EventKind, TrialState
 from tuner.store import Store
 
 
@@ -50,7 +50,8 @@ class Notes:
         """Record the judge's decisions, once each."""
         for number, ending in now.endings.items():
             if trials[number].state is TrialState.RUNNING:
-                kind = "trial-pruned" if ending.state is TrialState.PRUNED else "trial-complete"
+                is_pruned = ending.state is TrialState.PRUNED
+                kind = EventKind.TRIAL_PRUNED if is_pruned else "trial-complete"
                 event = self._writer.event(
                     kind, f"trial {number}: {ending.reason}", {"trial": number}
                 )
@@ -68,7 +69,7 @@ class Notes:
         ]
         if self._together or reasons:
             message = ": ".join([f"trial {now.incumbent} is the incumbent", *reasons])
-            self._writer.once("trial-promoted", message, {"trial": now.incumbent})
+            self._writer.once(EventKind.TRIAL_PROMOTED, message, {"trial": now.incumbent})
 
     def _tell_pilot(self, trials: Sequence[Trial], now: Plan) -> None:
         """Once the pilot has ended, report its result and complete the twin."""
@@ -101,7 +102,7 @@ class Notes:
             if guard.alarm is not Alarm.NONE:
                 data: Data = {"guard": str(guard.kind), "alarm": str(guard.alarm)}
                 message = f"{guard.alarm}: {guard.reason}"
-                self._writer.once("guard", message, data, {"value": guard.value})
+                self._writer.once(EventKind.GUARD, message, data, {"value": guard.value})
 
     def _is_look(self) -> bool:
         return guards_due(self._planner.table, self._planner.rules.testbeds)
@@ -113,7 +114,8 @@ class Notes:
         effect = effect_between(self._planner.table)
         if effect is not None and effect.shown:
             data: Data = {"trial": effect.trial}
-            self._writer.once("testbed-effect", f"warn: {effect.reason}", data, {"p": effect.p})
+            message = f"warn: {effect.reason}"
+            self._writer.once(EventKind.TESTBED_EFFECT, message, data, {"p": effect.p})
 
     def _tell_certified(
         self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target
@@ -132,7 +134,7 @@ class Notes:
             doubts = self._failures_of(now.answer.finalist)
             advice = recommendation(here, trials, rules, target.flags, target.risks, doubts=doubts)
             message = f"trial {advice.trial} {advice.reason}; the search continues"
-            event = self._writer.event("certified", message, {"trial": advice.trial})
+            event = self._writer.event(EventKind.CERTIFIED, message, {"trial": advice.trial})
             self._writer.show(self._store.save_recommendation(self._id, advice, event))
         # A plan that halts, or is still in the pilot, has not judged the certificates.
         is_judgement = now.phase is not Phase.PILOT and not isinstance(now.step, Halt)
@@ -150,7 +152,7 @@ class Notes:
             doubts += self._failures_of(now.step.finalist)
         advice = recommendation(now, trials, rules, target.flags, target.risks, doubts=doubts)
         message = f"{advice.answer.replace('_', ' ')}: {advice.reason}"
-        event = self._writer.event("recommendation", message)
+        event = self._writer.event(EventKind.RECOMMENDATION, message)
         self._writer.show(self._store.save_recommendation(self._id, advice, event))
 
     def _failures_of(self, trial: int | None) -> tuple[str, ...]:

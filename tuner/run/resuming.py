@@ -71,7 +71,7 @@ def earlier_findings(store: Store, campaign: str) -> dict[str, dict[str, str]]:
         str(event.data.get("testbed", "")): {
             key: str(value) for key, value in event.data.items() if key != "testbed"
         }
-        for event in store.events(campaign, kinds=["testbed-ready"])
+        for event in store.events(campaign, kinds=[EventKind.TESTBED_READY])
     }
 
 

@@ -232,7 +232,7 @@ class Runner:
         targets = {lane.label: lane.ready.target for lane in lanes if lane.ready is not None}
         check_alike(targets)
         if len(self._spec.sections) > 1 and (text := self._spec.sections[0].type.several):
-            self._writer.once("shared-machine", f"warn: {text}", {})
+            self._writer.once(EventKind.SHARED_MACHINE, f"warn: {text}", {})
         self._facts = least_facts(targets)
         self._check_identity(programs(self._target.identity))
         earlier = left_out(self._store, self._id, self._blocks)
@@ -246,7 +246,7 @@ class Runner:
             if any(b.times_s for b in self._blocks if not name or b.testbed == lane.name):
                 then = self._findings.get(name.get("testbed", ""), {})
                 check_testbed(self._id, then, findings)
-            self._writer.tell("testbed-ready", text, {**name, **findings})
+            self._writer.tell(EventKind.TESTBED_READY, text, {**name, **findings})
             lane.blocks = BlockRunner(
                 self._store,
                 self._id,

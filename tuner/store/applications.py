@@ -11,13 +11,13 @@ from sqlalchemy import ColumnElement, Connection, insert, select, update
 from tuner.applications import Application
 from tuner.errors import ConflictError, NotFoundError
 from tuner.model import Holder
-from tuner.states import IN_FORCE, UNFINISHED, ApplicationState
+from tuner.states import IN_FORCE, UNFINISHED, ApplicationState, EventKind
 from tuner.store import queries, tables
 from tuner.store.rows import NewEvent, record, values
 from tuner.store.store import Store
 
 #: The kinds of events that request the next state; their data name the ``application``.
-_REQUESTS = ("apply-requested", "rollback-requested")
+_REQUESTS = (EventKind.APPLY_REQUESTED, EventKind.ROLLBACK_REQUESTED)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _NEWEST = (tables.application.c.planned.desc(), tables.application.c.id.desc())
 

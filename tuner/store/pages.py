@@ -23,6 +23,7 @@ from tuner.model import (
     Recommendation,
     Trial,
 )
+from tuner.states import EventKind
 from tuner.store import queries, tables
 from tuner.store.rows import record
 from tuner.store.store import Store
@@ -219,12 +220,16 @@ class Pages:
         query = query.order_by(table.c.number.desc()).limit(last)
         return self._read(lambda c: [record(Event, row) for row in c.execute(query)][::-1])
 
-    def event_before(self, campaign: str, kind: str, number: int) -> Event | None:
-        """Return the newest event of a kind with a number below ``number``."""
+    def block_complete_before(self, campaign: str, number: int) -> Event | None:
+        """Return the newest event of a complete block with a number below ``number``."""
         table = tables.event
         query = (
             select(table)
-            .where(table.c.campaign == campaign, table.c.kind == kind, table.c.number < number)
+            .where(
+                table.c.campaign == campaign,
+                table.c.kind == EventKind.BLOCK_COMPLETE,
+                table.c.number < number,
+            )
             .order_by(table.c.number.desc())
             .limit(1)
         )
@@ -300,7 +305,7 @@ class Pages:
         table = tables.event
         query = (
             select(table.c.campaign, table.c.data)
-            .where(table.c.campaign.in_(campaigns), table.c.kind == "testbed-ready")
+            .where(table.c.campaign.in_(campaigns), table.c.kind == EventKind.TESTBED_READY)
             .order_by(table.c.campaign, table.c.number)
         )
         return self._read(
@@ -316,7 +321,9 @@ class Pages:
         its = select(aspect.c.digest).where(
             aspect.c.campaign == campaign.id, aspect.c.aspect == "testbed"
         )
-        ready = exists().where(event.c.campaign == table.c.id, event.c.kind == "testbed-ready")
+        ready = exists().where(
+            event.c.campaign == table.c.id, event.c.kind == EventKind.TESTBED_READY
+        )
         query = (
             select(table.c.id)
             .join(aspect, aspect.c.campaign == table.c.id)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, delete, insert, select
 from tuner.errors import ConflictError
 from tuner.measure.covariates import covariates
 from tuner.model import Block, BlockTimes, Event, Lease, Measurement, ReferenceRun, Trial
-from tuner.states import BlockState, TrialState
+from tuner.states import BlockState, EventKind, TrialState
 from tuner.store import queries, statements, tables
 from tuner.store.campaigns import CampaignStore
 from tuner.store.rows import NewEvent, record, values
@@ -288,5 +288,5 @@ class Store(CampaignStore):
         """Return the measured programs and versions, as the newest run found them; "" before any
         run.
         """
-        ready = self.events(campaign, kinds=["testbed-ready"])
+        ready = self.events(campaign, kinds=[EventKind.TESTBED_READY])
         return str(ready[-1].data.get("identity", "")) if ready else ""

@@ -102,7 +102,7 @@ class Worker:
         """Take campaigns and run them until a stop signal comes.
 
         Raises StoreError when the database does not come back, and ConflictError when other workers
-        took this one for dead.
+        concluded that this one was dead.
         """
         app = app_of(self._queue, self._take, self._registered, self._metrics.note_beat)
         loop = asyncio.get_running_loop()
@@ -134,7 +134,7 @@ class Worker:
                 await asyncio.gather(looking, return_exceptions=True)
         if self._dead:
             raise ConflictError(
-                "other workers took this one for dead, as it sent no heartbeat for "
+                "other workers concluded that this one was dead, because it sent no heartbeat for "
                 f"{self._orders.limit_s:.0f} s; they continue its campaigns. Start it again"
             )
         if not self._stopping:
@@ -318,7 +318,7 @@ class Worker:
         used = in_use(self._store, campaign, testbeds)
         end = job_end(RunEnd(record, events, status, used, bool(self._stopping)))
         if end is JobEnd.REFUSED:
-            self._fail(record, "start-failed", f"the run did not start: {run.last_line()}")
+            self._fail(record, EventKind.START_FAILED, f"the run did not start: {run.last_line()}")
         elif end in (JobEnd.DIED, JobEnd.GIVEN_UP):
             how = f"signal {-status}" if status < 0 else f"exit status {status}"
             message = f"the process of the run died ({how}): {run.last_line()}"

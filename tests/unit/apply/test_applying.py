@@ -121,6 +121,20 @@ def test_a_stop_signal_rolls_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
     application = desk.actor.applications.get(planned.id)
     assert (application.state, application.reason) == (STATES.FAILED, "stopped by SIGINT")
     assert desk.in_force(campaign) == ORIGINAL
+    (reply,) = (message for message in desk.messages if message.startswith("SIGINT"))
+    assert "no change is left half made" in reply
+    assert "resume" not in reply
+
+
+@pytest.mark.slow
+def test_a_rollback_says_once_that_it_restores(desk: Desk) -> None:
+    """It restores twice: what a campaign may have left open, and then the application."""
+    applied = desk.apply(desk.campaign())
+    desk.messages.clear()
+    roll_back(desk.actor, applied)
+    steps = [message for message in desk.messages if message.startswith("restoring")]
+    assert steps
+    assert len(steps) == len(set(steps))
 
 
 def interrupt() -> None:

@@ -71,7 +71,7 @@ def test_a_verification_guides_nothing(begin: Begin) -> None:
     answer = verification.store.campaign(verification.id).recommendation
     assert answer is not None
     holds = replace(answer, reason=f"{Recommendation.VERIFICATION}20260301-120000-abcd holds")
-    event = NewEvent(datetime.now(UTC), "recommended", "it holds")
+    event = NewEvent(datetime.now(UTC), "recommendation", "it holds")
     verification.store.save_recommendation(verification.id, holds, event)
     assert guided(verification, spec(**AUTO)) == ([], [])  # type: ignore[arg-type]
 

@@ -84,9 +84,20 @@ def test_an_application_that_had_been_applied_must_be_rolled_back(server: Server
         roll_back()
 
 
-def test_ctrl_c_only_ends_the_waiting(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("elsewhere", "options"),
+    [("", " --server http://there"), ("http://there/", ""), ("http://x", " --server http://there")],
+)
+def test_ctrl_c_only_ends_the_waiting(
+    server: Server,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    elsewhere: str,
+    options: str,
+) -> None:
+    monkeypatch.setenv("FSTUNE_SERVER", elsewhere)
     with pytest.raises(typer.Exit) as ending:
         roll_back()
     assert ending.value.exit_code == INTERRUPTED
-    message = "fstune: it goes on at http://there; see: fstune applications --server http://there\n"
-    assert capsys.readouterr().err == message
+    message = "fstune: the server http://there continues with it; see: fstune applications"
+    assert capsys.readouterr().err == f"{message}{options}\n"
