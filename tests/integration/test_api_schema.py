@@ -69,6 +69,8 @@ _STREAM = "GET /v1/campaigns/{campaign}/events/stream: "
 #: first would be too long to print in full.
 LATE = (f"{_STREAM}requests.exceptions.ReadTimeout", f"{_STREAM}hypothesis.errors.HypothesisWarn")
 PUBLIC = {"/healthz", "/readyz"}
+#: What uvicorn answers to what it cannot parse; such a request does not reach the application.
+NOT_HTTP = b"Invalid HTTP request received."
 
 
 class NotStarting:
@@ -176,7 +178,13 @@ def exercise(running: Running, headers: str, examples: int, *random: str) -> Out
                 for check in checks:
                     if check.failure_info is not None:
                         failure = check.failure_info.failure
-                        outcome.wrong.append(f"{label}: {failure.title}: {failure.message}")
+                        answer = event.recorder.interactions[case].response
+                        body = b"" if answer is None else answer.content[:200]
+                        if body == NOT_HTTP:
+                            continue
+                        outcome.wrong.append(
+                            f"{label}: {failure.title}: {failure.message} {body!r}"
+                        )
     assert outcome.operations == every
     return outcome
 
