@@ -363,7 +363,8 @@ def test_a_recommendation_is_applied_verified_and_rolled_back_remotely(
         remote.fstune("apply", "--step")
     applied = remote.fstune("apply", "--step", "--yes")
     assert "In 2 steps" in applied
-    assert f"to undo it: fstune rollback {campaign} --server" in applied
+    # The environment names the server.
+    assert f"to undo it: fstune rollback {campaign}\n" in applied
     assert "Nothing to change: the recommended configuration is in effect." in remote.fstune(
         "apply"
     )

@@ -297,17 +297,18 @@ def _outlook(
     search = int((1.0 - rules.certify_share) * runs / rules.arms)
     sds = [component.sd_difference for component in components]
     choice = choose_floor(sds, pilot_blocks, n, rules.floor_alpha)
-    if n < MIN_PAIRS:
-        reason = f"the budget leaves {blocks(n)} for certification, at least {MIN_PAIRS} are needed"
-        return Outlook(run_s, search, n, math.inf, None, (), reason, choice)
     alpha = rules.alpha_certify
-    smallest = detectable_effect(n, alpha) * noise.sd_difference
-    ahead = predict(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
-    expected = minutes_or_hours(ahead.mean_blocks * rules.certify_arms * run_s)
     # Whether a floor that the campaign's file gives is strict is not stored, so it must not change
     # between releases.
     floor, most = (choice.floor, n) if rules.floor is None else (rules.floor, n_in_time)
-    floors = tuple(predict(_in_sd(margin(floor), sd), most, alpha).power for sd in sds)
+    rooms = [_in_sd(margin(floor), sd) for sd in sds] if most >= MIN_PAIRS else []
+    floors = tuple(predict(room, most, alpha).power for room in rooms)
+    if n < MIN_PAIRS:
+        reason = f"the budget leaves {blocks(n)} for certification, at least {MIN_PAIRS} are needed"
+        return Outlook(run_s, search, n, math.inf, None, floors, reason, choice)
+    smallest = detectable_effect(n, alpha) * noise.sd_difference
+    ahead = predict(_in_sd(margin(rules.delta), noise.sd_difference), n, alpha)
+    expected = minutes_or_hours(ahead.mean_blocks * rules.certify_arms * run_s)
     reason = (
         f"{blocks(n)} of certification show an improvement of {percent(smallest)} or more with "
         f"80% power, one of {percent(margin(rules.delta))} with {probability(ahead.power)} "
