@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,12 +16,17 @@ import pytest
 PROGRAM = Path(__file__).parents[3] / "tuner" / "measure" / "end_runs.py"
 
 
+#: Says a line when it has started, then waits for the end of its input.
+WAITS = ("-c", "import sys; print(flush=True); sys.stdin.read()")
+
+
 @contextmanager
-def process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    *words: str, program: Sequence[str] = (sys.executable, *WAITS), user: int | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Start a process with these words on its command line that runs until end of input."""
-    wait = ["-c", "import sys; print(flush=True); sys.stdin.read()"]
-    command = [sys.executable, *wait, *words]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as one:
+    command = [*program, *words]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=user) as one:
         assert one.stdout is not None
         one.stdout.readline()  # its command line is visible now
         try:
@@ -59,18 +64,10 @@ def test_runs_of_the_prefix_end_and_no_others(tmp_path: Path) -> None:
 def test_processes_of_other_users_are_left_alone(tmp_path: Path) -> None:
     """Anybody can start one with these words again and again."""
     archive = str(tmp_path / "workloads.pyz")
-    command = ["/usr/bin/python3", "-c", "import sys; print(flush=True); sys.stdin.read()"]
-    words = [archive, "run", "--run-id", "c-1"]
-    with subprocess.Popen(
-        [*command, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=65534
-    ) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        try:
-            assert end(archive, "c-") == 0
-            assert other.poll() is None
-        finally:
-            other.kill()
+    program = ("/usr/bin/python3", *WAITS)
+    with process(archive, "run", "--run-id", "c-1", program=program, user=65534) as other:
+        assert end(archive, "c-") == 0
+        assert other.poll() is None
 
 
 def test_what_the_host_keeps_of_the_runs_is_removed(tmp_path: Path) -> None:
@@ -93,15 +90,10 @@ def test_what_the_host_keeps_of_the_runs_is_removed(tmp_path: Path) -> None:
 def test_programs_that_run_as_their_owner_are_left_alone(tmp_path: Path) -> None:
     """Such as sudo, which runs as root for anybody, with any arguments."""
     archive = str(tmp_path / "workloads.pyz")
-    program = tmp_path / "sh"
-    shutil.copy("/bin/sh", program)
-    program.chmod(0o4755)
-    argv = [str(program), "-c", "echo; read line", archive, "run", "--run-id", "c-1"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        try:
-            assert end(archive, "c-") == 0
-            assert other.poll() is None
-        finally:
-            other.kill()
+    shell = tmp_path / "sh"
+    shutil.copy("/bin/sh", shell)
+    shell.chmod(0o4755)
+    program = (str(shell), "-c", "echo; read line")
+    with process(archive, "run", "--run-id", "c-1", program=program) as other:
+        assert end(archive, "c-") == 0
+        assert other.poll() is None
