@@ -133,6 +133,9 @@ def remove_from(parent: int, root: str, run_id: str) -> bool:
             _patiently(partial(_empty, directory, root, MARKER), root)
         os.rename(name, f".{name}", src_dir_fd=parent, dst_dir_fd=parent)
         _remove_hidden(root, parent)
+    except RecursionError:
+        deep = "its directories are nested too deeply; remove it with rm"
+        raise WorkloadFailure(Failure("run-directory", "clean", root, None, deep)) from None
     except OSError as error:
         raise WorkloadFailure(os_failure(error, "clean", root)) from None
     return True

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,23 @@ def test_cleaning_does_not_follow_links_out_of_the_run_directory(
     assert own.clean().document["removed"] is True
     assert list(own.directory.iterdir()) == []
     assert (tmp_path / "outside" / "thesis.tex").exists()
+
+
+def test_directories_nested_too_deeply_are_a_failure_and_stay(
+    engine: Callable[..., Engine],
+) -> None:
+    own = engine()
+    assert own.run("write").status == 0
+    subprocess.run(["mkdir", "-p", "d/" * 2000], cwd=own.root, check=True)
+    try:
+        answer = own.clean()
+        assert answer.status == 3
+        assert answer.document["error"]["kind"] == "run-directory"
+        assert "too deeply" in answer.document["error"]["message"]
+        assert (own.root / rundir.MARKER).exists()
+    finally:
+        subprocess.run(["rm", "-rf", own.root / "d"], check=True)
+    assert own.clean().document["removed"] is True
 
 
 def test_cleaning_twice_is_no_error(engine: Callable[..., Engine]) -> None:
