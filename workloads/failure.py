@@ -12,8 +12,8 @@ class Failure:
 
     ``kind``: os-error, short-read, short-write, mismatch (data, size, names or existence not as
     planned), worker-died, wall-clock-limit, interrupted, no-space (too little before the start),
-    run-directory (absent, present, not ours or too deep), start-gate (not released in time), empty-
-    phase (a timed phase without an operation), engine-error (a fault in the engine itself).
+    run-directory (absent, present, not ours or too deep), start-gate (not released in time),
+    empty-phase (a timed phase without an operation), engine-error (a fault in the engine itself).
     ``errno`` is the system's error number, None if there is none.
     """
 
