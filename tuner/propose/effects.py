@@ -29,9 +29,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky
-from threadpoolctl import threadpool_limits
 
 from tuner.propose.encoding import Encoding, Floats
+from tuner.propose.one_thread import one_thread
 from tuner.propose.regression import Fit, Regression, Variances
 
 Ints = NDArray[np.int64]
@@ -151,9 +151,7 @@ class EffectsModel:
             main = np.hstack([main, load])
         #: Indices of the pairs whose interaction is in the model.
         self.pairs: tuple[int, ...] = ()
-        # One thread inverts matrices this small many times faster than several that wait for each
-        # other.
-        with threadpool_limits(1, user_api="blas"):
+        with one_thread():
             absent = [_ABSENT] * len(encoding.axes) + [0.0] * (len(groups) - len(encoding.axes))
             regression = Regression(main, groups, free, absent if sparse else ())
             fits = _fit(regression, values, first, noise, weights)
@@ -234,7 +232,7 @@ def _unexplained(load: Floats, design: Floats, groups: Sequence[slice], free: fl
     """
     scale = np.sqrt(np.maximum((load**2).mean(axis=0), 1e-12))
     prior = np.full(len(groups), _INFLUENCE)
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         regression = Regression(design, groups, free)
         fits = [
             regression.fit(column, Variances(prior, 1.0), _ROUNDS[False])

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from threadpoolctl import threadpool_limits
-
 from tuner.errors import CampaignHalted, ConflictError, TestbedError, TunerError, evidence
 from tuner.interruption import check
 from tuner.judge.pilot import Pilot
@@ -24,6 +22,7 @@ from tuner.plan.planner import Planner
 from tuner.plan.rounds import trials_and_blocks
 from tuner.plan.rules import rules_of
 from tuner.plan.steps import Explore, Finish, Halt, Phase, Plan, RunBatch, RunBlock
+from tuner.propose.one_thread import one_thread
 from tuner.records.standing import Observer
 from tuner.results.standing import standing
 from tuner.run.equivalence import Facts, as_found, check_alike, least_facts
@@ -293,8 +292,7 @@ class Runner:
             check()
             self._doing("deciding what to measure next")
             trials = self._store.trials(self._id)
-            # The matrices of the model are small: several threads would only wait for each other.
-            with threadpool_limits(1, user_api="blas"):
+            with one_thread():
                 now = self._plan(trials)
             self.pilot = now.pilot
             self._notes.write(trials, now, self._planner.rules, self._target)
