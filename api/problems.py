@@ -107,6 +107,15 @@ def _left_in_path(request: Request) -> str:
 Page = Callable[[Request, Problem], Response | None]
 
 
+#: What fastapi says of a body that Python's JSON parser fails to read in another way than usual.
+_UNREADABLE = "There was an error parsing the body"
+
+
+def _instead_of(detail: str, sentence: str) -> str:
+    """Return the sentence instead of what is only the name of the status, otherwise `detail`."""
+    return sentence if detail in ("Not Found", "Method Not Allowed") else detail
+
+
 def install(app: FastAPI, page: Page) -> None:
     """Install handlers that return every error as a problem.
 
@@ -140,8 +149,13 @@ def install(app: FastAPI, page: Page) -> None:
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             headers["Allow"] = ", ".join(_methods_of(request))
         detail = str(error.detail)
+        if detail == _UNREADABLE:
+            detail = "the body is not JSON in UTF-8, or is nested too deeply"
+            return answer(request, HTTPStatus.UNPROCESSABLE_ENTITY, "bad-input", detail)
         if error.status_code == HTTPStatus.NOT_FOUND:
-            detail = _left_in_path(request) or detail
+            detail = _left_in_path(request) or _instead_of(detail, "there is no such address")
+        elif "Allow" in headers:
+            detail = _instead_of(detail, f"this address accepts {headers['Allow']} only")
         return answer(request, error.status_code, kind, detail, headers)
 
     async def bad_request(request: Request, error: Exception) -> Response:

@@ -1,10 +1,12 @@
-"""Refuse query parameters that a route does not have: a misspelt one would silently do nothing."""
+"""Refuse query parameters and bodies that a route does not have: they would silently do nothing."""
 
 from __future__ import annotations
 
+import json
 from http import HTTPStatus
+from typing import Annotated
 
-from fastapi import Request, params
+from fastapi import Depends, Request, params
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.routing import APIRoute
 
@@ -12,19 +14,53 @@ from api.problems import RequestError
 from tuner.documents import meant
 
 
-def refuse_unknown_parameters(request: Request) -> None:
-    """Raise RequestError if the query has a parameter that the route does not have."""
+async def refuse_body(request: Request) -> None:
+    """Raise RequestError if the request has a body, other than ``{}``, that the route ignores."""
+    route = _route(request)
+    if request.method in ("GET", "HEAD") or route.body_field is not None:
+        return
+    body = await request.body()
+    if not body:
+        return
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        document = None
+    if document == {}:
+        return
+    keys = document if isinstance(document, dict) else {}
+    hints = "".join(
+        f"; {name} is a query parameter: ?{name}=..." for name in _parameters(route) if name in keys
+    )
+    raise _bad_input(f"the body: this route takes none{hints}")
+
+
+def refuse_unknown_parameters(
+    request: Request, _body: Annotated[None, Depends(refuse_body)]
+) -> None:
+    """Raise RequestError if the query has a parameter that the route does not have, or if it has a
+    body and the route takes none.
+    """
     if not request.query_params:
         return
-    route = request.scope["route"]
-    assert isinstance(route, APIRoute)
-    fields = get_flat_params(route.dependant)
-    names = sorted(field.alias for field in fields if isinstance(field.field_info, params.Query))
+    names = _parameters(_route(request))
     for name in request.query_params:
         if name not in names:
             there_are = f"; known: {', '.join(names)}" if names else "; this route has none"
-            raise RequestError(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
-                "bad-input",
-                f"query.{name}: unknown parameter{meant(name, names) or there_are}",
-            )
+            raise _bad_input(f"query.{name}: unknown parameter{meant(name, names) or there_are}")
+
+
+def _route(request: Request) -> APIRoute:
+    route = request.scope["route"]
+    assert isinstance(route, APIRoute)
+    return route
+
+
+def _parameters(route: APIRoute) -> list[str]:
+    """The names of a route's query parameters, sorted."""
+    fields = get_flat_params(route.dependant)
+    return sorted(field.alias for field in fields if isinstance(field.field_info, params.Query))
+
+
+def _bad_input(detail: str) -> RequestError:
+    return RequestError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad-input", detail)

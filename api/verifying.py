@@ -109,7 +109,10 @@ def verify_recommendation(
     recommended(campaign)
     serving.starter.refuse_queue("verify", campaign.id)
     message = f"{who.name} asked to verify it in {request.blocks} blocks"
-    data = {"blocks": request.blocks}
+    data: dict[str, str | int | float | bool | None] = {
+        "blocks": request.blocks,
+        "asked_by": who.name,
+    }
     event = NewEvent(datetime.now(UTC), EventKind.VERIFY_REQUESTED, message, data)
     verifications = Verifications(serving.store)
     requested = verifications.ask(campaign.id, event)

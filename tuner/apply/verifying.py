@@ -176,6 +176,17 @@ def telling_failure(actor: Actor, campaign: str, request: int | None) -> Iterato
         raise
 
 
+def for_requester(actor: Actor, campaign: str, request: int | None) -> Actor:
+    """The same, but in the name of the person whose event ``request`` of a campaign requested the
+    verification, if any.
+    """
+    for event in Verifications(actor.store).of(campaign):
+        if (event.number, event.kind) == (request, EventKind.VERIFY_REQUESTED):
+            # Requests of earlier releases have no name there.
+            return replace(actor, by=str(event.data.get("asked_by", actor.by)))
+    return actor
+
+
 def _spec(destination: Destination, after: Configuration, blocks: int) -> CampaignSpec:
     spec = destination.spec
     update = {

@@ -25,7 +25,7 @@ from tuner.apply.pages import (
     verified_lines,
 )
 from tuner.apply.testbed import Destination, recommended
-from tuner.apply.verifying import check_certified, telling_failure
+from tuner.apply.verifying import check_certified, for_requester, telling_failure
 from tuner.apply.verifying import verify as measure_again
 from tuner.cli.options import (
     CampaignReference,
@@ -197,6 +197,7 @@ def verify(
         actor = Actor(store, state_directory(state_dir), _who(), _tell)
         application = _to_verify(store, reference, testbed)
         record = store.campaign(reference if application is None else application.campaign)
+        actor = for_requester(actor, record.id, request)
         with _interruptible(), telling_failure(actor, record.id, request):
             answer = recommended(record)
             before, after = answer.baseline, answer.configuration

@@ -185,6 +185,7 @@ def _or_none(check: Callable[[Any], object]) -> Callable[[Any], object]:
 
 _OF_VERIFICATION: Mapping[str, Callable[[Any], object]] = {
     "request": _or_none(_whole),
+    "asked_by": _text,
     "outcome": _or_none(VerifyOutcome),
     "reason": _or_none(_text),
     "caveat": _text,

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, delete, exists, func, insert, or_, select, update
 
 from tuner.errors import ConflictError, InUseError
 from tuner.model import Aspect, Campaign, Event, Holder, Lease, Prior, Request, Wish
-from tuner.states import ENDS_WAITING, BlockState, CampaignState, EventKind
+from tuner.states import ENDS_WAITING, OVER, BlockState, CampaignState, EventKind
 from tuner.store import queries, statements, tables
 from tuner.store.open_store import OpenStore
 from tuner.store.rows import NewEvent, record, values
@@ -53,11 +53,12 @@ class LeaseStore(OpenStore):
         table = tables.lease
         names = sorted(testbeds)
 
-        def take(connection: Connection, _: Row[Any]) -> list[Lease]:
+        def take(connection: Connection, of: Row[Any]) -> list[Lease]:
             there = or_(table.c.testbed.in_(names), table.c.campaign == campaign)
             for lease_there in self._leases(connection, there):
                 if lease_there.is_live(has_ended):
-                    raise InUseError(_in_use(lease_there, campaign))
+                    can_resume = _can_resume(connection, of)
+                    raise InUseError(_in_use(lease_there, campaign, can_resume=can_resume))
                 mine = (table.c.testbed == lease_there.testbed) & (
                     table.c.token == lease_there.token
                 )
@@ -240,15 +241,25 @@ class LeaseStore(OpenStore):
         )
 
 
-def _in_use(lease: Lease, campaign: str) -> str:
+def _can_resume(connection: Connection, row: Row[Any]) -> bool:
+    """Whether a campaign can be resumed. Otherwise its testbed is held to apply what it recommends,
+    to roll that back or to verify it.
+    """
+    table = tables.event
+    verifies = (table.c.campaign == row.id) & (table.c.kind == EventKind.VERIFICATION)
+    return row.state not in OVER and not connection.scalar(select(exists().where(verifies)))
+
+
+def _in_use(lease: Lease, campaign: str, *, can_resume: bool) -> str:
     who = f"process {lease.holder.pid} on {lease.holder.host}"
     silence = (
         f"last seen {lease.beat_age_s:.0f} s ago; can be taken over after {lease.limit_s:.0f} s of "
         "silence"
     )
+    remedy = f": fstune resume {campaign}" if can_resume else ", repeat this"
     if lease.campaign == campaign:
         return f"campaign {campaign} is being run by another process: {who}, {silence}"
     return (
         f"testbed {lease.testbed} is in use by campaign {lease.campaign}: {who}, {silence}; "
-        f"when it is free: fstune resume {campaign}"
+        f"when it is free{remedy}"
     )

@@ -129,6 +129,7 @@ def test_an_applied_configuration_is_verified(guarded: Guarded) -> None:
     (done,) = results()
     assert (done["state"], done["outcome"], done["blocks"]) == ("done", "holds", 4), done
     assert done["request"] == request.json()["number"]
+    assert done["text"].startswith("for admin, over HTTP verified it: the certificate holds")
     assert done["upper"] < 1.0
     measured = guarded.client.get(
         f"/v1/campaigns/{done['verification']}", headers=guarded.headers(Scope.READ)

@@ -29,6 +29,11 @@ OPERATIONS = [
     for method, operation in methods.items()
 ]
 READS = [path for path, method, _ in OPERATIONS if method == "get"]
+WITHOUT_BODY = [
+    path.replace("{campaign}", "last").replace("{plan}", "0" * 32)
+    for path, method, operation in OPERATIONS
+    if method != "get" and "requestBody" not in operation
+]
 
 
 def is_problem(answer: Any, status: int) -> bool:
@@ -72,10 +77,13 @@ def test_methods_that_no_route_has_are_problems(client: TestClient, path: str) -
     other = "delete" if "delete" not in DOCUMENT["paths"][path] else "patch"
     answer = client.request(other.upper(), path.replace("{campaign}", "last"))
     assert is_problem(answer, 405)
+    assert answer.json()["detail"] == f"this address accepts {answer.headers['allow']} only"
 
 
 def test_no_such_path_is_a_problem(client: TestClient) -> None:
-    assert is_problem(client.get("/v1/nothing"), 404)
+    answer = client.get("/v1/nothing")
+    assert is_problem(answer, 404)
+    assert answer.json()["detail"] == "there is no such address"
     assert is_problem(client.get("/static/nothing.js"), 404)
 
 
@@ -121,8 +129,31 @@ def test_a_wrong_query_parameter_is_named_with_what_is_right(
     assert answer.json()["detail"] == detail
 
 
-def test_pages_accept_any_query(client: TestClient) -> None:
+@pytest.mark.parametrize("path", WITHOUT_BODY)
+def test_a_body_that_a_route_would_ignore_is_refused(client: TestClient, path: str) -> None:
+    for content in (b'{"foo": 1}', b"[]", b"null", b"a=b", b"\xff", b"[" * 100_000):
+        answer = client.post(path, content=content)
+        assert is_problem(answer, 422), content
+        assert answer.json()["type"] == "urn:fstune:bad-input"
+        assert answer.json()["detail"] == "the body: this route takes none"
+    for content in (b"", b"{}", b" { } "):
+        # The service only reads.
+        assert is_problem(client.post(path, content=content), 403), content
+
+
+def test_what_belongs_into_the_query_is_named_when_it_is_in_the_body(client: TestClient) -> None:
+    body = {"override_pilot": True, "zz": 1}
+    answer = client.post("/v1/campaigns/last/resume", json=body)
+    assert is_problem(answer, 422)
+    assert answer.json()["detail"] == (
+        "the body: this route takes none; override_pilot is a query parameter: ?override_pilot=..."
+    )
+
+
+def test_pages_accept_any_query_and_form(client: TestClient) -> None:
     assert client.get("/?from=a-mail", headers={"Accept": "text/html"}).status_code == 200
+    # The service only reads.
+    assert is_problem(client.post("/campaigns/last/pause", data={"from": "a-mail"}), 403)
 
 
 @pytest.mark.slow

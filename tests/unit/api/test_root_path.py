@@ -217,13 +217,13 @@ def test_programs_are_led_to_what_they_made(
 def test_a_proxy_that_leaves_the_path_is_told_to_remove_it(published: Published) -> None:
     client, root = published.client, published.root
     if not root:
-        assert client.get("/nothing").json()["detail"] == "Not Found"
+        assert client.get("/nothing").json()["detail"] == "there is no such address"
         return
     for path in (root, f"{root}/", f"{root}/v1/campaigns"):
         answer = client.get(path)
         assert is_problem(answer, 404)
         assert f"must remove {root} from the path" in answer.json()["detail"]
-    assert client.get(f"{root}nothing").json()["detail"] == "Not Found"
+    assert client.get(f"{root}nothing").json()["detail"] == "there is no such address"
 
 
 @pytest.mark.parametrize(

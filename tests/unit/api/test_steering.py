@@ -158,6 +158,10 @@ def test_a_body_that_is_no_campaign_file_is_refused(
         answer = post("/v1/campaigns", body)
         assert is_problem(answer, 422)
         assert answer.json()["detail"].startswith("the body: ")
+    for content in (b'{"name": "caf\xe9"}', b"[" * 100_000):
+        answer = guarded.client.post("/v1/campaigns", content=content, headers=headers)
+        assert (answer.status_code, answer.json()["type"]) == (422, "urn:fstune:bad-input")
+        assert answer.json()["detail"].startswith("the body is not JSON")
 
 
 def test_the_newest_campaign_cannot_be_cancelled_without_its_identifier(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -19,7 +20,7 @@ from tests.unit.campaign.campaigns import failing, faster, spec
 from tests.unit.report.samples import printed
 from tuner.apply.pages import verified_lines
 from tuner.apply.verdict import Verified
-from tuner.apply.verifying import check_certified, telling_failure, verify
+from tuner.apply.verifying import check_certified, for_requester, telling_failure, verify
 from tuner.documents import MOST_NAME
 from tuner.errors import (
     CampaignHalted,
@@ -100,6 +101,21 @@ def test_the_reported_result_names_the_request(desk: Desk) -> None:
     assert (event.data["request"], event.data["elsewhere"]) == (7, False)
     (event,) = desk.store.events(verification.id, kinds={EventKind.VERIFICATION})
     assert event.data == {"verifies": campaign.id, "request": 7}
+
+
+def test_a_verification_is_recorded_in_the_name_of_its_requester(desk: Desk) -> None:
+    campaign, verifications = desk.campaign(), Verifications(desk.store)
+
+    def ask(data: Mapping[str, str | int | float | bool | None]) -> int:
+        event = NewEvent(campaign.created, EventKind.VERIFY_REQUESTED, "asked", data)
+        number = verifications.ask(campaign.id, event).number
+        verifications.fail(campaign.id, number, "a test")
+        return number
+
+    number, other = ask({"blocks": 3, "asked_by": "somebody, over HTTP"}), ask({"blocks": 3})
+    assert for_requester(desk.actor, campaign.id, number).by == "somebody, over HTTP"
+    for request in (None, other, number + 1, 10**6):
+        assert for_requester(desk.actor, campaign.id, request) == desk.actor
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ def test_a_campaign_that_runs_is_not_waited_for(desk: Desk, pauses: Pauses) -> N
     other = running(desk, campaign, "other")
     with (
         hold_testbeds(desk.store, other, [desk.destination(campaign).name], LIMIT_S),
-        pytest.raises(ConflictError, match=f"campaign {other}"),
+        pytest.raises(ConflictError, match=f"campaign {other}: .*; when it is free, repeat this$"),
     ):
         desk.plan(campaign)
     assert pauses.count == 0

@@ -11,7 +11,7 @@ from tests.unit.store import records
 from tests.unit.store.conftest import Place
 from tuner.errors import ConflictError
 from tuner.model import Aspect, Block, Holder, Lease, Prior, Request, Wish
-from tuner.states import BlockState, CampaignState, TrialState
+from tuner.states import BlockState, CampaignState, EventKind, TrialState
 from tuner.store import Store, problems, tables
 from tuner.time_use import TimeUse
 
@@ -73,6 +73,21 @@ def test_a_testbed_is_leased_listed_and_given_back(store: Store) -> None:
     store.give_back(elsewhere)
     assert store.leases() == []
     take(store, other, holder=THERE)
+
+
+def test_only_a_campaign_that_can_be_resumed_is_to_be_resumed(store: Store) -> None:
+    created, paused, finished, verification = (records.new_campaign(store) for _ in range(4))
+    for campaign, state in ((paused, CampaignState.PAUSED), (finished, CampaignState.FINISHED)):
+        store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+        store.move_campaign(campaign, state, "", records.event())
+    store.add_event(verification, records.event(EventKind.VERIFICATION))
+    take(store, running(store))
+    for campaign in (created, paused):
+        with pytest.raises(ConflictError, match=f"; when it is free: fstune resume {campaign}$"):
+            take(store, campaign, holder=THERE)
+    for campaign in (finished, verification):
+        with pytest.raises(ConflictError, match=r"; when it is free, repeat this$"):
+            take(store, campaign, holder=THERE)
 
 
 def test_a_campaign_is_run_by_one_process(store: Store) -> None:
