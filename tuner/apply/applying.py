@@ -262,7 +262,7 @@ def roll_back(actor: Actor, application: Application) -> Application:
             return application  # already undone in ``holding``
         _check_newest(actor, application)
         with actor.opening(application, destination, putting_back=True) as testbed:
-            _check_other_databases(actor, application, testbed)
+            _check_journals(actor, application, testbed)
             testbed.check_record(application.before, application.after)
             with undisturbed(actor.say):
                 message = f"{actor.by} rolls {application.id} back on {destination.label}"
@@ -283,19 +283,30 @@ def _check_newest(actor: Actor, application: Application) -> None:
         )
     newest = actor.applications.in_force(testbed=application.testbed)[0]
     if newest.id != application.id:
-        raise ConflictError(
-            f"{newest.id} was applied on this testbed after {application.id}; roll that back first"
-        )
+        raise _not_newest(application, newest)
 
 
-def _check_other_databases(actor: Actor, application: Application, testbed: OpenTestbed) -> None:
-    """Raise ConflictError when a host keeps a journal of a later application that this database
-    does not know: it was made from another one, or this one is an older copy.
+def _not_newest(application: Application, newer: Application) -> ConflictError:
+    return ConflictError(
+        f"{newer.id} was applied on this testbed after {application.id}; roll that back first"
+    )
+
+
+def _check_journals(actor: Actor, application: Application, testbed: OpenTestbed) -> None:
+    """Raise ConflictError when a host keeps a journal of a later application: one in force on a
+    testbed with another name, or one that this database does not know. The latter was made from
+    another database, or this one is an older copy.
     """
+    journals = testbed.kept_names()
+    for newer in actor.applications.in_force():
+        if newer.id == application.id:
+            break
+        if newer.id in journals:
+            raise _not_newest(application, newer)
     ids = {one.id for one in actor.applications.all()}
     later = {
         name: host
-        for name, host in testbed.kept_names().items()
+        for name, host in journals.items()
         if is_application_id(name) and name > application.id and name not in ids
     }
     if later:

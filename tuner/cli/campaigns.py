@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tuner.cli.ending import stored_end, tell_end
+from tuner.cli.ending import EndConsole, stored_end, tell_end
 from tuner.cli.options import (
     CampaignReference,
     Database,
@@ -40,7 +40,7 @@ from tuner.report.live import LiveProgress
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
-from tuner.run.branching import priors
+from tuner.run.branching import no_priors, priors
 from tuner.run.resuming import refuse_verification
 from tuner.run.runner import Outcome
 from tuner.run.steering import in_use
@@ -122,7 +122,7 @@ def pilot(
             store, campaign, prepared, directory, log, quiet=quiet, pilot_only=True
         )
     if result is not None:
-        show(Console(), pilot_page(result))
+        show(EndConsole(), pilot_page(result))
     if outcome.error is not None:
         raise outcome.error
     if result is None or result.outcome is PilotOutcome.UNDECIDED:
@@ -192,7 +192,8 @@ def branch(
         def begin() -> Campaign:
             rules = rules_of(prepared.spec, prepared.workload)
             guidance = priors(store, old.id, rules, prepared.parameters)
-            say(f"fstune: {_guided_by(guidance, [old.id])}", err=True)
+            why = "" if guidance else f": {no_priors(store, old.id, rules)}"
+            say(f"fstune: {_guided_by(guidance, [old.id])}{why}", err=True)
             return _create(store, prepared.spec, guidance)
 
         if queue:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,8 +59,9 @@ def tell_end(
 ) -> None:
     """Print the final page, then exit with the campaign's status.
 
-    Raises the campaign's error, or typer.Exit unless it finished. ``options``: the options that
-    locate the campaign, for the command suggested next.
+    Raises the campaign's error, or typer.Exit unless it finished, even if nobody reads standard
+    output any more. ``options``: the options that locate the campaign, for the command suggested
+    next.
     """
     campaign = end.campaign
     page = campaign_summary(
@@ -70,7 +73,7 @@ def tell_end(
         spaces=stored_spaces(campaign.spec),
         comparison=end.comparison,
     )
-    show(Console(), page)
+    show(EndConsole(), page)
     if error is not None:
         raise error
     if campaign.state is CampaignState.CANCELLED:
@@ -82,7 +85,30 @@ def tell_end(
     if campaign.state is not CampaignState.FINISHED:
         say(f"fstune: paused; continue with: fstune resume {campaign.id}{options}", err=True)
         raise typer.Exit(INTERRUPTED)
-    say(f"\nFor a report with plots: fstune report {campaign.id} --html FILE{options}")
+    try:
+        say(f"\nFor a report with plots: fstune report {campaign.id} --html FILE{options}")
+    except BrokenPipeError:
+        _drop_output()
+
+
+class EndConsole(Console):
+    """A console that goes on, unlike rich's, when nobody reads standard output any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Drop what is printed."""
+        self.quiet = True
+        _drop_output()
+
+
+def _drop_output() -> None:
+    """Send standard output to /dev/null, and with it standard error if both go to one pipe."""
+    streams = [sys.stdout]
+    if sys.stderr and os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()):
+        streams.append(sys.stderr)
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def no_answer(campaign: Campaign, absence: str = "") -> NotFoundError:

@@ -90,7 +90,8 @@ def so_far(campaign: Campaign) -> list[RenderableType]:
     """Return a remark that the answer is preliminary, unless the campaign has finished."""
     if campaign.state is CampaignState.FINISHED:
         return []
-    more = "" if campaign.state is CampaignState.CANCELLED else "; it may find more as it continues"
+    goes_on = campaign.state in (CampaignState.RUNNING, CampaignState.PAUSED)
+    more = "; it may find more as it continues" if goes_on else ""
     return ["", paragraph(f"So far: the campaign is {campaign.state}{more}")]
 
 

@@ -16,6 +16,10 @@ from tuner.states import CampaignState, EventKind
 from tuner.store import Store
 
 
+class ChangedError(ConflictError):
+    """A campaign is not resumed, because something that it was measured with has changed."""
+
+
 def refuse_verification(store: Store, campaign: str) -> None:
     """Raise ConflictError for a verification: if resumed, it would search and certify."""
     if store.events(campaign, kinds={EventKind.VERIFICATION}):
@@ -28,11 +32,11 @@ def refuse_verification(store: Store, campaign: str) -> None:
 def blocks_so_far(
     store: Store, campaign: str, rules: Rules, workload: Workload
 ) -> list[BlockTimes]:
-    """Return the stored blocks. Raises ConflictError if the workload has other components now."""
+    """Return the stored blocks. Raises ChangedError if the workload has other components now."""
     try:
         return store.block_times(campaign, rules.components)
     except KeyError as problem:
-        raise ConflictError(
+        raise ChangedError(
             f"workload {workload.spec.name} no longer has the components measured so far; put "
             "it back or start a new campaign"
         ) from problem
@@ -43,7 +47,7 @@ def check_identity(
 ) -> None:
     """Check that the aspects are those the campaign was measured with, and store new ones.
 
-    ``has_measurements``: there are measurements. Raises ConflictError, naming the differences.
+    ``has_measurements``: there are measurements. Raises ChangedError, naming the differences.
     """
     if not has_measurements:
         store.set_measured_with(campaign, now)
@@ -55,8 +59,8 @@ def check_identity(
     store.set_measured_with(campaign, new)
 
 
-def _refusal(campaign: str, changed: Sequence[str]) -> ConflictError:
-    return ConflictError(
+def _refusal(campaign: str, changed: Sequence[str]) -> ChangedError:
+    return ChangedError(
         f"changed since campaign {campaign} was measured: {'; '.join(changed)}; put it back, "
         f"or start a new campaign from it with 'fstune branch {campaign} FILE'"
     )
@@ -78,7 +82,7 @@ def earlier_findings(store: Store, campaign: str) -> dict[str, dict[str, str]]:
 def check_testbed(campaign: str, then: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Check that a testbed is as it was when it was measured, by the rules for certificates.
 
-    Otherwise the certificate would mix what it was before and after. Raises ConflictError, naming
+    Otherwise the certificate would mix what it was before and after. Raises ChangedError, naming
     the differences.
     """
     if changed := changes(then, now):

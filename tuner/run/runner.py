@@ -37,6 +37,7 @@ from tuner.run.measuring import BlockRunner
 from tuner.run.notes import Notes
 from tuner.run.proposing import compared, guide_of
 from tuner.run.resuming import (
+    ChangedError,
     blocks_so_far,
     check_identity,
     check_testbed,
@@ -108,7 +109,7 @@ class Runner:
         )
         self._ledgers = self._testbeds.ledgers
         self._halt = threading.Event()
-        self._before = store.campaign(campaign).time_use
+        self._before = store.campaign(campaign)
         self._planner: Planner
         self._notes: Notes
         self._blocks: list[BlockTimes] = []
@@ -122,20 +123,21 @@ class Runner:
 
         Ctrl-C and the end of its testbeds' hours pause the campaign, a request pauses or cancels
         it, an error fails it; all but a cancelled one can be resumed. The testbeds are put back in
-        every case. Raises only TunerError for what could not be put back, and whatever the store
+        every case. Raises only TunerError for what could not be put back, ChangedError for a resume
+        that is refused, which leaves a paused or failed campaign as it was, and whatever the store
         raises.
         """
         state, reason, error, until = CampaignState.FINISHED, "", None, None
         try:
             self._void_cut_off()
-            new = self._store.campaign(self._id).state is CampaignState.CREATED
-            text = "campaign started" if new else "campaign resumed"
-            self._writer.move(CampaignState.RUNNING, "", EventKind.STARTED, text, RELEASE)
             self._findings = earlier_findings(self._store, self._id)
             self._testbeds.expect_changes(self._id, self._findings)
             self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
+            new = self._before.state is CampaignState.CREATED
+            text = "campaign started" if new else "campaign resumed"
+            self._writer.move(CampaignState.RUNNING, "", EventKind.STARTED, text, RELEASE)
             self._testbeds.open(self._id, self._workload)
             self._target = self._testbeds.ready().target
             self._prepare()
@@ -148,10 +150,14 @@ class Runner:
             state, reason = request.state, str(request)
         except TunerError as problem:
             state, reason, error = CampaignState.FAILED, str(problem), problem
+            if isinstance(problem, ChangedError) and self._before.state is CampaignState.PAUSED:
+                state = CampaignState.PAUSED
         except BaseException as problem:
             self._end(CampaignState.FAILED, f"a bug in fstune: {problem!r}")
             raise
         restored, until = self._end(state, reason, error, until)
+        if isinstance(error, ChangedError):
+            raise error
         return Outcome(self._store.campaign(self._id), restored, error, until)
 
     def _end(
@@ -173,6 +179,9 @@ class Runner:
                 restored += self._testbeds.tell_restored(lane, events, problem)
                 failure = failure or problem
             if self._store.campaign(self._id).state is not CampaignState.RUNNING:
+                if restored and error is not None:  # else whoever started the run records this
+                    text = f"the run did not start: {error}"
+                    self._writer.tell(EventKind.START_FAILED, text)
                 return (), None  # stopped before it began
             if self._leases is not None and self._leases.superseded():
                 return (), None  # another run has taken over the campaign and its stored state
@@ -266,7 +275,7 @@ class Runner:
             event = self._writer.event("baseline", "the baseline is the configuration as found")
             event_row = self._store.set_baseline(self._id, baseline, event)
         except ConflictError as problem:
-            raise ConflictError(
+            raise ChangedError(
                 f"{problem}: the testbed has changed; put it back or start a new campaign"
             ) from problem
         if event_row is not None:
@@ -378,7 +387,7 @@ class Runner:
                 self._writer.show(event)
 
     def _show(self, trials: list[Trial], now: Plan) -> None:
-        use = self._before + self._ledgers.total()
+        use = self._before.time_use + self._ledgers.total()
         self._observer.standing(
             standing(trials, self._planner.table, now, self._planner.rules, use)
         )

@@ -11,7 +11,7 @@ from tests.recommending import recommending
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
 from tests.unit.apply.test_applying import cut_off, die, interrupt
-from tests.unit.campaign.campaigns import spec
+from tests.unit.campaign.campaigns import THREADS, spec
 from tuner.apply.actor import finish
 from tuner.apply.applying import carry_out, make_plan, roll_back
 from tuner.apply.open_testbed import OpenTestbed
@@ -199,3 +199,27 @@ def test_what_was_applied_from_another_database_is_rolled_back_from_there_first(
     assert desk.in_force(campaign) == settings
     assert roll_back(desk.actor, early).state is STATES.ROLLED_BACK
     assert desk.in_force(campaign) == ORIGINAL
+
+
+@pytest.mark.slow
+def test_campaigns_on_one_testbed_without_a_name_are_rolled_back_in_order(desk: Desk) -> None:
+    """Their applications have different names for the testbed, which has one file of settings."""
+    first = desk.campaign()
+    second = desk.campaign(candidate=CANDIDATE | {THREADS: 128})
+    below, above = desk.apply(first), desk.apply(second)
+    assert below.testbed != above.testbed
+    with pytest.raises(
+        ConflictError, match=f"^{above.id} was applied on this testbed after {below.id}; roll that"
+    ):
+        roll_back(desk.actor, below)
+    assert desk.actor.applications.get(below.id).state is STATES.APPLIED
+    for one in (above, below):
+        assert roll_back(desk.actor, one).state is STATES.ROLLED_BACK
+    assert desk.in_force(first) == ORIGINAL
+
+
+@pytest.mark.slow
+def test_an_application_on_another_testbed_is_no_obstacle(desk: Desk) -> None:
+    early = desk.apply(desk.campaign(name="one"))
+    desk.apply(desk.campaign(name="two"))
+    assert roll_back(desk.actor, early).state is STATES.ROLLED_BACK

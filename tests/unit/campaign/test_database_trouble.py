@@ -138,7 +138,7 @@ def check_that_it_stopped(process: subprocess.Popen[str]) -> str:
     _, output = process.communicate()
     assert process.returncode == StoreError.exit_code, output
     assert output.splitlines()[-1].startswith("fstune: ")
-    assert "its disk is full; make room and resume" in output.splitlines()[-1]
+    assert "its disk is full; make room and try again; 'fstune resume'" in output.splitlines()[-1]
     assert "Traceback" not in output
     return output
 

@@ -17,7 +17,7 @@ from tuner.run.resuming import putting_back
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated import kind as simulated_kind
 from tuner.services.testbed import Unavailable
-from tuner.states import CampaignState
+from tuner.states import CampaignState, EventKind
 from tuner.store import NewEvent
 from tuner.work.ending import JobEnd, RunEnd, continues_at, end_without_run, job_end
 
@@ -139,6 +139,24 @@ def test_hosts_are_put_back_when_a_resumed_campaign_is_refused(
     assert outcome.campaign.state is CampaignState.FAILED
     assert [of for _, of in restores] == [campaign.id]
     assert "restored" in campaign.kinds()[-3:]
+
+
+@pytest.mark.slow
+def test_hosts_are_put_back_although_the_campaign_measures_with_something_else_now(
+    begin: Begin, hours: Hours, restores: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the refused run records why it ended, as nobody else does after its events."""
+    campaign = begin(spec(faster(), **SHORT))
+    hours.left = {0: 6}
+    campaign.run()
+    monkeypatch.setattr("tuner.run.identity.ALPHA", 0.05)
+    with pytest.raises(ConflictError, match="statistics") as refusal:
+        campaign.run()
+    assert campaign.store.campaign(campaign.id).state is CampaignState.PAUSED
+    assert [of for _, of in restores] == [campaign.id]
+    *_, restored, end = campaign.store.events(campaign.id)
+    assert (restored.kind, end.kind) == ("restored", EventKind.START_FAILED)
+    assert end.message == f"the run did not start: {refusal.value}"
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import workloads
 from tests.unit.campaign.campaigns import THREADS, Campaign, Recorder, faster, spec
 from tests.unit.campaign.conftest import Begin
 from tests.unit.campaign.several import several
-from tuner.errors import ConflictError
+from tuner.errors import ConflictError, TestbedError
 from tuner.measure.workload import load_workload
 from tuner.plan.rules import rules_of
 from tuner.run.identity import aspect, aspects, differences
@@ -28,6 +29,7 @@ from tuner.services.simulated.kind import SimulatedType
 from tuner.services.testbed import ReadyTestbed
 from tuner.spec.space_section import load_space
 from tuner.states import CampaignState
+from tuner.store import NewEvent
 
 pytestmark = pytest.mark.slow
 
@@ -44,13 +46,14 @@ def cut_off(campaign: Campaign) -> None:
 
 
 def refused(campaign: Campaign) -> str:
-    """Return the error when the campaign is resumed; nothing is measured."""
+    """Return the error when the campaign is resumed; nothing is measured, and it stays paused."""
     before = campaign.blocks
-    outcome = campaign.run()
-    assert isinstance(outcome.error, ConflictError)
+    with pytest.raises(ConflictError) as refusal:
+        campaign.run()
+    assert campaign.store.campaign(campaign.id).state is CampaignState.PAUSED
     assert campaign.blocks == before
-    assert f"'fstune branch {campaign.id} FILE'" in str(outcome.error)
-    return str(outcome.error)
+    assert f"'fstune branch {campaign.id} FILE'" in str(refusal.value)
+    return str(refusal.value)
 
 
 def test_the_same_again_goes_on(begin: Begin) -> None:
@@ -86,6 +89,44 @@ def test_another_workload_is_named(begin: Begin, tmp_path: Path) -> None:
     assert "was measured: workload (filesets.small.files: 1400, was 1500); put" in message
     path.write_text(re.sub(r"(?s)description: .*?\n(?=\w)", "description: other words\n", text))
     assert campaign.run().campaign.state is CampaignState.FINISHED
+
+
+@pytest.mark.parametrize("state", [CampaignState.PAUSED, CampaignState.FAILED])
+def test_a_campaign_whose_resume_is_refused_stays_as_it_was(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, state: CampaignState
+) -> None:
+    campaign = begin(spec(faster()))
+    cut_off(campaign)
+    if state is CampaignState.FAILED:
+        with monkeypatch.context() as patch:
+            patch.setattr(SimulatedTestbed, "open", _broken)
+            assert campaign.run().campaign.state is state
+    record, events = campaign.store.campaign(campaign.id), campaign.kinds()
+    monkeypatch.setattr("tuner.run.identity.ALPHA", 0.05)
+    for _ in range(2):
+        with pytest.raises(ConflictError, match="statistics"):
+            campaign.run()
+    assert (campaign.store.campaign(campaign.id), campaign.kinds()) == (record, events)
+
+
+def _broken(*_: object) -> ReadyTestbed:
+    raise TestbedError("it broke")
+
+
+def test_a_campaign_that_was_killed_has_failed_when_its_resume_is_refused(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state would say that it runs."""
+    campaign = begin(spec(faster()))
+    cut_off(campaign)
+    event = NewEvent(datetime.now(UTC), "x", "x")
+    campaign.store.move_campaign(campaign.id, CampaignState.RUNNING, "", event)
+    monkeypatch.setattr("tuner.run.identity.ALPHA", 0.05)
+    with pytest.raises(ConflictError, match="statistics"):
+        campaign.run()
+    record = campaign.store.campaign(campaign.id)
+    assert record.state is CampaignState.FAILED
+    assert "changed since" in record.reason
 
 
 def test_another_space_is_named_and_its_descriptions_do_not_matter(

@@ -218,9 +218,8 @@ def test_the_list_of_testbeds_is_part_of_the_identity(begin: Begin) -> None:
     fewer = replace(campaign, spec=several(faster(), names=NAMES[:3]))
     prepared = replace(campaign.prepared(), aspects=_prepared(fewer).aspects)
     campaign.prepared = lambda: prepared  # type: ignore[method-assign]
-    outcome = campaign.run()
-    assert isinstance(outcome.error, ConflictError)
-    assert "testbed (testbeds.simulated d is gone)" in str(outcome.error)
+    with pytest.raises(ConflictError, match=r"testbed \(testbeds.simulated d is gone\)"):
+        campaign.run()
 
 
 def _prepared(campaign: Campaign) -> Any:

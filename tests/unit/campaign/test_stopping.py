@@ -393,3 +393,4 @@ def test_ctrl_c_where_nothing_is_measured_stops_now(begin: Begin) -> None:
         outcome = campaign.run(sends(2, signal.SIGINT))
     assert outcome.campaign.state is CampaignState.PAUSED
     assert messages == [f"SIGINT: {STOPPING}"]
+    assert "a block in progress is measured again" in STOPPING

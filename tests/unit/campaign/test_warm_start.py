@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.campaign.campaigns import THREADS, Campaign, faster, spec
+from tests.unit.campaign.campaigns import THREADS, Campaign, Recorder, failing, faster, spec
 from tests.unit.campaign.conftest import Begin
-from tuner.model import Prior, Recommendation
+from tuner.model import BlockKind, Configuration, Prior, Recommendation, Trial
 from tuner.plan.rules import rules_of
-from tuner.run.branching import priors
+from tuner.run.branching import no_priors, priors
 from tuner.run.stored_priors import compared_with
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec
-from tuner.states import CampaignState
+from tuner.states import VERDICT_STATES, CampaignState, TrialState
 from tuner.store import NewEvent, Store
 
 pytestmark = pytest.mark.slow
@@ -63,6 +63,55 @@ def test_a_campaign_of_other_components_provides_no_priors(earlier: Campaign) ->
     renamed = replace(rules, components=(*others, "other"))
     for changed in (fewer, renamed):
         assert priors(earlier.store, earlier.id, changed, prepared.parameters) == []
+        assert "other components" in no_priors(earlier.store, earlier.id, changed)
+
+
+@pytest.mark.parametrize("end", [CampaignState.PAUSED, CampaignState.CANCELLED])
+def test_a_campaign_that_has_not_ended_guides_a_branch_by_what_it_measured(
+    begin: Begin, end: CampaignState
+) -> None:
+    """Many threads are faster, few fail, and the trial that was added last is not measured yet."""
+    few = failing("workload", low=20) | {"high": 20}
+    pilot = {"blocks": 3, "override": True}
+    campaign = begin(spec(faster(), few, noise=0.03, pilot=pilot))
+    prepared = campaign.prepared()
+    rules, parameters = rules_of(prepared.spec, prepared.workload), prepared.parameters
+    stops = [KeyboardInterrupt()]
+
+    def stop(_: int) -> None:
+        if sum(block.kind is BlockKind.SEARCH for block in campaign.blocks) == 2 and stops:
+            raise stops.pop()
+
+    assert campaign.run(Recorder(stop)).campaign.state is CampaignState.PAUSED
+    event, flags = NewEvent(datetime.now(UTC), "x", "x"), campaign.trials[0].flags
+    last = Trial(len(campaign.trials), Configuration(), 9, "x", TrialState.RUNNING, flags)
+    campaign.store.add_trials(campaign.id, [(last, event)])
+    if end is CampaignState.CANCELLED:
+        campaign.store.move_campaign(campaign.id, end, "", event)
+    states = {trial.number: trial.state for trial in campaign.trials}
+    # Neither the baseline nor its twin, trial 1.
+    measured = {m.trial for block in campaign.blocks for m in block.measurements} - {0, 1}
+    assert TrialState.FAILED in states.values()
+    assert not {states[number] for number in measured} & {*VERDICT_STATES, TrialState.FAILED}
+    guidance = priors(campaign.store, campaign.id, rules, parameters)
+    numbers = [int(prior.origin.rpartition(":")[2]) for prior in guidance]
+    assert numbers == [*sorted(measured), 0]
+    assert min(prior.difference for prior in guidance) < -0.1
+
+
+def test_why_a_campaign_guides_no_branch(finished: Campaign, begin: Begin) -> None:
+    store = finished.store
+    prepared = finished.prepared()
+    rules = rules_of(prepared.spec, prepared.workload)
+    assert priors(store, finished.id, rules, ()) == []
+    assert "not in the new campaign's spaces" in no_priors(store, finished.id, rules)
+    new = begin(spec())
+    assert "measured none in a search" in no_priors(store, new.id, rules)
+    event = NewEvent(datetime.now(UTC), "x", "x")
+    for trial in finished.trials[1:]:
+        store.move_trial(finished.id, trial.number, TrialState.FAILED, "", event)
+    assert priors(store, finished.id, rules, prepared.parameters) == []
+    assert "all that it measured have failed" in no_priors(store, finished.id, rules)
 
 
 def test_a_verification_guides_nothing(begin: Begin) -> None:

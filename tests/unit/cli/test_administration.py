@@ -307,6 +307,16 @@ def test_a_new_campaign_begins_with_what_an_earlier_one_found(
     )
 
 
+def test_a_branch_of_a_campaign_without_results_says_why_nothing_guides_it(
+    fstune: Fstune, state: Path, campaign_file: Path
+) -> None:
+    with Store.open(state) as store:
+        old = store.create_campaign("old", "{}", 0, datetime.now(UTC)).id
+    result = fstune("branch", old, campaign_file)
+    assert result.returncode == 0, result.stderr
+    assert f"guided by 0 trials of {old}: it measured none in a search, or" in result.stderr
+
+
 def test_a_run_writes_a_log(fstune: Fstune, campaign_file: Path, state: Path) -> None:
     result = fstune("run", campaign_file, "--log", "json")
     assert result.returncode == 0

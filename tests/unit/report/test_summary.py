@@ -181,10 +181,13 @@ def test_where_the_time_went_is_complete_on_a_narrow_terminal(width: int) -> Non
         (CampaignState.RUNNING, "So far: the campaign is running; it may find more"),
         (CampaignState.PAUSED, "So far: the campaign is paused; it may find more"),
         (CampaignState.CANCELLED, "So far: the campaign is cancelled"),
+        (CampaignState.FAILED, "So far: the campaign is failed"),
     ],
 )
 def test_an_answer_that_is_not_the_last_word_says_so(state: CampaignState, words: str) -> None:
     going_on = campaign(state=state)
     assert words in printed(campaign_summary(going_on, RECOMMENDED, effort=EFFORT), 80)
-    assert words in printed(recommendation_page(going_on, RECOMMENDED), 80)
+    page = printed(recommendation_page(going_on, RECOMMENDED), 80)
+    assert words in page
+    assert ("as it continues" in page) is (words.endswith("find more"))
     assert "So far" not in printed(recommendation_page(campaign(), RECOMMENDED), 80)
