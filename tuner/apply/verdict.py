@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from tuner.judge.special import stdtrit
-from tuner.judge.words import percent
+from tuner.judge.words import at_least
 from tuner.states import VerifyOutcome
 from tuner.text import differ
 
@@ -60,7 +60,7 @@ def verified(
     t = float(stdtrit(blocks - 1, (1.0 + _CONFIDENCE) / 2.0))
     reach = t * stdev(log_ratios) / math.sqrt(blocks)
     ratio, lower, upper = (math.exp(x) for x in (mean, mean - reach, mean + reach))
-    least = percent(math.log(certified))
+    least = at_least(math.log(certified))
     if other_settings:
         outcome = VerifyOutcome.CANNOT_BE_JUDGED
         reason = (
@@ -71,14 +71,14 @@ def verified(
         outcome = VerifyOutcome.HOLDS
         reason = "The whole interval is faster than what was there before."
         if lower > certified:
-            reason += f" But it is less than what was certified: at least {least} faster."
+            reason += f" But it is less than what was certified: {least} faster."
     elif lower > min(1.0, certified):
         outcome = VerifyOutcome.NO_LONGER_HOLDS
-        reason = f"What was certified, at least {least} faster, is outside the interval."
+        reason = f"What was certified, {least} faster, is outside the interval."
     else:
         outcome = VerifyOutcome.NOT_SETTLED
         reason = (
-            f"The interval contains both no gain and what was certified, at least {least} faster: "
+            f"The interval contains both no gain and what was certified, {least} faster: "
             "measure more blocks."
         )
     return Verified(outcome, ratio, lower, upper, _CONFIDENCE, blocks, reason)

@@ -40,7 +40,7 @@ from tuner.judge.score import (
 )
 from tuner.judge.thresholds import threshold
 from tuner.judge.verdict import METHOD, Outcome, Verdict, describe
-from tuner.judge.words import percent
+from tuner.judge.words import at_least, percent
 from tuner.model import COVARIATES
 
 
@@ -291,7 +291,7 @@ def _conclude(
         return CertificateOutcome.NOT_CERTIFIED, f"not certified: {sentence}"
     open_floors = [component.name for component in components if not component.passes]
     if faster and not open_floors and not doubt:
-        least = f"at least {percent(verdict.interval.upper)}"
+        least = at_least(verdict.interval.upper)
         promise = _floors_sentence(components, allowed)
         return CertificateOutcome.CERTIFIED, f"certified: {sentence}, {least}; {promise}"
     if faster:

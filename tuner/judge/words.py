@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from typing import Final
 
-# Beyond this, "over 1000%" or "unbounded" is more informative than a number.
+# Beyond this, "over 1000%" is more informative than a number.
 _LARGEST_PERCENT: Final = 1000.0
+_LARGEST: Final = math.log1p(_LARGEST_PERCENT / 100.0)
 
 
 def percent(d: float) -> str:
     """Magnitude of a log difference as a percentage: .0488 -> "5.0%"."""
     size = abs(d)
-    if size > math.log1p(_LARGEST_PERCENT / 100.0):
+    if size > _LARGEST:
         return f"over {_LARGEST_PERCENT:.0f}%"
     return f"{_number(size)}%"
 
@@ -43,17 +44,28 @@ def probability(share: float) -> str:
     return ">99%" if rounded == "100%" else rounded
 
 
+def at_least(d: float) -> str:
+    """A lower bound: .0488 -> "at least 5.0%", also where ``percent`` says "over 1000%"."""
+    return f"at least {percent(d).removeprefix('over ')}"
+
+
 def interval(estimate: float, lower: float, upper: float, confidence: float) -> str:
     """For example "95% interval 3.0 to 9.1%"; takes bounds as log differences."""
     name = f"{100.0 * confidence:.3g}% interval"
-    largest = math.log1p(_LARGEST_PERCENT / 100.0)
-    if max(-lower, upper) > largest:
+    if math.isinf(lower) or math.isinf(upper):
         return f"{name} still unbounded"
     if upper <= 0.0 and estimate < 0.0:
-        return f"{name} {_number(-upper)} to {_number(-lower)}%"
+        return f"{name} {_between(-upper, -lower)}"
     if lower >= 0.0:
-        return f"{name} {_number(lower)} to {_number(upper)}%"
+        return f"{name} {_between(lower, upper)}"
     return f"{name} {change(upper)} to {change(lower)}"
+
+
+def _between(low: float, high: float) -> str:
+    """Magnitudes as a range: "3.0 to 9.1%", "3.0% to over 1000%", "over 1000%"."""
+    if high <= _LARGEST:
+        return f"{_number(low)} to {_number(high)}%"
+    return percent(high) if low > _LARGEST else f"{percent(low)} to {percent(high)}"
 
 
 def _number(size: float) -> str:

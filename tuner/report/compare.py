@@ -27,8 +27,8 @@ from tuner.judge.two_sample import (
     compare_paired,
     compare_samples,
 )
-from tuner.report.answer import columns
 from tuner.report.drawing import Printable, ToWidth, paragraph
+from tuner.report.listing import Column, Listing
 from tuner.report.plots import DotPlot
 from tuner.report.styles import QUIET, STRONG, literal
 from tuner.text import clean, counted
@@ -171,12 +171,15 @@ def _evidence(compared: Compared, comparison: Comparison, claim: Claim) -> str:
 
 
 def _table(samples: Sequence[Sample]) -> RenderableType:
-    table = columns("", "n", "mean", "median", "sd", "min", "max", right=range(1, 7))
-    for sample in samples:
-        v = sample.values
-        figures = (fmean(v), median(v), stdev(v), min(v), max(v))
-        table.add_row(literal(sample.label), str(len(v)), *(f"{x:.5g}" for x in figures))
-    return table
+    numbers = ("n", "mean", "median", "sd", "min", "max")
+    columns = (Column("sample"), *(Column(name, rigid=True, right=True) for name in numbers))
+    return Listing(columns, tuple(map(_row, samples)))
+
+
+def _row(sample: Sample) -> tuple[Text, ...]:
+    v = sample.values
+    figures = (fmean(v), median(v), stdev(v), min(v), max(v))
+    return (literal(sample.label), Text(str(len(v))), *(Text(f"{x:.5g}") for x in figures))
 
 
 def _plot(samples: Sequence[Sample], width: int) -> RenderableType:

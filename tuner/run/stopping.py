@@ -24,8 +24,8 @@ _SAME_REQUEST_S = 1.0
 
 #: Replies to a stop signal; the first is that of a campaign, which can be resumed.
 STOPPING = (
-    "stopping: the current run is cut off (a resume measures it again), and the testbed is put "
-    "back, which takes seconds"
+    "stopping: a block in progress is measured again by a resume, and the testbed is put back, "
+    "which takes seconds"
 )
 FINISHING = "finishing the current run, then the testbed is put back; Ctrl-C again to stop now"
 

@@ -48,7 +48,7 @@ _ADVICE = {
     "40": "conflicting transactions; try again",
     "42501": "the user lacks privileges; use the owner of the database",
     "53": "it is out of resources; see its log",
-    "53100": "its disk is full; make room and resume",
+    "53100": "its disk is full; make room and try again; 'fstune resume' continues a campaign",
     "55P03": "locked by another process; end that process and try again",
     "57P": _NO_ANSWER,
     "58": "disk error; check the disk and its log",

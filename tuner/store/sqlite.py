@@ -24,7 +24,9 @@ _WRITES = "fstune_writes"
 _ADVICE = {
     sqlite3.SQLITE_BUSY: "locked by another process; end that process and try again",
     sqlite3.SQLITE_LOCKED: "locked by another process; end that process and try again",
-    sqlite3.SQLITE_FULL: "its disk is full; make room and resume",
+    sqlite3.SQLITE_FULL: (
+        "its disk is full; make room and try again; 'fstune resume' continues a campaign"
+    ),
     sqlite3.SQLITE_READONLY: "no permission to write it; use the account that owns it",
     sqlite3.SQLITE_PERM: "no permission to read it; use the account that owns it",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check its directory and your rights to it",

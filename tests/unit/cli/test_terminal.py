@@ -18,8 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.unit.campaign.campaigns import THREADS, failing, spec
 from tests.unit.cli.conftest import COMMAND
+from tuner.cli import ending
+from tuner.errors import INTERRUPTED, CampaignHalted
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 
@@ -173,8 +177,26 @@ def test_a_closed_pipe_does_not_end_the_campaign(
     campaign_file: Path, environment: dict[str, str], state: Path
 ) -> None:
     """As with ``fstune run FILE | head -3``."""
+    assert unread(campaign_file, environment) == (0, "")
+    campaign, blocks = last(state)
+    assert campaign is CampaignState.FINISHED
+    assert set(blocks) == {BlockState.COMPLETE}
+    with Store.open(state) as store:
+        kinds = [e.kind for e in store.events(store.campaign("last").id)]
+    assert kinds.count("restored") == 2
+
+
+def unread(
+    file: Path,
+    environment: dict[str, str],
+    number: signal.Signals | None = None,
+    options: tuple[str, ...] = (),
+) -> tuple[int, str]:
+    """Run a campaign of whose output three lines are read, or none with ``--quiet``, and send it
+    the signal then; return its status and what it prints on standard error.
+    """
     with subprocess.Popen(
-        [*COMMAND, "run", str(campaign_file)],
+        [*COMMAND, "run", str(file), *options],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -182,14 +204,68 @@ def test_a_closed_pipe_does_not_end_the_campaign(
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        for _ in range(3):
+        for _ in range(0 if options else 3):
             process.stdout.readline()
         process.stdout.close()
+        if number is not None:
+            process.send_signal(number)
         complaints = process.stderr.read()
-    campaign, blocks = last(state)
-    assert campaign is CampaignState.FINISHED
-    assert set(blocks) == {BlockState.COMPLETE}
-    assert "Traceback" not in complaints
+    return process.returncode, complaints
+
+
+@pytest.fixture
+def halting_file(tmp_path: Path) -> Path:
+    """Return the file of a campaign whose baseline cannot be started."""
+    path = tmp_path / "halting.yaml"
+    document = spec(failing("start", low=1), found={THREADS: 9})
+    path.write_text(yaml.safe_dump(document.model_dump(mode="json", exclude_none=True)))
+    return path
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",)])
+def test_a_halt_is_reported_through_a_closed_pipe(
+    halting_file: Path, environment: dict[str, str], options: tuple[str, ...]
+) -> None:
+    status, complaints = unread(halting_file, environment, options=options)
+    assert status == CampaignHalted.exit_code
+    assert re.fullmatch(r"fstune: .*baseline.*\n", complaints)
+
+
+def test_a_pause_is_reported_through_a_closed_pipe(
+    long_file: Path, environment: dict[str, str]
+) -> None:
+    status, complaints = unread(long_file, environment, signal.SIGTERM)
+    assert status == INTERRUPTED
+    assert complaints.splitlines()[-1].startswith("fstune: paused; continue with: fstune resume ")
+
+
+def test_the_status_is_right_with_errors_in_the_closed_pipe_too(
+    halting_file: Path, environment: dict[str, str]
+) -> None:
+    """As with ``fstune run FILE 2>&1 | head -1``."""
+    with subprocess.Popen(
+        [*COMMAND, "run", str(halting_file)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+    assert process.returncode == CampaignHalted.exit_code
+
+
+def test_a_pipe_closed_after_the_page_does_not_change_the_status(
+    finished: str, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader ends between the page and the sentence after it."""
+
+    def closed(text: str, *, err: bool = False) -> None:
+        raise BrokenPipeError
+
+    dropped: list[bool] = []
+    monkeypatch.setattr(ending, "say", closed)
+    monkeypatch.setattr(ending, "_drop_output", lambda: dropped.append(True))
     with Store.open(state) as store:
-        kinds = [e.kind for e in store.events(store.campaign("last").id)]
-    assert kinds.count("restored") == 2
+        ending.tell_end(ending.stored_end(store, store.campaign(finished)), (), None)
+    assert dropped == [True]

@@ -11,9 +11,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from tests.unit.judge.published import results
+from tests.unit.report.samples import screen_of
 from tuner.cli.compare import compare_command, read_numbers
 from tuner.errors import NotFoundError, SpecError
-from tuner.report.compare import Sample
+from tuner.report.compare import Sample, compare, compare_page
 
 
 def load_trial(campaign: str, trial: int, state_dir: Path | None, database: str | None) -> Sample:
@@ -160,6 +161,19 @@ def test_numbers_without_bounds_are_null_in_documents(folder: Path) -> None:
     (comparison,) = json.loads(output("a", "b", "--json"))["comparisons"]
     assert (comparison["percent"], comparison["lower_percent"]) == (0.0, None)
     assert "interval unbounded" in output("a", "b", "--no-plot")
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_numbers_are_not_broken_across_lines(width: int, terminal: bool) -> None:
+    samples = [
+        Sample("a-long-name-of-a-sample", (1234567.0, 1300000.0, 1400001.0)),
+        Sample("b", (0.99898, 1.0123, 1.0345)),
+    ]
+    page = compare_page(compare(samples, confidence=95.0, corrected=False), plot=False)
+    words = screen_of(page, width, terminal=terminal).text.split()
+    for number in ("1.3115e+06", "1.2346e+06", "83317", "0.99898", "1.0153", "median"):
+        assert number in words
 
 
 def test_classic_output(folder: Path) -> None:

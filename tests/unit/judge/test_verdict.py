@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tuner.judge.confidence import Interval
 from tuner.judge.verdict import Outcome, assess, describe
+from tuner.judge.words import at_least, interval
 
 SLOWER = (0.031, 0.012, 0.027, 0.044, 0.019, 0.035)
 TIGHT = (0.001, -0.002, 0.003, -0.001, 0.0005, 0.001, 0.002)
@@ -98,7 +99,29 @@ def test_percentages_are_symmetric_and_bounded() -> None:
     )
     assert faster.startswith("5.0% faster than baseline (95% interval 1.0 to 10.5%)")
     wide = describe(9.0, Interval(-9.0, 27.0), 3, confidence=0.95, reference="baseline")
-    assert wide.startswith("over 1000% slower than baseline (95% interval still unbounded)")
+    assert wide.startswith("over 1000% slower than baseline (95% interval over 1000% slower to ")
+
+
+@pytest.mark.parametrize(
+    ("estimate", "lower", "upper", "words"),
+    [
+        (-1.0, -math.inf, math.inf, "still unbounded"),
+        (-1.0, -9.0, 0.1, "10.5% slower to over 1000% faster"),
+        (-3.0, -9.0, -0.1, "10.5% to over 1000%"),
+        (-9.0, -9.5, -8.5, "over 1000%"),
+        (9.0, 8.5, 9.5, "over 1000%"),
+        (-1.0, -1.1, -0.1, "10.5 to 200%"),
+    ],
+)
+def test_only_an_interval_without_a_bound_is_unbounded(
+    estimate: float, lower: float, upper: float, words: str
+) -> None:
+    assert interval(estimate, lower, upper, 0.97) == f"97% interval {words}"
+
+
+def test_a_bound_of_over_a_thousand_percent_is_a_number() -> None:
+    assert at_least(math.log(1.05)) == at_least(-math.log(1.05)) == "at least 5.0%"
+    assert at_least(5.0) == "at least 1000%"
 
 
 @pytest.mark.slow

@@ -128,7 +128,7 @@ def test_full_disk(path: Path) -> None:
     pages = path.stat().st_size // 4096 + 8
     store = limited(path, f"PRAGMA max_page_count = {pages}")
     campaign = store.campaign("last").id
-    with pytest.raises(StoreError, match=rf"{FILE}: its disk is full; make room and resume"):
+    with pytest.raises(StoreError, match=rf"{FILE}: its disk is full; make room and try again"):
         fill(store, campaign)
     trials, events = len(store.trials(campaign)), len(store.events(campaign))
     assert events == trials + 1

@@ -114,7 +114,8 @@ def test_a_full_disk_is_reported_and_survived(tmp_path: Path, root: Path) -> Non
     *lines, count = filled.stdout.splitlines()
     messages = [line for line in lines if not line.isdigit()]
     assert messages == [
-        f"{tmp_path / FILE}: its disk is full; make room and resume (database or disk is full)"
+        f"{tmp_path / FILE}: its disk is full; make room and try again; 'fstune resume' continues "
+        "a campaign (database or disk is full)"
     ]
     numbers = [int(line) for line in lines if line.isdigit()]
     assert numbers == list(range(2, int(count) + 1))

@@ -259,7 +259,7 @@ def test_readers_see_a_consistent_snapshot(store: Store, place: Place) -> None:
 @pytest.mark.parametrize(
     ("error", "advice"),
     [
-        (psycopg.errors.DiskFull(), "its disk is full; make room and resume"),
+        (psycopg.errors.DiskFull(), "its disk is full; make room and try again; 'fstune resume'"),
         (psycopg.errors.InsufficientPrivilege(), "the user lacks privileges"),
         (psycopg.errors.DeadlockDetected(), "try again"),
         (psycopg.errors.SyntaxError(), "unexpected error"),
