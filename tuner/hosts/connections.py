@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TypeVar
 
+from tuner.errors import AccessError, TestbedError, TunerError, of_kind
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.hosts.hold import patience_s
 from tuner.hosts.link import open_socket
@@ -13,8 +16,12 @@ from tuner.hosts.log_in import Patience, SshHost
 from tuner.hosts.node import SupervisedNode
 from tuner.hosts.node_supervisor import NodeSupervisors
 from tuner.hosts.nodes import from_node, node
+from tuner.hosts.parallel import on_all
 from tuner.hosts.reach import ReachedHosts, ReachSection, SshSection
 from tuner.hosts.ssh import SshConnector
+
+T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 class Hosts:
@@ -26,6 +33,7 @@ class Hosts:
     def __init__(self, file: ReachedHosts, base: Path, state_directory: Path) -> None:
         """``base``: the directory for relative paths in the file."""
         self._stack = ExitStack()
+        self._missing = [list(_missing_files(one.ssh, base)) for one in file.reached]
         self._patience = patience(file.restore.after)
         try:
             self.all = tuple(self._connect(one, base, state_directory) for one in file.reached)
@@ -42,6 +50,18 @@ class Hosts:
     def clients(self) -> tuple[SpeakingConnector, ...]:
         """The connections to the clients."""
         return self.all[1:]
+
+    def check_files(self, sections: Sequence[str]) -> None:
+        """Raise AccessError if files that the testbed file names, of keys or known_hosts, do not
+        exist. ``sections``: the key of each ``reach`` section in the file.
+        """
+        wrong = [
+            f"{section}.ssh.{key}: there is no file {path}; correct the path, or create the file"
+            for section, missing in zip(sections, self._missing, strict=True)
+            for key, path in missing
+        ]
+        if wrong:
+            raise AccessError("; ".join(wrong))
 
     def close(self) -> None:
         """Close all connections."""
@@ -75,10 +95,6 @@ def patience(after_s: float) -> Patience:
 
 def ssh_host(section: SshSection, base: Path) -> SshHost:
     """How a host is reached over SSH; relative paths are relative to ``base``."""
-
-    def absolute(path: Path) -> Path:
-        return base / path.expanduser()
-
     jump = section.jump
     through = None
     if jump is not None:
@@ -86,17 +102,73 @@ def ssh_host(section: SshSection, base: Path) -> SshHost:
             jump.address,
             jump.user,
             jump.port,
-            None if jump.key is None else absolute(jump.key),
+            None if jump.key is None else _absolute(base, jump.key),
             section.agent,
-            absolute(section.known_hosts),
+            _absolute(base, section.known_hosts),
         )
     return SshHost(
         address=section.address,
         user=section.user,
         port=section.port,
-        key_file=None if section.key is None else absolute(section.key),
+        key_file=None if section.key is None else _absolute(base, section.key),
         agent=section.agent,
-        known_hosts=absolute(section.known_hosts),
+        known_hosts=_absolute(base, section.known_hosts),
         sudo=section.by_sudo,
         jump=through,
     )
+
+
+def _absolute(base: Path, path: Path) -> Path:
+    return base / path.expanduser()
+
+
+def _missing_files(section: SshSection | None, base: Path) -> Iterator[tuple[str, Path]]:
+    """Yield files named in a section that do not exist, each with its key there. The usual
+    known_hosts need not exist: the refusal of a host says how to add its key.
+    """
+    if section is None:
+        return
+    files = {"key": section.key}
+    if section.jump is not None:
+        files["jump.key"] = section.jump.key
+    if "known_hosts" in section.model_fields_set:
+        files["known_hosts"] = section.known_hosts
+    for key, path in files.items():
+        if path is not None and _is_missing(_absolute(base, path)):
+            yield key, _absolute(base, path)
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError as problem:
+        # Others, such as denied access, are reported when the host is connected to.
+        return isinstance(problem, FileNotFoundError | NotADirectoryError)
+    return False
+
+
+def on_each(items: Sequence[Item], do: Callable[[Item], T], names: Sequence[str] = ()) -> list[T]:
+    """Like ``on_all``, but raises several failures as one error: of their kind if that is the same,
+    or else TestbedError. ``names``: of the items, for messages.
+    """
+
+    def run(item: Item) -> T | TunerError:
+        try:
+            return do(item)
+        except TunerError as problem:
+            return problem
+
+    results = on_all(items, run)
+    failures = [
+        (f"{names[number]}: " if names else "", result)
+        for number, result in enumerate(results)
+        if isinstance(result, TunerError)
+    ]
+    if len(failures) == 1:
+        raise failures[0][1]
+    if failures:
+        message = "; ".join(f"{name}{problem}" for name, problem in failures)
+        slugs = {problem.slug for _, problem in failures}
+        kind = of_kind(slugs.pop(), message) if len(slugs) == 1 else None
+        raise (kind or TestbedError(message)) from failures[0][1]
+    return [result for result in results if not isinstance(result, TunerError)]

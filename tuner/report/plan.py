@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from search_spaces import Expression, Parameter, Space, describe
+from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.power import detectable_effect
 from tuner.judge.words import blocks
 from tuner.report.answer import columns, section
@@ -102,23 +103,52 @@ def budget_lines(
 ) -> RenderableType:
     """Render the budget, and the smallest gain it can certify at several levels of noise.
 
-    ``has_pilot``: whether the campaign has a pilot, so that 'fstune pilot' accepts its file.
+    How long a run takes is not known yet, so only a limit on ``measurements`` tells how many blocks
+    fit. ``has_pilot``: whether the campaign has a pilot, so that 'fstune pilot' accepts its file.
     """
     limit = "" if measurements is None else f", at most {measurements} measurements"
-    table = columns("Noise of a pair (sd)", "Smallest improvement certified", right=(0, 1))
-    for sd in _NOISE:
-        smallest = detectable_effect(min(500, certify_blocks), alpha) * sd
-        percentage = f"{100.0 * math.expm1(min(smallest, 700.0)):.1f}%"
-        table.add_row(f"{100.0 * sd:.0f}%", percentage)
-    lines: list[RenderableType] = [
-        paragraph(f"{duration(wall_s)} of measuring time{limit}"),
-        paragraph(
-            f"with {blocks(certify_blocks)} of certification, the most that an attempt takes, and "
-            "80% power:"
-        ),
-        table,
-    ]
+    lines: list[RenderableType] = [paragraph(f"{duration(wall_s)} of measuring time{limit}")]
+    most, why = certify_blocks, "the most that an attempt takes"
+    if measurements is not None and (room := _room(measurements, has_pilot=has_pilot)) < most:
+        most, why = room, f"the most that {measurements} measurements allow"
+    if most < MIN_PAIRS:
+        besides = f", besides a pilot of {MIN_PAIRS}" if has_pilot else ""
+        lines.append(
+            paragraph(
+                f"{measurements} measurements leave room for {blocks(most)} of certification at "
+                f"most{besides}, but at least {MIN_PAIRS} are needed: nothing can be certified; "
+                "raise budget.measurements"
+            )
+        )
+    else:
+        lines += [
+            paragraph(
+                f"if the budget leaves room for {blocks(most)} of certification, {why}; with 80% "
+                "power:"
+            ),
+            _smallest(most, alpha),
+        ]
     if has_pilot:
-        text = "'fstune pilot' measures how noisy the testbed is, and how long a run takes"
+        text = (
+            "'fstune pilot' measures how noisy the testbed is, and how long a run takes, so how "
+            "many blocks fit the budget"
+        )
         lines.append(paragraph(text))
     return Group(*lines)
+
+
+def _room(measurements: int, *, has_pilot: bool) -> int:
+    """The most blocks of certification that this many measurements allow: each has the baseline and
+    at least one finalist, and each block of a pilot has two runs.
+    """
+    return measurements // 2 - (MIN_PAIRS if has_pilot else 0)
+
+
+def _smallest(certify_blocks: int, alpha: float) -> RenderableType:
+    """Return the table of the smallest gain that so many blocks certify."""
+    table = columns("Noise of a pair (sd)", "Smallest improvement certified", right=(0, 1))
+    effect = detectable_effect(min(500, certify_blocks), alpha)
+    for sd in _NOISE:
+        percentage = f"{100.0 * math.expm1(min(effect * sd, 700.0)):.1f}%"
+        table.add_row(f"{100.0 * sd:.0f}%", percentage if math.isfinite(effect) else "none")
+    return table

@@ -17,9 +17,8 @@ _CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?")
 
 
 def _clock(value: object) -> object:
-    # YAML parses an unquoted 20:00 as the number 1200.
     if not isinstance(value, str) or not _CLOCK.fullmatch(value):
-        raise ValueError("write a time of day as HH:MM in quotes, such as '20:00'")
+        raise ValueError("write a time of day as HH:MM, such as 20:00")
     return value
 
 

@@ -103,10 +103,48 @@ def test_the_smallest_improvement_is_that_of_the_error_of_the_first_attempt(
     tmp_path: Path, sections: str, alpha: float
 ) -> None:
     page = plan_of(tmp_path, CAMPAIGN + sections)
-    blocks = re.search(r"with (\d+) blocks of certification", page)
+    blocks = re.search(r"room for (\d+) blocks of certification", page)
     assert blocks is not None
     smallest = math.expm1(0.03 * detectable_effect(int(blocks[1]), alpha))
     assert re.search(rf"^ *3% +{100.0 * smallest:.1f}% *$", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("sections", "room", "why"),
+    [
+        ("budget: {wall_time: 1s}", 20, "an attempt takes"),
+        ("budget: {measurements: 46}", 20, "an attempt takes"),
+        ("budget: {measurements: 45}", 19, "45 measurements allow"),
+        ("budget: {measurements: 12}", 3, "12 measurements allow"),
+        ("budget: {measurements: 45}\npilot: {blocks: 0}", 20, "an attempt takes"),
+        ("budget: {measurements: 9}\npilot: {blocks: 0}", 4, "9 measurements allow"),
+    ],
+)
+def test_the_budget_limits_the_blocks_of_certification(
+    tmp_path: Path, sections: str, room: int, why: str
+) -> None:
+    page = " ".join(plan_of(tmp_path, CAMPAIGN + sections).split())
+    blocks = f"{room} blocks of certification, the most that {why}; with 80% power:"
+    assert f"if the budget leaves room for {blocks}" in page
+    smallest = 100.0 * math.expm1(0.03 * detectable_effect(room, 0.6 * 0.025))
+    assert f" 3% {smallest:.1f}% " in page
+
+
+@pytest.mark.parametrize(("most", "room"), [(8, "1 block"), (11, "2 blocks")])
+def test_a_budget_too_small_for_a_certificate_is_known_before_the_pilot(
+    tmp_path: Path, most: int, room: str
+) -> None:
+    page = " ".join(plan_of(tmp_path, f"{CAMPAIGN}budget: {{measurements: {most}}}").split())
+    assert (
+        f"{most} measurements leave room for {room} of certification at most, besides a pilot of "
+        "3, but at least 3 are needed: nothing can be certified; raise budget.measurements"
+    ) in page
+    assert "Smallest improvement" not in page
+
+
+def test_where_the_least_blocks_cannot_certify_anything_the_table_says_none(tmp_path: Path) -> None:
+    sections = "budget: {measurements: 12}\ncertification: {finalists: 10}"
+    assert re.search(r"^ *10% +none *$", plan_of(tmp_path, CAMPAIGN + sections), re.MULTILINE)
 
 
 def plan_of(tmp_path: Path, text: str) -> str:
@@ -128,7 +166,7 @@ def test_the_plan_is_shown_and_nothing_is_stored(tmp_path: Path) -> None:
         "cache_manager.chunksize  13 to 24 log2 of bytes",
         "first.0: cache_manager.chunksize = 20",
         "1 h 00 min of measuring time",
-        "with 20 blocks of certification",
+        "if the budget leaves room for 20 blocks of certification, the most that an attempt takes",
     ):
         assert words in page
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from search_spaces import Space
 from search_spaces.sampling import Chance, draw
 from tuner.errors import WorkloadError
-from tuner.hosts.connections import Hosts
+from tuner.hosts.connections import Hosts, on_each
 from tuner.hosts.dry import DryConnector
 from tuner.hosts.hold import Hold
 from tuner.hosts.lease import Owner
@@ -95,13 +95,19 @@ def look(
     campaign: str = "",
     workload_bytes: int = 0,
 ) -> Survey:
-    """Inspect every host, read-only. Raises TestbedError when one does not answer.
+    """Inspect every host, read-only. Raises TestbedError with every host that does not answer.
 
     ``campaign``: see ``client_facts``; ``workload_bytes``: see ``preflight``.
     """
+    keys = ("server", *(f"clients.{number}" for number in range(len(file.clients))))
+    hosts.check_files([f"{key}.reach" for key in keys])
     directory = file.restore.directory
     paths = [[directory], *([directory, client.control.way.cache] for client in file.clients)]
-    server, *clients = on_all([*zip(hosts.all, paths, strict=True)], lambda one: host_facts(*one))
+    server, *clients = on_each(
+        [*zip(hosts.all, paths, strict=True)],
+        lambda one: host_facts(*one),
+        [file.server.name, *(client.name for client in file.clients)],
+    )
     restarts = requirements.fileserver is not None
     programs = server_facts(hosts.server, file.server, directory, restarts=restarts)
     pairs = [*zip(hosts.clients, file.clients, strict=True)]

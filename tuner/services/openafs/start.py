@@ -14,8 +14,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from deploy.cell import CellError, require_machine
 from tuner.documents import word_of
-from tuner.errors import TestbedError, TunerError
-from tuner.hosts.parallel import on_all
+from tuner.errors import TestbedError
 from tuner.hosts.reach import Address, Host, HostPath, SshSection, User, Word
 from tuner.services.openafs.server_log import USUAL_LOGS
 from tuner.services.start import Choice, Draft, Interview, Question, Start
@@ -176,6 +175,7 @@ class HostsStart(Start):
 
     def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Draft:
         """See Start.begin."""
+        from tuner.hosts.connections import on_each
         from tuner.services.openafs.first_look import (
             ClientLook,
             ServerLook,
@@ -195,7 +195,7 @@ class HostsStart(Start):
                 partial(look_at_server, hosts[0]),
                 *(partial(look_at_client, one) for one in hosts[1:]),
             ]
-            looks = _each(tasks)
+            looks = on_each(tasks, lambda task: task())
             server_look = next(one for one in looks if isinstance(one, ServerLook))
             client_looks = [one for one in looks if isinstance(one, ClientLook)]
             draft = _HostDraft(server, clients, user, key, server_look, client_looks)
@@ -235,7 +235,7 @@ _Cell = Annotated[str, AfterValidator(_cell_name)]
 
 def _connect(names: Sequence[str], user: str, key: str, stack: ExitStack) -> list[SshConnector]:
     """Connect to hosts. Raises TestbedError with every host that cannot be reached."""
-    from tuner.hosts.connections import patience, ssh_host
+    from tuner.hosts.connections import on_each, patience, ssh_host
     from tuner.hosts.ssh import SshConnector
 
     path = Path(key).expanduser().absolute() if key else None
@@ -244,24 +244,8 @@ def _connect(names: Sequence[str], user: str, key: str, stack: ExitStack) -> lis
         stack.enter_context(closing(SshConnector(ssh_host(one, Path.cwd()), patience(600.0))))
         for one in sections
     ]
-    _each([partial(one.ask, ["true"]) for one in connections])
+    on_each(connections, lambda one: one.ask(["true"]))
     return connections
-
-
-def _each(work: Sequence[Callable[[], T]]) -> list[T]:
-    """Run everything in parallel. Raises TestbedError with all failures."""
-
-    def run(one: Callable[[], T]) -> T | TunerError:
-        try:
-            return one()
-        except TunerError as problem:
-            return problem
-
-    results = on_all(work, run)
-    wrong = [str(result) for result in results if isinstance(result, TunerError)]
-    if wrong:
-        raise TestbedError("; ".join(wrong))
-    return [result for result in results if not isinstance(result, TunerError)]
 
 
 class _HostDraft:
