@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import yaml
 
@@ -24,6 +24,19 @@ class _Strict(yaml.constructor.SafeConstructor):
         # Before anything is constructed: that writes what is merged (<<) into the nodes.
         _refuse_duplicates(node)
         return super().construct_document(node)
+
+
+def _number(loader: Any, node: yaml.ScalarNode) -> object:
+    """Read a number, and text such as ``1:30`` as text: YAML 1.1 would make it the number 90."""
+    if ":" in node.value:
+        return node.value
+    read = loader.construct_yaml_int if node.tag == _INT else loader.construct_yaml_float
+    return read(node)
+
+
+_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+for _tag in (_INT, _FLOAT):
+    _Strict.add_constructor(_tag, _number)
 
 
 def _refuse_duplicates(root: yaml.Node) -> None:

@@ -10,10 +10,18 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from search_spaces.reading import document as document_of
@@ -30,9 +38,10 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def _duration_s(value: object) -> object:
+    is_text = isinstance(value, str) and _DURATION.fullmatch(value.strip()) is not None
+    if not is_text and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise ValueError("write a duration such as 90s, 8m, 6h, 1h30m or 3d")
     if isinstance(value, str):
-        if _DURATION.fullmatch(value.strip()) is None:
-            raise ValueError("write a duration such as 90s, 8m, 6h, 1h30m or 3d")
         parts = _PART.findall(value)
         units = [unit for _, unit in parts]
         if units != sorted(set(units), key="dhms".index):
@@ -42,16 +51,18 @@ def _duration_s(value: object) -> object:
 
 
 def _fraction(value: object) -> object:
-    share = value
-    if isinstance(value, str):
-        text = value.strip()
-        try:
-            share = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-        except ValueError:
-            raise ValueError("write a share such as 2% or 0.02") from None
-    if isinstance(share, int | float) and not isinstance(share, bool) and not 0.0 < share < 1.0:
-        hint = f"; for {share:g} percent write {share:g}%" if 1.0 < share < 100.0 else ""
-        raise ValueError(f"write a share between 0 and 1, such as 2% or 0.02{hint}")
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("write a share such as 2% or 0.02")
+    text = str(value).strip()
+    percent = text.endswith("%")
+    try:
+        share = float(text.removesuffix("%")) / (100.0 if percent else 1.0)
+    except ValueError:
+        raise ValueError("write a share such as 2% or 0.02") from None
+    if not 0.0 < share < 1.0:
+        meant_percent = not percent and 1.0 < share < 100.0
+        hint = f"; for {share:g} percent write {share:g}%" if meant_percent else ""
+        raise ValueError(f"write a share above 0% and below 100%, such as 2% or 0.02{hint}")
     return share
 
 
@@ -63,9 +74,13 @@ def _fraction_or_auto(value: object) -> object:
     return _fraction(value)
 
 
-def _name(value: object) -> object:
-    if isinstance(value, str) and not _NAME.fullmatch(value):
-        raise ValueError("use 1 to 80 letters, digits, spaces, dots, hyphens and underscores")
+def checked_name(value: object) -> object:
+    """Return a campaign's name. Raises ValueError."""
+    if isinstance(value, str):
+        if not _NAME.fullmatch(value):
+            raise ValueError("use 1 to 80 letters, digits, spaces, dots, hyphens and underscores")
+        if not any(character.isalnum() for character in value):
+            raise ValueError("use at least one letter or digit")
     return value
 
 
@@ -76,7 +91,7 @@ def _value(value: object) -> object:
 
 
 ParameterValue = Annotated[Value, BeforeValidator(_value)]
-Name = Annotated[str, BeforeValidator(_name)]
+Name = Annotated[str, BeforeValidator(checked_name)]
 #: A hundred years: longer than any campaign, and short enough that adding it to a date works.
 _LONGEST_S = 36_600 * 86_400.0
 Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0, le=_LONGEST_S)]
@@ -102,10 +117,34 @@ def wrong_key(key: str, reason: str) -> PydanticCustomError:
     return PydanticCustomError(WRONG_KEY, "{reason}", {"key": key, "reason": reason})
 
 
+def _alternatives(annotation: object) -> Iterator[object]:
+    """Yield the types that a value of a field may have."""
+    if get_origin(annotation) in (Annotated, Union, UnionType):
+        for each in get_args(annotation):
+            yield from _alternatives(each)
+    elif isinstance(annotation, type):
+        yield annotation
+
+
 class Section(BaseModel):
     """A mapping in a file: undeclared keys are errors, and it is immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, document: object) -> object:
+        """Refuse true and false for a number, which pydantic would take for 1 and 0."""
+        for key, value in document.items() if isinstance(document, dict) else ():
+            field = cls.model_fields.get(key)
+            if isinstance(value, bool) and field is not None:
+                # Such a validator says itself what to write.
+                if any(isinstance(each, BeforeValidator) for each in field.metadata):
+                    continue
+                types = set(_alternatives(field.annotation))
+                if bool not in types and types & {int, float}:
+                    raise wrong_key(key, f"write a number, not {str(value).lower()}")
+        return document
 
 
 Document = TypeVar("Document", bound=Section)
@@ -244,7 +283,13 @@ def _problem(error: Mapping[str, Any], model: type[BaseModel], whole: str) -> st
     if kind in _INSTEAD:
         suffix = f", not {_short(value)}" if isinstance(value, int | float | str) else ""
         return f"{where}: write {_INSTEAD[kind]}{suffix}"
-    message = error["msg"].removeprefix("Value error, ")
+    if kind in ("too_short", "too_long"):
+        limit = error["ctx"]["min_length" if kind == "too_short" else "max_length"]
+        entries = "entry" if limit == 1 else "entries"
+        return f"{where}: write at {'least' if kind == 'too_short' else 'most'} {limit} {entries}"
+    message: str = error["msg"].removeprefix("Value error, ")
+    if not location and message.partition(":")[0] in model.model_fields:
+        return message
     ours = kind in ("value_error", WRONG_KEY)  # their messages contain the value
     ending = f", not {value}" if isinstance(value, int | float) and not ours else ""
     return f"{where}: {message[0].lower()}{message[1:]}{ending}"
@@ -256,6 +301,9 @@ def _as_mapping(location: Sequence[int | str], value: object, model: type[BaseMo
     """
     below = _model_at(location, model)
     if below is None:
+        part, dot, name = str(location[-1] if location else "").partition(".")
+        if dot and isinstance(value, int | float | str):
+            return f"write '{part}: {{{name}: {word_of(value)}}}'"
         return "write a mapping"
     first, field = next(iter(below.model_fields.items()))
     takes_value = next(_models_in(field.annotation), None) is None

@@ -126,8 +126,21 @@ def test_many_mistakes_stay_one_line(tmp_path: Path) -> None:
         ("pilot: 5", "pilot: write a mapping, such as 'pilot: {blocks: 5}'"),
         ("budget: [6h]", "budget: write a mapping of: wall_time, measurements"),
         ("statistics: {delta: 2}", "2% or 0.02; for 2 percent write 2%"),
-        ("statistics: {delta: 200%}", "statistics.delta: write a share between 0 and 1"),
-        ("statistics: {delta: 0}", "statistics.delta: write a share between 0 and 1"),
+        ("statistics: {delta: 0}", "statistics.delta: write a share above 0% and below 100%"),
+        ("statistics: {delta: true}", "statistics.delta: write a share such as 2% or 0.02"),
+        ("seed: false", "seed: write a number, not false"),
+        ("first: [{fileserver: {threads: 64}}]", "first: write 'fileserver.threads: 64'"),
+        (
+            "compare: {a: {cache_manager.chunksize: 20}}",
+            "compare.a.cache_manager.chunksize: write 'cache_manager: {chunksize: 20}'",
+        ),
+        (
+            f"references: {[{'name': 'r', 'path': '/r'}] * 21}",
+            "references: write at most 20 entries",
+        ),
+        ("budget: {wall_time: null}", "write a duration such as 90s, 8m, 6h, 1h30m or 3d"),
+        ("budget: {wall_time: true}", "write a duration such as 90s, 8m, 6h, 1h30m or 3d"),
+        ("budget: {wall_time: 1:30}", "write a duration such as 90s, 8m, 6h, 1h30m or 3d"),
         ("seed: abc", "seed: write a whole number, not 'abc'"),
         ("seed: 1.5", "seed: write a whole number, not 1.5"),
         ("first: {cache_manager.chunksize: 20}", "first: write a list, in square brackets"),
@@ -149,6 +162,29 @@ def test_durations_of_several_units(tmp_path: Path, text: str, seconds: float) -
     file = tmp_path / "campaign.yaml"
     file.write_text(f"{CAMPAIGN}\nbudget: {{wall_time: {text}}}\n")
     assert read_spec(file).budget.wall_time == seconds
+
+
+def test_a_percentage_needs_no_hint_at_percentages(tmp_path: Path) -> None:
+    message = refusal(tmp_path, "statistics: {delta: 150%}")
+    assert message == "statistics.delta: write a share above 0% and below 100%, such as 2% or 0.02"
+
+
+@pytest.mark.parametrize("name", ["'   '", "...", "last"])
+def test_names_by_which_no_campaign_could_be_named(tmp_path: Path, name: str) -> None:
+    assert refusal(tmp_path, campaign=CAMPAIGN.replace("mine", name)).startswith("name: ")
+
+
+def test_two_testbeds_that_are_the_same(tmp_path: Path) -> None:
+    same = "testbeds: [{simulated: {name: a}}, {simulated: {name: a}}]"
+    message = refusal(tmp_path, campaign=CAMPAIGN.replace("testbed: {simulated: {}}", same))
+    assert message == "testbeds: a is named twice"
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_times_of_day_are_text(trusted: bool) -> None:
+    """YAML 1.1 reads them as numbers to the base 60."""
+    content = document("{a: 20:00, b: 1:30.5, c: 10, d: -1.5, 7:15: 0}", trusted)
+    assert content == {"a": "20:00", "b": "1:30.5", "c": 10, "d": -1.5, "7:15": 0}
 
 
 @pytest.mark.parametrize(

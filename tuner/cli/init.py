@@ -26,7 +26,7 @@ from tuner.cli.interview import Asker
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.compose import Prepared, prepare
-from tuner.documents import Duration
+from tuner.documents import Duration, checked_name
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.measure.workload import load_workload
 from tuner.new_file import prepared_files, put_in_place
@@ -88,7 +88,7 @@ def _init(files: _Files, asker: Asker, directory: Path, name: str | None) -> Non
     beginning = start.begin(asker, files.testbed, directory)
     if beginning.file is not None:
         replace[files.testbed.name] = files.free(asker, files.testbed)
-    first_file, choices = _fill(beginning, asker, name)
+    first_file, choices = _fill(beginning, asker, _checked_name(name))
     texts = {files.campaign.name: first_file.text()}
     if beginning.file is not None:
         texts[files.testbed.name] = beginning.file
@@ -97,6 +97,15 @@ def _init(files: _Files, asker: Asker, directory: Path, name: str | None) -> Non
         put_in_place(place, replace, files.campaign.parent)
     _tell(files, [Choice("start", start.name, start.title), *beginning.choices, *choices], texts)
     _tell_next(files.campaign, prepared, rehearsals)
+
+
+def _checked_name(name: str | None) -> str | None:
+    """Return the name of the campaign, if there is one. Raises SpecError."""
+    try:
+        checked_name(name)
+    except ValueError as problem:
+        raise SpecError(f"--name: {problem}") from None
+    return name
 
 
 def _offer(directory: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Protocol
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from tuner.documents import Duration, Section
 
@@ -141,6 +141,10 @@ class ReachSection(Section):
         return self.netns if self.ssh is None else self.ssh.netns
 
 
+#: The shortest ``after``; a host may take a quarter of it to answer.
+_SHORTEST_S = 20.0
+
+
 class RestoreSection(Section):
     """How each host restores itself.
 
@@ -150,6 +154,16 @@ class RestoreSection(Section):
 
     directory: HostPath = "/var/lib/fstune-restore"
     after: Duration = 1800.0
+
+    @field_validator("after")
+    @classmethod
+    def _longer_than_connecting(cls, after: float) -> float:
+        if after < _SHORTEST_S:
+            raise ValueError(
+                f"write at least {_SHORTEST_S:g}s: a connection that breaks must be made again "
+                "before the host puts itself back"
+            )
+        return after
 
 
 class ReachedHosts(Protocol):
@@ -184,8 +198,11 @@ def _host(ssh: SshSection) -> str:
 
 def check_distinct(names: Sequence[str], reached: Sequence[ReachSection]) -> None:
     """Raise ValueError if two hosts have the same name or are the same."""
-    if len(set(names)) < len(names):
-        raise ValueError("every host needs a name of its own")
+    if twice := [name for number, name in enumerate(names) if name in names[:number]]:
+        raise ValueError(
+            f"two hosts have the name {twice[0]!r}: give each one of its own (the server is called "
+            "server unless it has another)"
+        )
     hosts = [reach.host for reach in reached]
     for number, host in enumerate(hosts):
         if (first := hosts.index(host)) < number:

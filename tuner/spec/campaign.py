@@ -32,6 +32,7 @@ from tuner.documents import (
     Section,
     problems,
     read_document,
+    word_of,
     wrong_key,
 )
 from tuner.errors import SpecError
@@ -192,6 +193,24 @@ class CampaignSpec(Section):
             return {**document, "pilot": {"blocks": 0}}
         return document
 
+    @field_validator("name")
+    @classmethod
+    def _not_last(cls, name: str) -> str:
+        if name == "last":
+            raise ValueError("'last' stands for the newest campaign; choose another name")
+        return name
+
+    @field_validator("first", mode="before")
+    @classmethod
+    def _in_full(cls, first: object) -> object:
+        """Say how the settings of ``first`` are written to who wrote them as those of compare."""
+        for guess in first if isinstance(first, list | tuple) else ():
+            for part, values in guess.items() if isinstance(guess, dict) else ():
+                if isinstance(values, dict) and values:
+                    name, value = next(iter(values.items()))
+                    raise ValueError(f"write '{part}.{name}: {word_of(value)}', one key a setting")
+        return first
+
     @model_validator(mode="after")
     def _compares_or_searches(self) -> CampaignSpec:
         if not self.compare:
@@ -239,8 +258,8 @@ class CampaignSpec(Section):
         if len({one.key for one in self.testbeds}) > 1:
             raise ValueError("testbeds: name testbeds of one kind only")
         names = [name for one in self.testbeds if (name := one.own_name) is not None]
-        if len(set(names)) < len(names):
-            raise ValueError("testbeds: two of them are the same")
+        if twice := [name for number, name in enumerate(names) if name in names[:number]]:
+            raise ValueError(f"testbeds: {twice[0]} is named twice")
         return self
 
     @property

@@ -81,7 +81,7 @@ def test_first_guesses_put_nothing_at_stake_that_was_not_allowed(
         (("--start", "cloud"), "--start: 'cloud': choose one of cell, hosts, simulated"),
         (("--start", "hosts"), "--server: missing"),
         (("--start", "hosts", "--server", "-oProxy"), "--server: '-oProxy': not a host name"),
-        (("--name", "a/b"), "name: use 1 to 80 letters"),
+        (("--name", "a/b"), "fstune: --name: use 1 to 80 letters"),
     ],
 )
 def test_an_answer_that_cannot_be_used_is_named_and_nothing_is_written(

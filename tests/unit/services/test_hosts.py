@@ -155,5 +155,5 @@ def test_what_tells_hosts_apart() -> None:
     check_distinct([*ways][:4], reached[:4])
     with pytest.raises(ValueError, match="pc1 and again are the same host"):
         check_distinct([*ways], reached)
-    with pytest.raises(ValueError, match="a name of its own"):
+    with pytest.raises(ValueError, match="two hosts have the name 'x'"):
         check_distinct(["x", "x"], reached[:2])

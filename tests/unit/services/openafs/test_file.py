@@ -119,14 +119,15 @@ def test_values_that_could_be_more_than_data_are_refused(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"clients": []}, "clients: "),
+        ({"clients": []}, "clients: write at least 1 entry$"),
         ({"nosuch": 1}, "nosuch: unknown key"),
         ({"server": None}, "server: "),
-        ({"hours": {"start": 1200, "end": "06:00"}}, "in quotes"),
+        ({"hours": {"start": 1200, "end": "06:00"}}, "as HH:MM, such as 20:00"),
         ({"hours": {"start": "20", "end": "06:00"}}, "hours.start: write a time of day as HH:MM"),
         ({"hours": {"start": "20:00Z", "end": "06:00"}}, "hours.start: write a time of day"),
         ({"hours": {"start": "20:00", "end": "24:00"}}, "hours.end: write a time of day"),
         ({"restore": {"after": "soon"}}, "restore.after: write a duration"),
+        ({"restore": {"after": "19s"}}, "restore.after: write at least 20s"),
         ({"other_clients": ["fs9.example.org"]}, "is not an IP address"),
     ],
 )
@@ -151,7 +152,7 @@ def test_two_ways_to_one_host_are_refused(tmp_path: Path) -> None:
 def test_names_must_differ(tmp_path: Path) -> None:
     content = document()
     content["clients"][1]["name"] = "c1"
-    with pytest.raises(SpecError, match="every host needs a name of its own"):
+    with pytest.raises(SpecError, match="two hosts have the name 'c1'"):
         read(tmp_path, content)
 
 
