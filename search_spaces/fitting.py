@@ -80,6 +80,14 @@ def clip(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> Value 
     return power if fits else moved
 
 
+def _moved(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> Value | None:
+    """The nearest valid value; None if there is none, or none in a range that is strict."""
+    moved = clip(parameter, value, env)
+    if moved == value or moved is None or not parameter.strict_range:
+        return moved
+    return moved if parameter.low <= int(moved) <= parameter.high else None
+
+
 def walk(
     space: Catalogue,
     facts: Mapping[str, int] | None,
@@ -110,7 +118,7 @@ def walk(
                     env[name] = effect
                 continue
             if value is not None and parameter.fixed is None:
-                value = clip(parameter, value, env)
+                value = _moved(parameter, value, env)
             if value is not None:
                 values[name] = env[name] = value
                 if parameter.accompanied_by and not same:

@@ -157,7 +157,9 @@ class Parameter:
 
     ``flag``: full option name; a categorical parameter may instead have one bare option per choice
     (``choice_flags``). ``off_flag``: option that sets it to False. ``low``, ``high``: inclusive
-    bounds of the sensible range. ``choices``: all valid words; ``candidates``: the sensible ones.
+    bounds of the sensible range. ``strict_range``: whether narrowing set them, so that not even a
+    limit moves a value out of them. ``choices``: all valid words; ``candidates``: the sensible
+    ones.
     ``defaults``: the program's own default by preset; None if there is no fixed default.
     ``accompanied_by``: values to set with it, because setting it alone changes another parameter.
     ``safe``: values that put nothing but performance at risk although others do; of a number, the
@@ -174,6 +176,7 @@ class Parameter:
     hard: HardLimits = HardLimits()
     low: int = 0
     high: int = 0
+    strict_range: bool = False
     choices: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
     choice_flags: Mapping[str, str] = field(default_factory=dict)

@@ -108,7 +108,7 @@ def _with_range(space: Catalogue, parameter: Parameter, bounds: Sequence[Value])
             raise SpaceError(f"{where}: {value} is not a power of two")
     if parameter.kind is Kind.LOG_INT and low < 1:
         raise SpaceError(f"{where}: {low} has no logarithm")
-    return replace(parameter, low=low, high=high)
+    return replace(parameter, low=low, high=high, strict_range=True)
 
 
 def _check_fixed(space: Catalogue, parameter: Parameter, value: Value) -> None:

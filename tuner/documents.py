@@ -76,11 +76,8 @@ def _fraction_or_auto(value: object) -> object:
 
 def checked_name(value: object) -> object:
     """Return a campaign's name. Raises ValueError."""
-    if isinstance(value, str):
-        if not _NAME.fullmatch(value):
-            raise ValueError("use 1 to 80 letters, digits, spaces, dots, hyphens and underscores")
-        if not any(character.isalnum() for character in value):
-            raise ValueError("use at least one letter or digit")
+    if isinstance(value, str) and not _NAME.fullmatch(value):
+        raise ValueError("use 1 to 80 letters, digits, spaces, dots, hyphens and underscores")
     return value
 
 

@@ -305,9 +305,11 @@ def _error(campaign: Campaign, last: Event | None) -> TunerError | None:
     """Return the error that the run itself would have raised, if any."""
     if last is not None and last.kind == EventKind.START_FAILED:
         return ConflictError(last.message)
-    if campaign.state is not CampaignState.FAILED:
-        return None
     slug = "" if last is None else str(last.data.get("failure", ""))
+    # A paused campaign stays paused if its resume is refused.
+    is_refused = bool(slug) and last is not None and last.kind == EventKind.PAUSED
+    if campaign.state is not CampaignState.FAILED and not is_refused:
+        return None
     # It defines further kinds of errors, and nothing else here has imported it.
     from tuner.hosts import connector  # noqa: F401
 

@@ -21,7 +21,18 @@ from tuner.plan.rules import Rules
 
 #: Fields of a space that are explanatory or derived from others.
 _EXPLANATORY = frozenset(
-    {"about", "by_name", "evidence", "left_out", "order", "source", "title", "versions", "why"}
+    {
+        "about",
+        "by_name",
+        "evidence",
+        "left_out",
+        "order",
+        "source",
+        "strict_range",
+        "title",
+        "versions",
+        "why",
+    }
 )
 #: Maximum number of differences to name.
 _MOST_NAMED = 3

@@ -124,20 +124,19 @@ class Runner:
         Ctrl-C and the end of its testbeds' hours pause the campaign, a request pauses or cancels
         it, an error fails it; all but a cancelled one can be resumed. The testbeds are put back in
         every case. Raises only TunerError for what could not be put back, ChangedError for a resume
-        that is refused, which leaves a paused or failed campaign as it was, and whatever the store
-        raises.
+        that is refused, which leaves a paused campaign paused, and whatever the store raises.
         """
         state, reason, error, until = CampaignState.FINISHED, "", None, None
         try:
             self._void_cut_off()
+            new = self._before.state is CampaignState.CREATED
+            text = "campaign started" if new else "campaign resumed"
+            self._writer.move(CampaignState.RUNNING, "", EventKind.STARTED, text, RELEASE)
             self._findings = earlier_findings(self._store, self._id)
             self._testbeds.expect_changes(self._id, self._findings)
             self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
-            new = self._before.state is CampaignState.CREATED
-            text = "campaign started" if new else "campaign resumed"
-            self._writer.move(CampaignState.RUNNING, "", EventKind.STARTED, text, RELEASE)
             self._testbeds.open(self._id, self._workload)
             self._target = self._testbeds.ready().target
             self._prepare()
@@ -179,9 +178,6 @@ class Runner:
                 restored += self._testbeds.tell_restored(lane, events, problem)
                 failure = failure or problem
             if self._store.campaign(self._id).state is not CampaignState.RUNNING:
-                if restored and error is not None:  # else whoever started the run records this
-                    text = f"the run did not start: {error}"
-                    self._writer.tell(EventKind.START_FAILED, text)
                 return (), None  # stopped before it began
             if self._leases is not None and self._leases.superseded():
                 return (), None  # another run has taken over the campaign and its stored state

@@ -61,6 +61,8 @@ class WorkloadSection(Section):
 NamedWorkload = Annotated[WorkloadSection, BeforeValidator(as_section)]
 
 
+#: The context of validation for the specification of a campaign that exists.
+_EXISTS = "it exists"
 #: Keys of campaign files of earlier releases, which are stored with their campaigns.
 _FORMER = {"trials_per_race": "arms", "blocks_per_race": "blocks_per_trial"}
 
@@ -195,9 +197,14 @@ class CampaignSpec(Section):
 
     @field_validator("name")
     @classmethod
-    def _not_last(cls, name: str) -> str:
+    def _can_be_given(cls, name: str, info: ValidationInfo) -> str:
+        """Refuse names by which no command could find the campaign, unless it exists already."""
+        if info.context == _EXISTS:
+            return name
         if name == "last":
             raise ValueError("'last' stands for the newest campaign; choose another name")
+        if not any(character.isalnum() for character in name):
+            raise ValueError("use at least one letter or digit")
         return name
 
     @field_validator("first", mode="before")
@@ -289,7 +296,7 @@ class CampaignSpec(Section):
         read it, for example because a kind of service is not installed.
         """
         try:
-            return cls.model_validate_json(text)
+            return cls.model_validate_json(text, context=_EXISTS)
         except ValidationError as problem:
             wrong = problems(problem, cls)
             unknown = any(

@@ -145,7 +145,7 @@ def test_hosts_are_put_back_when_a_resumed_campaign_is_refused(
 def test_hosts_are_put_back_although_the_campaign_measures_with_something_else_now(
     begin: Begin, hours: Hours, restores: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then the refused run records why it ended, as nobody else does after its events."""
+    """It no longer waits for its hours then: another run would be refused too."""
     campaign = begin(spec(faster(), **SHORT))
     hours.left = {0: 6}
     campaign.run()
@@ -154,9 +154,12 @@ def test_hosts_are_put_back_although_the_campaign_measures_with_something_else_n
         campaign.run()
     assert campaign.store.campaign(campaign.id).state is CampaignState.PAUSED
     assert [of for _, of in restores] == [campaign.id]
-    *_, restored, end = campaign.store.events(campaign.id)
-    assert (restored.kind, end.kind) == ("restored", EventKind.START_FAILED)
-    assert end.message == f"the run did not start: {refusal.value}"
+    events = campaign.store.events(campaign.id)
+    assert [event.kind for event in events[-2:]] == ["restored", EventKind.PAUSED]
+    assert events[-1].message == f"campaign paused: {refusal.value}"
+    assert continues_at(events) is None
+    end = RunEnd(campaign.store.campaign(campaign.id), events, 4, in_use=False, stopping=False)
+    assert job_end(end) is JobEnd.PAUSED
 
 
 @pytest.mark.slow

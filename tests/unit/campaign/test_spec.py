@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tuner.compose import prepare
 from tuner.errors import SpecError
@@ -39,6 +40,14 @@ def test_a_stored_campaign_names_no_kind_but_its_own() -> None:
     """Otherwise it could be read only where all kinds are installed that were when it began."""
     document = json.loads(CampaignSpec.model_validate(SHORTEST).to_json())
     assert list(document["testbed"]) == ["cell"]
+
+
+@pytest.mark.parametrize("name", ["last", "..."])
+def test_a_campaign_that_exists_keeps_a_name_that_a_new_one_may_not_have(name: str) -> None:
+    document = json.loads(CampaignSpec.model_validate(SHORTEST).to_json()) | {"name": name}
+    assert CampaignSpec.from_json(json.dumps(document)).name == name
+    with pytest.raises(ValidationError, match="name"):
+        CampaignSpec.model_validate(document)
 
 
 @pytest.mark.slow

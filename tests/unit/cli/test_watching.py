@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.campaign.campaigns import Campaign, faster, spec
-from tuner.cli.watching import StoreSource
-from tuner.model import BlockKind
-from tuner.states import BlockState
+from tuner.cli.watching import StoreSource, _error
+from tuner.errors import ConflictError
+from tuner.model import BlockKind, Event
+from tuner.states import BlockState, CampaignState, EventKind
 from tuner.store import Store
 
 
@@ -65,3 +67,16 @@ def test_before_the_first_block(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         campaign = Campaign(store, spec(), tmp_path)
         assert StoreSource(store, campaign.id).blocks() is None
+
+
+def test_a_paused_campaign_whose_resume_was_refused_ends_with_the_refusal(
+    campaign: Campaign,
+) -> None:
+    with Store.open(campaign.directory) as store:
+        record = store.campaign(campaign.id)
+    paused = replace(record, state=CampaignState.PAUSED, reason="changed since it was measured")
+    kind = EventKind.PAUSED
+    refusal = _error(paused, Event(1, record.created, kind, "", {"failure": "conflict"}))
+    assert isinstance(refusal, ConflictError)
+    assert str(refusal) == paused.reason
+    assert _error(paused, Event(1, record.created, kind, "")) is None

@@ -54,6 +54,17 @@ def test_a_range_is_respected() -> None:
     assert {v["sync_behavior"] for v in samples if v} == {"never"}
 
 
+def test_no_limit_moves_a_value_out_of_a_range() -> None:
+    """The limits of dcache and files depend on other settings."""
+    ranges = {"dcache": (5000, 20000), "files": (1000, 30000)}
+    space = CLIENT.narrow(ranges=ranges)
+    assert space.fit({"files": 1000, "dcache": 6000}) == {"files": 1000}
+    for seed in range(300):
+        sample = draw(space, Chance(seed))
+        for name, (low, high) in ranges.items():
+            assert low <= int(sample.get(name, low)) <= high
+
+
 def test_narrowing_does_not_modify_the_original_space() -> None:
     before = load("openafs-fileserver-1.8")
     SERVER.narrow(only=["threads"], ranges={"threads": [10, 20]})
