@@ -55,6 +55,8 @@ def decoy(
         # The process that entered the node may have ended, but not what it started there.
         if pid is not None:
             node.run(["kill", "-KILL", str(pid)])
+            # While it ends, it still has its name, and no arguments.
+            wait_for(lambda: pid not in called(node, command[0]), "the decoy's end")
         process.kill()
         process.wait()
         script.unlink()

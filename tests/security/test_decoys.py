@@ -142,6 +142,7 @@ def test_a_program_that_runs_as_root_for_its_users_is_not_the_cache_manager(
         assert "mounted again as found" in client.restore()
         assert client.options == original
         node.check(["kill", "-KILL", str(pid)])  # it was left alone
+        wait_for(lambda: pid not in called(node, "afsd.fuse"), "the decoy's end")
     finally:
         process.kill()
         process.wait()

@@ -92,7 +92,7 @@ def markdown() -> str:
         "[programs.md](programs.md).\n\n"
         "`fstune --install-completion` sets up the shell that you use (bash, zsh, fish) to "
         "complete commands, options, and the\nnames of campaigns, search spaces, parameters and "
-        "workloads with the Tab key. For all users of a machine (or `source_zsh`, `source_fish`):"
+        "workloads with the Tab key. For all users of a machine\n(or `source_zsh`, `source_fish`):"
         "\n\n```sh\n"
         "_FSTUNE_COMPLETE=source_bash fstune > /etc/bash_completion.d/fstune\n```\n"
     ]
