@@ -159,8 +159,7 @@ class Parameter:
     (``choice_flags``). ``off_flag``: option that sets it to False. ``low``, ``high``: inclusive
     bounds of the sensible range. ``strict_range``: whether narrowing set them, so that not even a
     limit moves a value out of them. ``choices``: all valid words; ``candidates``: the sensible
-    ones.
-    ``defaults``: the program's own default by preset; None if there is no fixed default.
+    ones. ``defaults``: the program's own default by preset; None if there is no fixed default.
     ``accompanied_by``: values to set with it, because setting it alone changes another parameter.
     ``safe``: values that put nothing but performance at risk although others do; of a number, the
     inclusive bounds of such values. ``memory``: in bytes. ``supplies``: the fact of other spaces

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces import Space
+from tuner.documents import duplicates
 from tuner.errors import ConflictError, SpecError
 from tuner.judge.pilot import Pilot
 from tuner.measure.references import ReferencePlan
@@ -159,7 +160,7 @@ def _documents(identities: Sequence[TestbedIdentity]) -> dict[str, object]:
 def _check_distinct(spec: CampaignSpec, identities: Sequence[TestbedIdentity]) -> None:
     """Check that several testbeds are distinct and share no client. Raises SpecError."""
     names = [identity.name for identity in identities if identity.name]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted(duplicates(names)):
         raise SpecError(f"testbeds: {twice[0]} is named twice")
     label_by_host: dict[str, str] = {}
     for (where, section), label in zip(spec.named_sections(), _labels(identities), strict=True):

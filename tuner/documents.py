@@ -38,15 +38,14 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def _duration_s(value: object) -> object:
-    is_text = isinstance(value, str) and _DURATION.fullmatch(value.strip()) is not None
-    if not is_text and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise ValueError("write a duration such as 90s, 8m, 6h, 1h30m or 3d")
-    if isinstance(value, str):
+    if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
         parts = _PART.findall(value)
         units = [unit for _, unit in parts]
         if units != sorted(set(units), key="dhms".index):
             raise ValueError("write each unit once, the largest first, such as 1h30m")
         return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("write a duration such as 90s, 8m, 6h, 1h30m or 3d")
     return value
 
 
@@ -94,6 +93,11 @@ _LONGEST_S = 36_600 * 86_400.0
 Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0, le=_LONGEST_S)]
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
 FractionOrAuto = Annotated[float | Literal["auto"], BeforeValidator(_fraction_or_auto)]
+
+
+def duplicates(names: Sequence[str]) -> list[str]:
+    """Return the names that occur again, in order."""
+    return [name for number, name in enumerate(names) if name in names[:number]]
 
 
 def meant(name: str, names: Sequence[str]) -> str:

@@ -177,8 +177,8 @@ def telling_failure(actor: Actor, campaign: str, request: int | None) -> Iterato
 
 
 def for_requester(actor: Actor, campaign: str, request: int | None) -> Actor:
-    """The same, but in the name of the person whose event ``request`` of a campaign requested the
-    verification, if any.
+    """Return ``actor``, in the name of the person who requested the verification of a campaign with
+    its event ``request``, if anybody did.
     """
     for event in Verifications(actor.store).of(campaign):
         if (event.number, event.kind) == (request, EventKind.VERIFY_REQUESTED):

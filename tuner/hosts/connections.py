@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TypeVar
 
-from tuner.errors import AccessError, TestbedError, TunerError, of_kind
+from tuner.errors import AccessError
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.hosts.hold import patience_s
 from tuner.hosts.link import open_socket
@@ -16,12 +15,8 @@ from tuner.hosts.log_in import Patience, SshHost
 from tuner.hosts.node import SupervisedNode
 from tuner.hosts.node_supervisor import NodeSupervisors
 from tuner.hosts.nodes import from_node, node
-from tuner.hosts.parallel import on_all
 from tuner.hosts.reach import ReachedHosts, ReachSection, SshSection
 from tuner.hosts.ssh import SshConnector
-
-T = TypeVar("T")
-Item = TypeVar("Item")
 
 
 class Hosts:
@@ -33,7 +28,7 @@ class Hosts:
     def __init__(self, file: ReachedHosts, base: Path, state_directory: Path) -> None:
         """``base``: the directory for relative paths in the file."""
         self._stack = ExitStack()
-        self._missing = [list(_missing_files(one.ssh, base)) for one in file.reached]
+        self._reached, self._base = file.reached, base
         self._patience = patience(file.restore.after)
         try:
             self.all = tuple(self._connect(one, base, state_directory) for one in file.reached)
@@ -57,8 +52,8 @@ class Hosts:
         """
         wrong = [
             f"{section}.ssh.{key}: there is no file {path}; correct the path, or create the file"
-            for section, missing in zip(sections, self._missing, strict=True)
-            for key, path in missing
+            for section, one in zip(sections, self._reached, strict=True)
+            for key, path in _missing_files(one.ssh, self._base)
         ]
         if wrong:
             raise AccessError("; ".join(wrong))
@@ -145,30 +140,3 @@ def _is_missing(path: Path) -> bool:
         # Others, such as denied access, are reported when the host is connected to.
         return isinstance(problem, FileNotFoundError | NotADirectoryError)
     return False
-
-
-def on_each(items: Sequence[Item], do: Callable[[Item], T], names: Sequence[str] = ()) -> list[T]:
-    """Like ``on_all``, but raises several failures as one error: of their kind if that is the same,
-    or else TestbedError. ``names``: of the items, for messages.
-    """
-
-    def run(item: Item) -> T | TunerError:
-        try:
-            return do(item)
-        except TunerError as problem:
-            return problem
-
-    results = on_all(items, run)
-    failures = [
-        (f"{names[number]}: " if names else "", result)
-        for number, result in enumerate(results)
-        if isinstance(result, TunerError)
-    ]
-    if len(failures) == 1:
-        raise failures[0][1]
-    if failures:
-        message = "; ".join(f"{name}{problem}" for name, problem in failures)
-        slugs = {problem.slug for _, problem in failures}
-        kind = of_kind(slugs.pop(), message) if len(slugs) == 1 else None
-        raise (kind or TestbedError(message)) from failures[0][1]
-    return [result for result in results if not isinstance(result, TunerError)]

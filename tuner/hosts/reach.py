@@ -14,7 +14,7 @@ from typing import Annotated, Protocol
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from tuner.documents import Duration, Section
+from tuner.documents import Duration, Section, duplicates
 
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 # Neither a leading dash, which would be an option, nor a colon, which starts a port.
@@ -198,7 +198,7 @@ def _host(ssh: SshSection) -> str:
 
 def check_distinct(names: Sequence[str], reached: Sequence[ReachSection]) -> None:
     """Raise ValueError if two hosts have the same name or are the same."""
-    if twice := [name for number, name in enumerate(names) if name in names[:number]]:
+    if twice := duplicates(names):
         raise ValueError(
             f"two hosts have the name {twice[0]!r}: give each one of its own (the server is called "
             "server unless it has another)"

@@ -30,6 +30,7 @@ from tuner.documents import (
     Name,
     ParameterValue,
     Section,
+    duplicates,
     problems,
     read_document,
     word_of,
@@ -265,7 +266,7 @@ class CampaignSpec(Section):
         if len({one.key for one in self.testbeds}) > 1:
             raise ValueError("testbeds: name testbeds of one kind only")
         names = [name for one in self.testbeds if (name := one.own_name) is not None]
-        if twice := [name for number, name in enumerate(names) if name in names[:number]]:
+        if twice := duplicates(names):
             raise ValueError(f"testbeds: {twice[0]} is named twice")
         return self
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from search_spaces import Space
 from search_spaces.sampling import Chance, draw
 from tuner.errors import WorkloadError
-from tuner.hosts.connections import Hosts, on_each
+from tuner.hosts.connections import Hosts
 from tuner.hosts.dry import DryConnector
 from tuner.hosts.hold import Hold
 from tuner.hosts.lease import Owner
-from tuner.hosts.parallel import on_all
+from tuner.hosts.parallel import on_all, on_each
 from tuner.measure.workload import Workload
 from tuner.measure.workload_run import run_once
 from tuner.services.facts import HostFacts, host_facts

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 from deploy.cell import CellError, require_machine
 from tuner.documents import word_of
 from tuner.errors import TestbedError
+from tuner.hosts.parallel import on_each
 from tuner.hosts.reach import Address, Host, HostPath, SshSection, User, Word
 from tuner.services.openafs.server_log import USUAL_LOGS
 from tuner.services.start import Choice, Draft, Interview, Question, Start
@@ -175,7 +176,6 @@ class HostsStart(Start):
 
     def begin(self, interview: Interview, beside: Path, state_directory: Path) -> Draft:
         """See Start.begin."""
-        from tuner.hosts.connections import on_each
         from tuner.services.openafs.first_look import (
             ClientLook,
             ServerLook,
@@ -235,7 +235,7 @@ _Cell = Annotated[str, AfterValidator(_cell_name)]
 
 def _connect(names: Sequence[str], user: str, key: str, stack: ExitStack) -> list[SshConnector]:
     """Connect to hosts. Raises TestbedError with every host that cannot be reached."""
-    from tuner.hosts.connections import on_each, patience, ssh_host
+    from tuner.hosts.connections import patience, ssh_host
     from tuner.hosts.ssh import SshConnector
 
     path = Path(key).expanduser().absolute() if key else None
