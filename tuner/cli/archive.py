@@ -78,5 +78,9 @@ def import_file(
     database: Database = None,
 ) -> None:
     """Import a campaign from a file, unchanged; a campaign that exists already is refused."""
+    # Imported here because reading specifications is slow to import.
+    from tuner.spec.stored_rows import RowChecker
+
     with open_or_make_store(state_dir, database) as store:
-        say(f"campaign {import_campaign(store, file)} is in {store.where}")
+        campaign = import_campaign(store, file, RowChecker().problem)
+        say(f"campaign {campaign} is in {store.where}")

@@ -14,7 +14,7 @@ import math
 import pickle
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import groupby, islice
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from sqlalchemy import Column, Connection, Table, insert, select
+from sqlalchemy.exc import IntegrityError
 
 from tuner.errors import ConflictError, SpecError, StoreError
 from tuner.identifiers import campaign_id
@@ -33,6 +34,8 @@ from tuner.store.imported import value, wrong_data
 from tuner.store.store import Store
 
 Row = dict[str, object]
+#: Returns what is wrong with a row of a table, given by name; "" if nothing is.
+RowCheck = Callable[[str, Row], str]
 
 #: A change of ``TABLES`` or of their columns needs a new number, and code that reads the old ones.
 FORMAT = 3
@@ -61,6 +64,8 @@ _FIRST_NUMBERS = {"trial": 0, "event": 1}
 #: A block that no process measures here must not occupy its testbed.
 _CUT_OFF = {"state": BlockState.VOID, "reason": "cut off when it was exported", "duration_s": 0.0}
 _ROWS_AT_ONCE = 1000
+#: Each line from this one on is a row.
+_FIRST_ROW = 2
 #: No real row or campaign comes near these sizes; they stop a file crafted to fill memory or disk.
 _LONGEST_LINE, _LARGEST_BYTES = 8 << 20, 4 << 30
 _PIECE_BYTES = 1 << 20
@@ -111,11 +116,13 @@ def write_campaign(store: Store, campaign: str, output: BinaryIO) -> int:
     return store._database.read(write)
 
 
-def import_campaign(store: Store, file: Path) -> str:
+def import_campaign(store: Store, file: Path, check: RowCheck | None = None) -> str:
     """Store the campaign of a file, all of it or nothing; return its identifier.
 
-    Raises SpecError when the file is not an exported campaign, or is damaged, ConflictError when a
-    campaign with that identifier exists, and StoreError when there is no space for the rows.
+    ``check``: for what the store cannot know of the rows, which it is given in their order. Raises
+    SpecError when the file is not an exported campaign, is damaged, or has a wrong row,
+    ConflictError when a campaign with that identifier exists, and StoreError when there is no space
+    for the rows.
     """
     _check_whole(file)
     lines = _lines(file)
@@ -128,16 +135,43 @@ def import_campaign(store: Store, file: Path) -> str:
 
     # Reading takes much longer than writing, and campaigns that run must not wait for it.
     store._database.read(refuse_existing)
-    with _collected(_checked(file, lines, campaign, form)) as rows:
+    with _collected(_checked(file, lines, campaign, form, check)) as rows:
 
         def add(connection: Connection) -> None:
             refuse_existing(connection)
             # The transaction is run again from the start after a lost connection.
+            line = _FIRST_ROW
             for name, some in _loaded(rows):
-                connection.execute(insert(_BY_NAME[name]), some)
+                _insert(connection, _BY_NAME[name], some, file, line)
+                line += len(some)
 
-        store._database.write(add)
+        try:
+            store._database.write(add)
+        except SpecError:
+            # Perhaps only because somebody else has imported it in the meantime.
+            store._database.read(refuse_existing)
+            raise
     return campaign
+
+
+def _insert(
+    connection: Connection, table: Table, rows: Sequence[Row], file: Path, line: int
+) -> None:
+    """Insert rows of a file, the first of which is in this line. Raises SpecError for a row that
+    the constraints of the tables exclude.
+    """
+    try:
+        with connection.begin_nested():
+            connection.execute(insert(table), rows)
+    except IntegrityError:
+        for number, row in enumerate(rows, start=line):  # which one is it?
+            try:
+                connection.execute(insert(table), row)
+            except IntegrityError as error:
+                raise SpecError(
+                    f"{file}: line {number}: this row of {table.name} has an impossible value, or"
+                    f" contradicts other rows ({str(error.orig).splitlines()[0]})"
+                ) from error
 
 
 def _collected(checked: Iterator[tuple[Table, Row]]) -> IO[bytes]:
@@ -200,7 +234,12 @@ def _lines(file: Path) -> Iterator[tuple[int, Any]]:
         number = 0
         while text := source.readline(_LONGEST_LINE):
             number += 1
-            yield number, json.loads(text)
+            try:
+                line = json.loads(text)
+            except json.JSONDecodeError as problem:
+                # Its own number of the line is that within the text.
+                raise ValueError(f"line {number}, column {problem.colno}: {problem.msg}") from None
+            yield number, line
 
 
 @contextmanager
@@ -235,7 +274,11 @@ def _header(file: Path, lines: Iterator[tuple[int, Any]]) -> tuple[str, int]:
 
 
 def _checked(
-    file: Path, lines: Iterator[tuple[int, Any]], campaign: str, form: int
+    file: Path,
+    lines: Iterator[tuple[int, Any]],
+    campaign: str,
+    form: int,
+    check: RowCheck | None,
 ) -> Iterator[tuple[Table, Row]]:
     """Yield the rows of a file, each with its table. Raises SpecError at an invalid line."""
     counts = dict.fromkeys(_FIRST_NUMBERS, 0)
@@ -261,6 +304,8 @@ def _checked(
         _check_number(where, table, values, counts)
         if table is tables.event:
             _check_event(where, values, counts["trial"])
+        if check is not None and (problem := check(table.name, values)):
+            raise SpecError(f"{where}: {problem}")
         if table is tables.block and values["state"] is BlockState.RUNNING:
             values |= _CUT_OFF
         yield table, values

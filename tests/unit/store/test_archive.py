@@ -363,14 +363,6 @@ def test_a_campaign_that_is_gone_is_not_exported(store: Store, file: Path) -> No
     assert not file.exists()
 
 
-def test_an_inconsistent_file_leaves_no_trace(content: bytes, empty: Store, file: Path) -> None:
-    file.write_bytes(content)
-    wrong = rewritten(file, lambda lines: row_of(lines, "measurement").update(trial=9))
-    with pytest.raises(ConflictError):
-        import_campaign(empty, wrong)
-    assert empty.campaigns() == []
-
-
 @pytest.mark.parametrize("damage", ["cut", "flipped", "not gzip", "missing"])
 def test_a_damaged_file_is_refused(content: bytes, empty: Store, file: Path, damage: str) -> None:
     whole = content
