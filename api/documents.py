@@ -98,6 +98,17 @@ class CampaignDocument(Document):
         )
 
 
+class BranchDocument(CampaignDocument):
+    """A campaign that was started as a branch of another.
+
+    ``guiding_trials``: number of that campaign's trials that guide the search; ``unguided``: why
+    none does, "" if one does.
+    """
+
+    guiding_trials: int
+    unguided: str
+
+
 class TrialDocument(Document):
     """A trial; number 0 is the baseline. ``flags``: command-line options by part."""
 

@@ -1,4 +1,6 @@
-"""Refuse query parameters and bodies that a route does not have: they would silently do nothing."""
+"""Refuse query parameters and bodies that a route does not have, and keys that a body has twice:
+they would silently do nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,21 @@ from tuner.documents import meant
 
 
 async def refuse_body(request: Request) -> None:
-    """Raise RequestError if the request has a body, other than ``{}``, that the route ignores."""
+    """Raise RequestError if the request has a body, other than ``{}``, that the route ignores, or
+    one in which a key occurs twice.
+    """
     route = _route(request)
-    if request.method in ("GET", "HEAD") or route.body_field is not None:
+    if request.method in ("GET", "HEAD"):
         return
     body = await request.body()
     if not body:
         return
+    takes_body = route.body_field is not None
     try:
-        document = json.loads(body)
+        document = json.loads(body, object_pairs_hook=_mapping if takes_body else None)
     except (ValueError, RecursionError):
         document = None
-    if document == {}:
+    if takes_body or document == {}:
         return
     keys = document if isinstance(document, dict) else {}
     hints = "".join(
@@ -35,11 +40,23 @@ async def refuse_body(request: Request) -> None:
     raise _bad_input(f"the body: this route takes none{hints}")
 
 
+def _mapping(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return a mapping of JSON. Raises RequestError for a key that it has twice: only the last
+    would count.
+    """
+    mapping: dict[str, object] = {}
+    for key, value in pairs:
+        if key in mapping:
+            raise _bad_input(f"the body: the key {key!r} is given twice in one mapping")
+        mapping[key] = value
+    return mapping
+
+
 def refuse_unknown_parameters(
     request: Request, _body: Annotated[None, Depends(refuse_body)]
 ) -> None:
     """Raise RequestError if the query has a parameter that the route does not have, or if it has a
-    body and the route takes none.
+    body and the route takes none, or one in which a key occurs twice.
     """
     if not request.query_params:
         return

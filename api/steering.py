@@ -16,7 +16,7 @@ from fastapi import APIRouter, Body, Header, Query, Response
 import search_spaces
 import workloads
 from api import problems
-from api.documents import CampaignDocument
+from api.documents import BranchDocument, CampaignDocument
 from api.limits import etag
 from api.problems import RequestError
 from api.root import Root
@@ -35,7 +35,7 @@ from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
 from tuner.plan.rules import rules_of
-from tuner.run.branching import priors
+from tuner.run.branching import no_priors, priors
 from tuner.run.resuming import refuse_verification
 from tuner.run.steering import in_use, steer
 from tuner.run.warm_start import warm_start
@@ -94,7 +94,8 @@ def create_campaign(
 
     It runs in a separate process; follow its `events`.
     """
-    return _create(spec, None, serving, who, root, answer, key)
+    campaign, _ = _create(spec, None, serving, who, root, answer, key)
+    return CampaignDocument.of(campaign, serving.store)
 
 
 @router.post(
@@ -111,9 +112,18 @@ def branch_campaign(
     root: Root,
     answer: Response,
     key: Key = None,
-) -> CampaignDocument:
+) -> BranchDocument:
     """Start a campaign whose search is guided by this one's results; its claims do not use them."""
-    return _create(spec, campaign, serving, who, root, answer, key)
+    branch, unguided = _create(spec, campaign, serving, who, root, answer, key)
+    trials = {p.configuration for p in serving.store.priors(branch.id) if not p.is_baseline}
+    if not trials and not unguided:
+        # The request is repeated. By now that campaign may have measured more, or be deleted.
+        unguided = "none could when the campaign was created"
+    return BranchDocument(
+        **CampaignDocument.of(branch, serving.store).model_dump(),
+        guiding_trials=len(trials),
+        unguided=unguided,
+    )
 
 
 @router.post(
@@ -254,8 +264,10 @@ def _create(
     root: str,
     answer: Response,
     key: str | None,
-) -> CampaignDocument:
-    """Create a campaign, with ``reference`` as a branch of that one."""
+) -> tuple[Campaign, str]:
+    """Create a campaign, with ``reference`` as a branch of that one. Returns it, and why no trial
+    of that one guides its search, "" otherwise and when the request is repeated.
+    """
     spec_allowed = allowed_spec(spec, serving)
     owner = "" if who.token is None else who.token.parent or who.token.id
     request, identifier = None, None
@@ -265,35 +277,39 @@ def _create(
         request = PostedRequest(f"{owner}:{key}", body)
         identifier = campaign_of_request(serving.store, request, datetime.now(UTC))
     if identifier is not None:
-        campaign = serving.store.campaign(identifier)
+        campaign, unguided = serving.store.campaign(identifier), ""
     else:
         old = None if reference is None else serving.store.campaign(reference)
         check_measurements(spec_allowed)
         preparation = prepare(spec_allowed, serving.directory)
-        campaign = _store(serving, preparation, old, request)
+        campaign, unguided = _store(serving, preparation, old, request)
     # Also for a repeated request: the first may have died before it started the campaign.
     with _recording_failure(serving, campaign):
         serving.starter.begin(campaign)
     answer.headers["Location"] = f"{root}/v1/campaigns/{campaign.id}"
-    return CampaignDocument.of(campaign, serving.store)
+    return campaign, unguided
 
 
 def _store(
     serving: Service, preparation: Prepared, old: Campaign | None, request: PostedRequest | None
-) -> Campaign:
+) -> tuple[Campaign, str]:
     spec = preparation.spec
     rules = rules_of(spec, preparation.workload)
     prior_results: list[Prior] = []
+    unguided = ""
     if old is None:
         prior_results, _ = warm_start(
             serving.store, spec, rules, preparation.aspects, preparation.parameters
         )
     else:
         prior_results = priors(serving.store, old.id, rules, preparation.parameters)
+        if not prior_results:
+            unguided = no_priors(serving.store, old.id, rules)
     now = datetime.now(UTC)
-    return serving.store.create_campaign(
+    campaign = serving.store.create_campaign(
         spec.name, spec.to_json(), spec.seed, now, priors=prior_results, request=request
     )
+    return campaign, unguided
 
 
 def allowed_spec(spec: CampaignSpec, serving: Service) -> CampaignSpec:

@@ -21,6 +21,9 @@ NO_PRESET = "none"
 #: Values must be within [-2**63, 2**63).
 _BEYOND = 1 << 63
 
+#: The rule that a special value outside the hard limits breaks: it is not a number of the unit.
+_SPECIAL = "special"
+
 
 def default(space: Catalogue, parameter: Parameter, env: Mapping[str, Value]) -> Value | None:
     """Default of an unset parameter, given the values determined so far; None if not fixed."""
@@ -52,7 +55,7 @@ def in_effect(
 ) -> tuple[Value | None, str]:
     """The value in effect for a requested number, and the reason if it was clamped."""
     hard = parameter.hard
-    if value not in hard:
+    if value not in hard and not parameter.meaning(value):
         bounds = hard.text
         if hard.outside is Outside.IGNORES:
             return default(space, parameter, env), f"ignored, outside {bounds}"
@@ -221,7 +224,7 @@ def _ill_formed(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
 
 
 def _beyond_hard(parameter: Parameter, value: Value) -> dict[str, str]:
-    """A message for each hard limit that the value exceeds."""
+    """A message for each hard limit that the value exceeds, or what it means if it is special."""
     if not parameter.kind.numeric or isinstance(value, str):
         return {}
     name, hard = parameter.name, parameter.hard
@@ -230,6 +233,8 @@ def _beyond_hard(parameter: Parameter, value: Value) -> dict[str, str]:
         messages["low"] = f"{name}: {value} is below {hard.low}, which the program {hard.outside}"
     if hard.high is not None and value > hard.high:
         messages["high"] = f"{name}: {value} is above {hard.high}, which the program {hard.outside}"
+    if messages and (meaning := parameter.meaning(value)):
+        return {_SPECIAL: f"{name}: {value} is special: {meaning}"}
     return messages
 
 
@@ -239,7 +244,7 @@ def _violations_of(parameter: Parameter, value: Value, env: Mapping[str, Value])
     if parameter.only_if is not None and not parameter.only_if.expression(env):
         why = f"{name} may not be set: {parameter.only_if.why}"
         messages = {"only_if": why, **messages}
-    if not parameter.kind.numeric or isinstance(value, str):
+    if not parameter.kind.numeric or isinstance(value, str) or _SPECIAL in messages:
         return messages
     if (bound := parameter.at_least) is not None:
         least = ceil(bound.expression.number(env))

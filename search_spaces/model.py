@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -151,6 +152,10 @@ class ReadBack:
     shows: Expression | None = None
 
 
+#: A special number, or a range of them such as ``1..1024``.
+_SPECIAL = re.compile(r"(-?[0-9]+)(?:\.\.(-?[0-9]+))?")
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One tunable setting.
@@ -159,7 +164,9 @@ class Parameter:
     (``choice_flags``). ``off_flag``: option that sets it to False. ``low``, ``high``: inclusive
     bounds of the sensible range. ``strict_range``: whether narrowing set them, so that not even a
     limit moves a value out of them. ``choices``: all valid words; ``candidates``: the sensible
-    ones. ``defaults``: the program's own default by preset; None if there is no fixed default.
+    ones. ``special``: values that mean something else than their number, and what; numbers also as
+    a range such as ``1..1024``. ``defaults``: the program's own default by preset; None if there is
+    no fixed default.
     ``accompanied_by``: values to set with it, because setting it alone changes another parameter.
     ``safe``: values that put nothing but performance at risk although others do; of a number, the
     inclusive bounds of such values. ``memory``: in bytes. ``supplies``: the fact of other spaces
@@ -205,6 +212,14 @@ class Parameter:
         else:
             is_safe = value in self.safe
         return Risk.PERFORMANCE if is_safe else self.risk
+
+    def meaning(self, number: int) -> str:
+        """What a special number means, "" for any other."""
+        for word, text in self.special.items():
+            bounds = _SPECIAL.fullmatch(word)
+            if bounds and int(bounds[1]) <= number <= int(bounds[2] or bounds[1]):
+                return text
+        return ""
 
     @property
     def stays_as_found(self) -> bool:

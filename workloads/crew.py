@@ -19,12 +19,18 @@ from typing import Any
 
 from workloads.failure import Failure, WorkloadFailure
 
+try:
+    import ctypes
+except ImportError:  # some builds of Python lack it
+    ctypes = None  # type: ignore[assignment]
+
 Request = tuple[str, int]
 Serve = Callable[[int, "Connection[Any, Any]"], None]
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Signals that stop a run."""
 
+_PR_SET_PDEATHSIG = 1
 _IDLE_PATIENCE_S = 0.1
 _PATIENCE_S = 2.0
 _NAP_S = 0.002
@@ -34,7 +40,8 @@ class Crew:
     """``count`` workers, each running ``serve(number, connection)`` in its own process.
 
     A context manager that terminates every worker on exit. ``deadline`` is a ``time.monotonic``
-    value; ``where`` is the path reported in failures of the crew itself.
+    value; ``where`` is the path reported in failures of the crew itself. The kernel kills the
+    workers when the thread that creates the crew ends, however it ends.
     """
 
     def __init__(self, count: int, serve: Serve, deadline: float, where: str) -> None:
@@ -48,11 +55,12 @@ class Crew:
         try:
             # A handler that raised between the fork and recording the PID would lose a worker.
             with _hold_signals():
+                parent = os.getpid()
                 for number, (_, theirs) in enumerate(pipes):
                     pid = os.fork()
                     if pid == 0:
                         others = [end for pair in pipes for end in pair if end is not theirs]
-                        _become_worker(serve, number, theirs, others)
+                        _become_worker(serve, number, theirs, others, parent)
                     self._pids[number] = pid
         except BaseException:
             self.end()
@@ -154,15 +162,27 @@ def _hold_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _end_with(parent: int) -> None:
+    """Let the kernel kill this process when its parent is killed. A busy worker does not read its
+    pipe, and would write until its phase ends.
+    """
+    if ctypes is not None:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+    if os.getppid() != parent:  # it was killed before that
+        os._exit(1)
+
+
 def _become_worker(
     serve: Serve,
     number: int,
     connection: Connection[Any, Any],
     others: list[Connection[Any, Any]],
+    parent: int,
 ) -> None:
     """Run the worker and exit the process; never returns."""
     status = 1
     try:
+        _end_with(parent)
         # Ctrl-C and a hang-up reach the whole process group, but terminating the workers is up to
         # the parent, which uses SIGTERM.
         for stop in STOP_SIGNALS:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 import secrets
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +39,9 @@ app = typer.Typer(
 )
 
 _MIB = 1 << 20
+#: The directories of runs, see ``rundir``.
+_TRY = "try-"
+_RUN_DIRECTORY = re.compile(rf"\.?fstune-{_TRY}[0-9a-f]{{8}}")
 
 Name = Annotated[
     str,
@@ -147,6 +153,7 @@ def run(
     results: dict[str, ComponentResult] = {}
     sequences = {}
     verified = {"files": 0, "bytes": 0}
+    _tell_leftovers(directory)
     with stop_signals(), _voided(spec, directory) as run_id:
         for stage in spec.stages:
             result = run_stage(spec, stage.name, str(directory), run_id, seed, options)
@@ -198,7 +205,7 @@ def engine(
 @contextmanager
 def _voided(spec: Spec, directory: Path) -> Iterator[str]:
     """Yield an identifier for a run, and remove the run's files if it ends early."""
-    run_id = f"try-{secrets.token_hex(4)}"
+    run_id = f"{_TRY}{secrets.token_hex(4)}"
     try:
         yield run_id
     except WorkloadFailure as problem:
@@ -207,6 +214,20 @@ def _voided(spec: Spec, directory: Path) -> Iterator[str]:
     except BaseException:
         _remove(directory, run_id)
         raise
+
+
+def _tell_leftovers(directory: Path) -> None:
+    """Name the directories of other runs. Those that were killed could not remove theirs."""
+    names: list[str] = []
+    with suppress(OSError):  # without the right to list it, a run is possible all the same
+        names = sorted(name for name in os.listdir(directory) if _RUN_DIRECTORY.fullmatch(name))
+    if names:
+        paths = [str(directory.absolute() / name) for name in names]
+        say(
+            f"fstune: files of {counted(len(names), 'other run')} are in {directory}; "
+            f"unless one is running, remove them: rm -r {shlex.join(paths)}",
+            err=True,
+        )
 
 
 def _remove(directory: Path, run_id: str) -> None:

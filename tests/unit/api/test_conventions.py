@@ -34,6 +34,11 @@ WITHOUT_BODY = [
     for path, method, operation in OPERATIONS
     if method != "get" and "requestBody" not in operation
 ]
+WITH_BODY = [
+    (path.replace("{campaign}", "last"), method)
+    for path, method, operation in OPERATIONS
+    if "requestBody" in operation
+]
 
 
 def is_problem(answer: Any, status: int) -> bool:
@@ -139,6 +144,16 @@ def test_a_body_that_a_route_would_ignore_is_refused(client: TestClient, path: s
     for content in (b"", b"{}", b" { } "):
         # The service only reads.
         assert is_problem(client.post(path, content=content), 403), content
+
+
+@pytest.mark.parametrize(("path", "method"), WITH_BODY)
+def test_a_key_that_a_body_has_twice_is_refused(client: TestClient, path: str, method: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    for body in (b'{"blocks": 10, "blocks": 20}', b'[{"a": {}, "blocks": 1, "blocks": 1}]'):
+        answer = client.request(method, path, content=body, headers=headers)
+        assert is_problem(answer, 422)
+        assert answer.json()["type"] == "urn:fstune:bad-input"
+        assert answer.json()["detail"] == "the body: the key 'blocks' is given twice in one mapping"
 
 
 def test_what_belongs_into_the_query_is_named_when_it_is_in_the_body(client: TestClient) -> None:

@@ -17,6 +17,7 @@ from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
 from tests.waiting import wait_for
 from tuner.errors import SpecError
+from tuner.remote.records import read_campaign
 from tuner.settings import ServiceSettings
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState
@@ -88,7 +89,25 @@ def test_a_campaign_is_started_and_reaches_its_answer(
     branch = post(f"/v1/campaigns/{campaign}/branch", SPEC | {"name": "the next"})
     assert branch.status_code == 202, branch.text
     assert branch.json()["name"] == "the next"
+    assert branch.json()["guiding_trials"] > 0
+    assert branch.json()["unguided"] == ""
     wait_until_finished(guarded, branch.json()["id"])
+
+
+def test_a_branch_says_why_no_trial_guides_it(guarded: Guarded, post: Callable[..., Any]) -> None:
+    with Store.open(guarded.directory) as store:
+        spec = CampaignSpec.model_validate(SPEC)
+        old = store.create_campaign("old", spec.to_json(), 1, datetime.now(UTC)).id
+    first = post(f"/v1/campaigns/{old}/branch", SPEC, Idempotency_Key="one")
+    assert first.status_code == 202, first.text
+    assert first.json()["guiding_trials"] == 0
+    assert first.json()["unguided"].startswith("it measured none in a search")
+    wait_until_finished(guarded, first.json()["id"])
+    again = post(f"/v1/campaigns/{old}/branch", SPEC, Idempotency_Key="one").json()
+    assert (again["id"], again["guiding_trials"]) == (first.json()["id"], 0)
+    assert again["unguided"] == "none could when the campaign was created"
+    # What reads a campaign reads a branch.
+    assert read_campaign(first.json()).id == first.json()["id"]
 
 
 def test_a_repeated_request_starts_only_one_campaign(
@@ -162,6 +181,15 @@ def test_a_body_that_is_no_campaign_file_is_refused(
         answer = guarded.client.post("/v1/campaigns", content=content, headers=headers)
         assert (answer.status_code, answer.json()["type"]) == (422, "urn:fstune:bad-input")
         assert answer.json()["detail"].startswith("the body is not JSON")
+
+
+def test_a_specification_with_a_key_twice_starts_no_campaign(guarded: Guarded) -> None:
+    headers = guarded.headers(Scope.OPERATE) | {"Content-Type": "application/json"}
+    content = json.dumps(SPEC).removesuffix("}") + ', "workload": "office"}'
+    answer = guarded.client.post("/v1/campaigns", content=content.encode(), headers=headers)
+    assert is_problem(answer, 422)
+    assert "the key 'workload' is given twice" in answer.json()["detail"]
+    assert guarded.client.get("/v1/campaigns", headers=headers).json()["items"] == []
 
 
 def test_the_newest_campaign_cannot_be_cancelled_without_its_identifier(

@@ -156,6 +156,10 @@ def test_explain_shows_limits_and_source() -> None:
         (["afsd -memcache"], ["openafs-cache-manager-linux-1.8", "memcache = true"]),
         (["fs setcrypt off"], ["crypt = off", "in full: fs setcrypt -crypt off"]),
         (["sysctl -w net.core.rmem_max=300000"], ["rmem_max = 300000"]),
+        (
+            ["BlockSize=64", "--space", "openafs-windows-client"],
+            ["block_size: 64 is special: a number of 4096-byte pages"],
+        ),
     ],
 )
 def test_parse_prints_what_a_line_means(arguments: list[str], parts: list[str]) -> None:

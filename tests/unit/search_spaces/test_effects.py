@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from search_spaces import Value, load
+from search_spaces import Space, Value, load
 
 SERVER = load("openafs-fileserver-1.8")
 CLIENT = load("openafs-cache-manager-fuse-1.8")
+WINDOWS = load("openafs-windows-client")
 ROOMY = {"net_core_rmem_max": 33554432, "memory_bytes": 1 << 36, "nofile": 524288}
 
 
@@ -68,6 +69,30 @@ def test_clamped_values_have_a_reason() -> None:
 def test_ignored_values_leave_the_default() -> None:
     expected = SERVER.effective({"udp_buffer": 12800})["udp_buffer"]
     assert (expected.value, expected.requested, expected.clamped) == (65536, 12800, True)
+
+
+@pytest.mark.parametrize(
+    ("space", "name", "value", "message"),
+    [
+        (WINDOWS, "block_size", 1, "block_size: 1 is special: a number of 4096-byte pages"),
+        (WINDOWS, "block_size", 1024, "block_size: 1024 is special: a number of 4096-byte pages"),
+        (WINDOWS, "block_size", 1025, "1025 is below 4096, which the program ignores"),
+        (WINDOWS, "block_size", 0, "0 is below 4096, which the program ignores"),
+        (SERVER, "dir_buffers", 0, "0 is special: the server dies on the first directory access"),
+        (load("openafs-client-runtime"), "cache_size", 0, "0 is special: the size at the start"),
+    ],
+)
+def test_a_special_value_is_not_judged_by_its_number(
+    space: Space, name: str, value: int, message: str
+) -> None:
+    for messages in (space.violations({name: value}), space.impossible({name: value})):
+        assert len(messages) == 1
+        assert messages[0].endswith(message)
+
+
+def test_a_special_value_is_not_ignored() -> None:
+    assert WINDOWS.in_effect({"block_size": 64})["block_size"] == 64
+    assert WINDOWS.in_effect({"block_size": 1025})["block_size"] == 4096
 
 
 def test_file_descriptors_limit_the_threads() -> None:

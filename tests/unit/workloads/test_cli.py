@@ -109,24 +109,48 @@ def test_a_failed_run_is_named_and_removed(
     assert os.listdir(place) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_stopped_run_leaves_nothing(own: Path, tmp_path: Path, number: int) -> None:
-    place = tmp_path / "place"
+def _signalled(own: Path, place: Path, number: int) -> int:
+    """Send a signal to a run once it has made a file; return its exit status."""
     place.mkdir()
     document = yaml.safe_load(own.read_text())
     document["stages"][0]["phases"][-1]["rate_per_s"] = 0.5
-    own.write_text(yaml.safe_dump(document))
+    slow = own.with_name("slow.yaml")
+    slow.write_text(yaml.safe_dump(document))
     command = [sys.executable, "-c", "from tuner.cli import main; main()", "workload", "run"]
     with subprocess.Popen(
-        [*command, str(own), "--dir", str(place)], stderr=subprocess.PIPE, text=True
+        [*command, str(slow), "--dir", str(place)], stderr=subprocess.PIPE, text=True
     ) as process:
         while not [path for path in place.glob("fstune-*/**/f*") if path.is_file()]:
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(number)
         process.communicate(timeout=60)
-    assert process.returncode == 130
+    return process.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_stopped_run_leaves_nothing(own: Path, tmp_path: Path, number: int) -> None:
+    place = tmp_path / "place"
+    assert _signalled(own, place, number) == 130
     assert list(place.iterdir()) == []
+
+
+def test_the_next_run_names_what_a_killed_one_left(own: Path, tmp_path: Path) -> None:
+    place = tmp_path / "a place"
+    assert _signalled(own, place, signal.SIGKILL) == -signal.SIGKILL
+    (left,) = place.iterdir()
+    hidden = place / ".fstune-try-0123abcd"
+    for other in (hidden, place / "fstune-try-mine", place / "fstune-c1-b1"):
+        other.mkdir()
+    result = RUNNER.invoke(app, ["run", str(own), "--dir", str(place), "--json"])
+    assert result.exit_code == 0, result.output
+    assert result.stderr == (
+        f"fstune: files of 2 other runs are in {place}; unless one is running, "
+        f"remove them: rm -r '{hidden}' '{left}'\n"
+    )
+    assert json.loads(result.stdout)["workload"]
+    assert left.is_dir()
+    assert hidden.is_dir()
 
 
 def test_a_key_that_is_there_twice_is_refused(own: Path) -> None:

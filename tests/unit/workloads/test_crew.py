@@ -13,13 +13,14 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.workloads.conftest import Engine
-from workloads.crew import Crew
+from workloads.crew import Crew, _become_worker
 from workloads.failure import WorkloadFailure
 
 pytestmark = pytest.mark.slow
@@ -77,6 +78,35 @@ def test_a_killed_worker_voids_the_run(engine: Callable[..., Engine]) -> None:
     assert (error["kind"], error["operation"]) == ("worker-died", "read")
     assert error["path"] == str(own.root)
     assert "was killed by SIGKILL" in error["message"]
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_no_worker_outlives_an_engine_that_is_killed(engine: Callable[..., Engine]) -> None:
+    own = engine()
+    with _blocked_worker(own) as process:
+        workers = _children(process.pid)
+        assert len(workers) == 2
+        process.kill()
+        process.wait()
+        patience_ends = time.monotonic() + 20.0
+        while any(map(_is_running, workers)):
+            assert time.monotonic() < patience_ends, "a worker goes on"
+            time.sleep(0.01)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_worker_whose_parent_ended_before_it_began_does_nothing(tmp_path: Path) -> None:
+    pid = os.fork()
+    if pid == 0:
+        _become_worker(lambda *_: (tmp_path / "begun").touch(), 0, Pipe()[0], [], os.getpid())
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_wall_clock_limit_is_a_failure(engine: Callable[..., Engine]) -> None:
