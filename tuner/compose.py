@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces import Space
 from tuner.documents import duplicates
-from tuner.errors import ConflictError, SpecError
+from tuner.errors import ConflictError, SpecError, TunerError
 from tuner.judge.pilot import Pilot
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload, load_workload
@@ -24,6 +24,7 @@ from tuner.records.standing import Observer
 from tuner.run.holding import hold_testbeds
 from tuner.run.identity import aspects
 from tuner.run.lanes import CampaignTestbed
+from tuner.run.resuming import ChangedError
 from tuner.run.stopping import stop_signals
 from tuner.services.kind import Needs, TestbedIdentity
 from tuner.services.testbed import Testbed
@@ -32,8 +33,10 @@ from tuner.spec.campaign import CampaignSpec
 from tuner.spec.checking import check_plan
 from tuner.spec.space_section import load_space
 from tuner.spec.values import wrong_names
+from tuner.states import EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
+from tuner.store.leases import Later
 from tuner.store.queue import Queue
 
 if TYPE_CHECKING:
@@ -200,6 +203,30 @@ def _take_off_queue(store: Store, campaign: str, observer: Observer) -> None:
         observer.say(store.events(campaign, kinds=(_OFF_QUEUE,))[-1])
 
 
+def _later(campaign: Campaign, spec: CampaignSpec, *, from_queue: bool, pilot_only: bool) -> Later:
+    """What to do when a testbed is in use. A campaign that was just created is not to be created
+    again, and one whose pilot alone was asked for is not to go on to its search.
+    """
+    if from_queue:
+        waits = "the worker tries again"
+        return Later(waits, waits)
+    override = " --override-pilot" if spec.pilot.override else ""
+    again = ", repeat this" if pilot_only else f": fstune resume {campaign.id}{override}"
+    return Later(f"when it is free{again}", f"to follow it: fstune watch {campaign.id}")
+
+
+def _tell_still_queued(store: Store, campaign: str, observer: Observer) -> None:
+    """Store that a campaign that was not resumed here still waits for a worker. To the worker, the
+    refused run then counts no more than any other run before the campaign was queued.
+    """
+    queue = Queue.find(store)
+    for run in () if queue is None else queue.runs():
+        if run.campaign == campaign:
+            message = f"still on the queue {run.queue}, for a worker"
+            event = NewEvent(datetime.now(UTC), EventKind.QUEUED, message, {"queue": run.queue})
+            observer.say(store.add_event(campaign, event))
+
+
 def conduct(
     store: Store,
     campaign: Campaign,
@@ -217,21 +244,26 @@ def conduct(
     ``keep_request``: nobody asked for this run, so it carries out a request that was made to a run
     that died. ``patient``: see ``LaneGroup``. ``stopping``: called with a message by the handler of
     stop signals, by default that of the observer. Raises ConflictError when it must not run now,
-    InUseError if only because another process runs it or uses one of its testbeds.
+    InUseError if only because another process runs it or uses one of its testbeds. A queued
+    campaign that is refused stays queued.
     """
     from tuner.run.runner import Runner
+
+    def take_off_queue() -> None:
+        if not keep_request:
+            _take_off_queue(store, campaign.id, observer)
 
     testbeds = prepared.campaign_testbeds(campaign.id)
     names = [each.name for each in testbeds if each.name is not None]
     limit_s = Settings().takeover_after_s
+    later = _later(campaign, prepared.spec, from_queue=keep_request, pilot_only=pilot_only)
     with (
         stop_signals(stopping or observer.doing),
-        hold_testbeds(store, campaign.id, names, limit_s) as holding,
+        hold_testbeds(store, campaign.id, names, limit_s, later) as holding,
     ):
         _refuse_unfinished(store, names)
         if not keep_request:
             store.drop_request(campaign.id)
-            _take_off_queue(store, campaign.id, observer)
         runner = Runner(
             store,
             campaign.id,
@@ -243,5 +275,16 @@ def conduct(
             leases=holding,
             pilot_only=pilot_only,
             patient=patient,
+            admitted=take_off_queue,
         )
-        return runner.run(), runner.pilot
+        try:
+            outcome = runner.run()
+        except ChangedError:
+            if not keep_request:
+                _tell_still_queued(store, campaign.id, observer)
+            raise
+        except TunerError:
+            take_off_queue()
+            raise
+        take_off_queue()  # it may have ended before it was admitted
+        return outcome, runner.pilot

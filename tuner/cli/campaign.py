@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from tuner.cli.options import StateDir, state_directory
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
-from tuner.plan.rules import first_alpha
+from tuner.plan.rules import first_alpha, rules_of
 from tuner.report.listing import show
 from tuner.report.plan import budget_lines, plan_page
 from tuner.report.testbed import commands_page, findings_page
@@ -72,11 +72,9 @@ def _page(prepared: Prepared) -> RenderableType:
         [*presets, *first_values(spec)],
         compared_values(spec),
         budget_lines(
-            spec.budget.wall_time,
-            spec.budget.measurements,
-            spec.certification.blocks,
+            rules_of(spec, prepared.workload),
             first_alpha(spec),
-            has_pilot=spec.pilot.blocks > 0,
+            guided=spec.warm_start == "auto" and not spec.compare,
         ),
     )
 

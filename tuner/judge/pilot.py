@@ -98,6 +98,10 @@ class PilotRules:
         if not self.budget_s > 0.0 or not 0.0 < self.certify_share < 1.0:
             raise ValueError("need a budget above 0 s, and a share between 0 and 1")
 
+    def certify_room(self, runs: float) -> int:
+        """How many blocks of certification the share of so many runs in total is enough for."""
+        return min(self.certify_blocks, int(self.certify_share * runs / self.certify_arms))
+
 
 class PilotOutcome(StrEnum):
     """Whether a campaign may start: sound, refused, or undecided (measure more blocks)."""
@@ -290,10 +294,7 @@ def _outlook(
     runs = in_time
     if rules.budget_measurements is not None:
         runs = min(runs, rules.budget_measurements)
-    n, n_in_time = (
-        min(rules.certify_blocks, int(rules.certify_share * each / rules.certify_arms))
-        for each in (runs, in_time)
-    )
+    n, n_in_time = rules.certify_room(runs), rules.certify_room(in_time)
     search = int((1.0 - rules.certify_share) * runs / rules.arms)
     sds = [component.sd_difference for component in components]
     choice = choose_floor(sds, pilot_blocks, n, rules.floor_alpha)

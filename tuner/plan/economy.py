@@ -15,6 +15,7 @@ further fresh blocks, which narrow its intervals.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -48,6 +49,8 @@ _SETTLED = 0.5
 _HOPELESS = 0.2
 #: Fresh blocks to plan for at least: they certify an effect of a few times its noise.
 _FEWEST = 5
+#: More measurements than any campaign has.
+_MANY = 10**12
 #: Nodes and weights of the Gauss-Hermite rule that averages over the uncertainty of the gain.
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 
@@ -284,11 +287,43 @@ def fresh_blocks(arms: float, rules: Rules) -> int:
     return min(batches * rules.testbeds, rules.certify_blocks)
 
 
+def first_fresh_blocks(measurements: int, rules: Rules, *, guided: bool = False) -> int:
+    """How many fresh blocks the first attempt of a campaign may have at most, or how few there are
+    if the pilot advises against it because of that. At first come the shortest pilot and, unless
+    other campaigns have ``guided`` the search, a block of the search.
+    """
+    arms = float(measurements)
+    if rules.pilot is not None:
+        limit = None if rules.compares or rules.pilot_override else rules.pilot
+        if limit is not None and (few := limit.certify_room(measurements)) < MIN_PAIRS:
+            return few
+        arms -= 2 * min(rules.pilot.max_blocks, _in_batches(MIN_PAIRS, rules))
+    if not (rules.compares or guided):
+        arms -= rules.testbeds * (1 + rules.arms)
+    return fresh_blocks(max(0.0, arms), rules)
+
+
+def least_measurements(rules: Rules, *, guided: bool = False) -> int:
+    """With how many measurements a campaign can certify something at all; ``guided``: see
+    ``first_fresh_blocks``.
+    """
+    return bisect_left(
+        range(_MANY), MIN_PAIRS, key=lambda n: first_fresh_blocks(n, rules, guided=guided)
+    )
+
+
 def _arms_of(blocks: float, rules: Rules) -> float:
-    """Arms that an attempt needs for this many blocks: on several testbeds, in whole batches."""
+    """Arms that an attempt needs for this many blocks."""
+    return _in_batches(blocks, rules) * (1 + rules.finalists)
+
+
+def _in_batches(blocks: float, rules: Rules) -> float:
+    """The number of blocks that are measured to have this many: on several testbeds, whole
+    batches.
+    """
     if rules.testbeds > 1:
-        blocks = math.ceil(blocks / rules.testbeds) * rules.testbeds
-    return blocks * (1 + rules.finalists)
+        return math.ceil(blocks / rules.testbeds) * rules.testbeds
+    return blocks
 
 
 def _certifiable(

@@ -12,6 +12,8 @@ from search_spaces import Expression, Parameter, Space, describe
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.power import detectable_effect
 from tuner.judge.words import blocks
+from tuner.plan.economy import first_fresh_blocks, least_measurements
+from tuner.plan.rules import Rules
 from tuner.report.answer import columns, section
 from tuner.report.drawing import Printable, paragraph
 from tuner.report.styles import NAME, STRONG, literal
@@ -93,31 +95,27 @@ def _range(parameter: Parameter) -> str:
     return f"{describe.sensible(parameter)} {parameter.unit}".strip()
 
 
-def budget_lines(
-    wall_s: float,
-    measurements: int | None,
-    certify_blocks: int,
-    alpha: float,
-    *,
-    has_pilot: bool,
-) -> RenderableType:
+def budget_lines(rules: Rules, alpha: float, *, guided: bool) -> RenderableType:
     """Render the budget, and the smallest gain it can certify at several levels of noise.
 
-    How long a run takes is not known yet, so only a limit on ``measurements`` tells how many blocks
-    fit. ``has_pilot``: whether the campaign has a pilot, so that 'fstune pilot' accepts its file.
+    How long a run takes is not known yet, so only a limit on measurements tells how many blocks
+    fit. ``guided``: see ``first_fresh_blocks``.
     """
+    most, why = rules.certify_blocks, "the most that an attempt takes"
+    measurements = rules.budget_measurements
     limit = "" if measurements is None else f", at most {measurements} measurements"
-    lines: list[RenderableType] = [paragraph(f"{duration(wall_s)} of measuring time{limit}")]
-    most, why = certify_blocks, "the most that an attempt takes"
-    if measurements is not None and (room := _room(measurements, has_pilot=has_pilot)) < most:
-        most, why = room, f"the most that {measurements} measurements allow"
+    lines: list[RenderableType] = [
+        paragraph(f"{duration(rules.budget_s)} of measuring time{limit}")
+    ]
+    if measurements is not None:
+        room = first_fresh_blocks(measurements, rules, guided=guided)
+        if room < most:
+            most, why = room, f"the most that {measurements} measurements allow"
     if most < MIN_PAIRS:
-        besides = f", besides a pilot of {MIN_PAIRS}" if has_pilot else ""
         lines.append(
             paragraph(
-                f"{measurements} measurements leave room for {blocks(most)} of certification at "
-                f"most{besides}, but at least {MIN_PAIRS} are needed: nothing can be certified; "
-                "raise budget.measurements"
+                f"{measurements} measurements are too few to certify anything: this campaign needs "
+                f"at least {least_measurements(rules, guided=guided)}; raise budget.measurements"
             )
         )
     else:
@@ -128,20 +126,13 @@ def budget_lines(
             ),
             _smallest(most, alpha),
         ]
-    if has_pilot:
+    if rules.pilot is not None:
         text = (
             "'fstune pilot' measures how noisy the testbed is, and how long a run takes, so how "
             "many blocks fit the budget"
         )
         lines.append(paragraph(text))
     return Group(*lines)
-
-
-def _room(measurements: int, *, has_pilot: bool) -> int:
-    """The most blocks of certification that this many measurements allow: each has the baseline and
-    at least one finalist, and each block of a pilot has two runs.
-    """
-    return measurements // 2 - (MIN_PAIRS if has_pilot else 0)
 
 
 def _smallest(certify_blocks: int, alpha: float) -> RenderableType:

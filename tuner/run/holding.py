@@ -16,6 +16,7 @@ from tuner.errors import ConflictError, StoreError
 from tuner.holders import is_gone, this_process
 from tuner.model import Lease
 from tuner.store import NewEvent, Store
+from tuner.store.leases import REPEAT, Later
 
 #: Heartbeats per lease limit, the time after which a silent process counts as dead.
 _BEATS = 6
@@ -76,16 +77,21 @@ class LeaseKeeper:
 
 @contextmanager
 def hold_testbeds(
-    store: Store, campaign: str, testbeds: Sequence[str], limit_s: float
+    store: Store,
+    campaign: str,
+    testbeds: Sequence[str],
+    limit_s: float,
+    later: Later = REPEAT,
 ) -> Iterator[LeaseKeeper]:
     """Hold testbeds for a campaign, all or none. Raises ConflictError if another process uses one
     of them.
 
-    ``limit_s``: seconds without a heartbeat after which another machine may take over.
+    ``limit_s``: seconds without a heartbeat after which another machine may take over; ``later``:
+    what the caller is to do then, for the message.
     """
     message = "the run was cut off; another process has taken over the testbed"
     event = NewEvent(datetime.now(UTC), "block-void", message)
-    leases = store.take_testbeds(campaign, testbeds, this_process(), limit_s, is_gone, event)
+    leases = store.take_testbeds(campaign, testbeds, this_process(), limit_s, is_gone, event, later)
     holding = LeaseKeeper(store, leases)
     try:
         yield holding

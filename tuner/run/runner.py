@@ -7,7 +7,7 @@ decides what to do next; ``measuring`` owns how a block is measured and how it c
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -71,7 +71,8 @@ class Runner:
 
     ``testbeds``: those of the campaign, as many as the specification names. ``aspects``: what it
     measures with, checked against what earlier runs measured with. ``leases``: on the testbeds,
-    held by this process. ``patient``: see ``LaneGroup``.
+    held by this process. ``patient``: see ``LaneGroup``. ``admitted``: called once nothing that has
+    changed can refuse the run any more.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Runner:
         leases: LeaseKeeper | None = None,
         pilot_only: bool = False,
         patient: bool = False,
+        admitted: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._id = campaign
@@ -99,6 +101,7 @@ class Runner:
         self._doing = observer.doing
         self._writer = EventWriter(store, campaign, observer)
         self._pilot_only = pilot_only
+        self._admitted = admitted
         self._target: Target
         self._facts: Facts
         self._failures: Failures
@@ -140,6 +143,7 @@ class Runner:
             self._testbeds.open(self._id, self._workload)
             self._target = self._testbeds.ready().target
             self._prepare()
+            self._admitted()
             self._conduct()
         except KeyboardInterrupt as stop:
             state, reason = CampaignState.PAUSED, f"stopped by {str(stop) or 'Ctrl-C'}"

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
 
 from tuner.errors import ConflictError, InUseError
 from tuner.model import Aspect, Campaign, Event, Holder, Lease, Prior, Request, Wish
-from tuner.states import ENDS_WAITING, OVER, BlockState, CampaignState, EventKind
+from tuner.states import ENDS_WAITING, UNFINISHED, BlockState, CampaignState, EventKind
 from tuner.store import queries, statements, tables
 from tuner.store.open_store import OpenStore
 from tuner.store.rows import NewEvent, record, values
@@ -30,6 +30,20 @@ class Running:
     requests: dict[str, Request]
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What to do when a testbed is in use, as clauses. ``runs``: where the same campaign is being
+    run there.
+    """
+
+    free: str
+    runs: str
+
+
+#: For a command that leaves nothing behind when it is refused.
+REPEAT = Later("when it is free, repeat this", "when it has ended, repeat this")
+
+
 class LeaseStore(OpenStore):
     """Leases of testbeds, requests, identities and priors of campaigns; see ``Store``."""
 
@@ -43,28 +57,29 @@ class LeaseStore(OpenStore):
         limit_s: float,
         has_ended: Callable[[Holder], bool],
         event: NewEvent,
+        later: Later = REPEAT,
     ) -> list[Lease]:
         """Lease testbeds to one process for one campaign, all or none, in the order of their names.
 
         A process that ``has_ended``, or sent no heartbeat for its promised ``limit_s``, loses
         testbed and campaign: its running block is voided, with ``event`` as the record of that.
-        Raises InUseError when a live process uses a testbed or runs the campaign.
+        Raises InUseError when a live process uses a testbed or runs the campaign, with what to do
+        ``later``.
         """
         table = tables.lease
         names = sorted(testbeds)
 
-        def take(connection: Connection, of: Row[Any]) -> list[Lease]:
+        def take(connection: Connection, _: Row[Any]) -> list[Lease]:
             there = or_(table.c.testbed.in_(names), table.c.campaign == campaign)
             for lease_there in self._leases(connection, there):
                 if lease_there.is_live(has_ended):
-                    can_resume = _can_resume(connection, of)
-                    raise InUseError(_in_use(lease_there, campaign, can_resume=can_resume))
+                    raise InUseError(_in_use(connection, lease_there, campaign, later))
                 mine = (table.c.testbed == lease_there.testbed) & (
                     table.c.token == lease_there.token
                 )
                 if connection.execute(delete(table).where(mine)).rowcount != 1:
                     what = f"testbed {lease_there.testbed}"
-                    raise InUseError(f"{what} was just taken by another process")
+                    raise InUseError(f"{what} was just taken by another process; {later.free}")
             now = self._database.moment(connection)
             leases = []
             for name in names:
@@ -241,25 +256,25 @@ class LeaseStore(OpenStore):
         )
 
 
-def _can_resume(connection: Connection, row: Row[Any]) -> bool:
-    """Whether a campaign can be resumed. Otherwise its testbed is held to apply what it recommends,
-    to roll that back or to verify it.
+def _in_use(connection: Connection, lease: Lease, campaign: str, later: Later) -> str:
+    """Who holds a testbed, for what, and what to do. A campaign's testbed is also held to apply
+    what it recommends or to roll that back.
     """
-    table = tables.event
-    verifies = (table.c.campaign == row.id) & (table.c.kind == EventKind.VERIFICATION)
-    return row.state not in OVER and not connection.scalar(select(exists().where(verifies)))
-
-
-def _in_use(lease: Lease, campaign: str, *, can_resume: bool) -> str:
-    who = f"process {lease.holder.pid} on {lease.holder.host}"
-    silence = (
-        f"last seen {lease.beat_age_s:.0f} s ago; can be taken over after {lease.limit_s:.0f} s of "
-        "silence"
+    application, state = tables.application.c, tables.campaign.c.state
+    in_progress = connection.scalar(
+        select(application.id)
+        .where(application.campaign == lease.campaign, application.testbed == lease.testbed)
+        .where(application.state.in_(UNFINISHED))
     )
-    remedy = f": fstune resume {campaign}" if can_resume else ", repeat this"
-    if lease.campaign == campaign:
-        return f"campaign {campaign} is being run by another process: {who}, {silence}"
-    return (
-        f"testbed {lease.testbed} is in use by campaign {lease.campaign}: {who}, {silence}; "
-        f"when it is free{remedy}"
+    who = (
+        f"process {lease.holder.pid} on {lease.holder.host}, last seen {lease.beat_age_s:.0f} s "
+        f"ago; can be taken over after {lease.limit_s:.0f} s of silence"
     )
+    now = connection.scalar(select(state).where(tables.campaign.c.id == lease.campaign))
+    runs = in_progress is None and now in (CampaignState.CREATED, CampaignState.RUNNING)
+    if runs and lease.campaign == campaign:
+        return f"campaign {campaign} is being run by another process: {who}; {later.runs}"
+    user = f"campaign {lease.campaign}"
+    if in_progress is not None:
+        user = f"application {in_progress} of {user}"
+    return f"testbed {lease.testbed} is in use by {user}: {who}; {later.free}"

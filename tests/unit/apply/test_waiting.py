@@ -87,7 +87,8 @@ def test_an_application_under_way_is_not_waited_for(desk: Desk, pauses: Pauses) 
     applying = ApplicationState.APPLYING
     with hold_testbeds(desk.store, campaign.id, [application.testbed], LIMIT_S):
         desk.actor.move(application, applying, EventKind.BLOCK_COMPLETE, "it applies", "")
-        with pytest.raises(ConflictError):
+        held_by = f"in use by application {application.id} of campaign {campaign.id}: "
+        with pytest.raises(ConflictError, match=f"{held_by}.*; when it is free, repeat this$"):
             carry_out(desk.actor, application)
     assert pauses.count == 0
 

@@ -153,7 +153,10 @@ def test_what_a_killed_process_left_is_ended(
     process = begin("run", file_of(tmp_path, "long"))
     second = fstune("resume")
     assert second.returncode == 4
-    assert "is being run by another process" in second.stderr
+    message = " ".join(second.stderr.split())
+    assert re.search(
+        r"is being run by another process: .*; to follow it: fstune watch \S+$", message
+    )
     process.kill()
     process.communicate()
     assert "died; resume it with 'fstune resume'" in fstune("status").stdout
@@ -194,6 +197,17 @@ def test_a_testbed_is_used_by_one_campaign(
     )
     waiting = fstune("list").stdout.splitlines()[1].split()[0]
     assert f"when it is free: fstune resume {waiting}" in " ".join(refused.stderr.split())
+    refused = fstune("resume", waiting, "--override-pilot")
+    message = " ".join(refused.stderr.split())
+    assert message.endswith(f"; when it is free: fstune resume {waiting} --override-pilot")
+    assert fstune("resume", waiting, "--from-queue").stderr.endswith("; the worker tries again\n")
+    file = file_of(tmp_path, "fourth", "hall 7")
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"pilot": {"blocks": 3}}))
+    refused = fstune("pilot", file)
+    assert refused.stderr.endswith("; when it is free, repeat this\n")
+    assert (
+        fstune("delete", "--yes", fstune("list").stdout.splitlines()[1].split()[0]).returncode == 0
+    )
     heading, *rows = fstune("status").stdout.splitlines()
     assert heading.split()[:3] == ["Campaign", "Name", "Testbed"]
     rows_by_name = [next(row for row in rows if name in row) for name in ("first", "second")]
@@ -242,7 +256,8 @@ def test_a_process_of_another_machine_is_taken_over_when_it_is_silent(
         assert fresh.returncode == 4
         assert re.search(
             r"by another process: process 4711 on there, last seen \d+ s ago; "
-            r"can be taken over after \d+ s of silence\n",
+            r"can be taken over after \d+ s of silence; "
+            rf"to follow it: fstune watch {campaign.id}\n",
             fresh.stderr,
         )
         store.beat(lease)

@@ -113,11 +113,13 @@ def test_the_smallest_improvement_is_that_of_the_error_of_the_first_attempt(
     ("sections", "room", "why"),
     [
         ("budget: {wall_time: 1s}", 20, "an attempt takes"),
-        ("budget: {measurements: 46}", 20, "an attempt takes"),
-        ("budget: {measurements: 45}", 19, "45 measurements allow"),
-        ("budget: {measurements: 12}", 3, "12 measurements allow"),
-        ("budget: {measurements: 45}\npilot: {blocks: 0}", 20, "an attempt takes"),
-        ("budget: {measurements: 9}\npilot: {blocks: 0}", 4, "9 measurements allow"),
+        ("budget: {measurements: 55}", 20, "an attempt takes"),
+        ("budget: {measurements: 54}", 19, "54 measurements allow"),
+        ("budget: {measurements: 21}", 3, "21 measurements allow"),
+        ("budget: {measurements: 49}\npilot: {blocks: 0}", 20, "an attempt takes"),
+        ("budget: {measurements: 17}\npilot: {blocks: 0}", 4, "17 measurements allow"),
+        ("budget: {measurements: 15}\nwarm_start: auto", 4, "15 measurements allow"),
+        ("budget: {measurements: 17}\nsearch: {arms: 2}", 4, "17 measurements allow"),
     ],
 )
 def test_the_budget_limits_the_blocks_of_certification(
@@ -130,20 +132,68 @@ def test_the_budget_limits_the_blocks_of_certification(
     assert f" 3% {smallest:.1f}% " in page
 
 
-@pytest.mark.parametrize(("most", "room"), [(8, "1 block"), (11, "2 blocks")])
+@pytest.mark.parametrize(
+    ("sections", "most", "least"),
+    [
+        ("", 8, 21),
+        ("", 20, 21),
+        ("search: {arms: 1}", 14, 15),  # the pilot reserves too little for certification
+        ("search: {arms: 1}\npilot: {override: true}", 13, 14),
+        ("pilot: {blocks: 0}", 14, 15),
+        ("certification: {finalists: 2}", 23, 24),
+        ("warm_start: auto", 14, 15),
+    ],
+)
 def test_a_budget_too_small_for_a_certificate_is_known_before_the_pilot(
-    tmp_path: Path, most: int, room: str
+    tmp_path: Path, sections: str, most: int, least: int
 ) -> None:
-    page = " ".join(plan_of(tmp_path, f"{CAMPAIGN}budget: {{measurements: {most}}}").split())
-    assert (
-        f"{most} measurements leave room for {room} of certification at most, besides a pilot of "
-        "3, but at least 3 are needed: nothing can be certified; raise budget.measurements"
-    ) in page
-    assert "Smallest improvement" not in page
+    def page(measurements: int) -> str:
+        budget = f"budget: {{measurements: {measurements}}}\n"
+        return " ".join(plan_of(tmp_path, CAMPAIGN + budget + sections).split())
+
+    too_few = (
+        f"{most} measurements are too few to certify anything: this campaign needs at least "
+        f"{least}; raise budget.measurements"
+    )
+    assert too_few in page(most)
+    assert "Smallest improvement" not in page(most)
+    assert "too few" not in page(least)
+
+
+def test_every_configuration_of_a_comparison_takes_a_measurement_of_each_block(
+    tmp_path: Path,
+) -> None:
+    compared = "a: {cache_manager: {chunksize: 20}}, b: {cache_manager: {chunksize: 21}}"
+    sections = f"budget: {{measurements: 23}}\ncompare: {{{compared}}}"
+    page = " ".join(plan_of(tmp_path, CAMPAIGN + sections).split())
+    assert "room for 7 blocks of certification, the most that 23 measurements allow" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sections", "enough"),
+    [
+        ("budget: {measurements: 20}", False),
+        ("budget: {measurements: 21}", True),
+        ("budget: {measurements: 14}\nsearch: {arms: 1}", False),
+        ("budget: {measurements: 15}\nsearch: {arms: 1}", True),
+    ],
+)
+def test_a_run_needs_as_many_measurements_as_the_plan_says(
+    tmp_path: Path, sections: str, enough: bool
+) -> None:
+    effect = "{parameter: cache_manager.chunksize, low: 19, high: 24, change: -0.3}"
+    campaign = CAMPAIGN.replace("{found: {cache_manager.daemons: 3}}", f"{{effects: [{effect}]}}")
+    text = f"{campaign}{sections}\nfirst: [{{cache_manager.chunksize: 20}}]\n"
+    assert ("too few" not in plan_of(tmp_path, text)) == enough
+    arguments = ["run", str(tmp_path / "campaign.yaml"), "--quiet"]
+    state = ["--state-dir", str(tmp_path / "state")]
+    done = CliRunner().invoke(app, [*arguments, *state])
+    assert ("Recommended:" in done.output) == enough, done.output
 
 
 def test_where_the_least_blocks_cannot_certify_anything_the_table_says_none(tmp_path: Path) -> None:
-    sections = "budget: {measurements: 12}\ncertification: {finalists: 10}"
+    sections = "budget: {measurements: 42}\npilot: {blocks: 0}\ncertification: {finalists: 10}"
     assert re.search(r"^ *10% +none *$", plan_of(tmp_path, CAMPAIGN + sections), re.MULTILINE)
 
 

@@ -11,8 +11,9 @@ from tests.unit.store import records
 from tests.unit.store.conftest import Place
 from tuner.errors import ConflictError
 from tuner.model import Aspect, Block, Holder, Lease, Prior, Request, Wish
-from tuner.states import BlockState, CampaignState, EventKind, TrialState
+from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store, problems, tables
+from tuner.store.leases import REPEAT, Later
 from tuner.time_use import TimeUse
 
 HERE = Holder("here", "boot:1", 4711, 99)
@@ -28,9 +29,12 @@ def take(
     *,
     is_gone: bool = False,
     limit_s: float = LIMIT_S,
+    later: Later = REPEAT,
 ) -> Lease:
     event = records.event("block-void")
-    (taken,) = store.take_testbeds(campaign, [testbed], holder, limit_s, lambda _: is_gone, event)
+    (taken,) = store.take_testbeds(
+        campaign, [testbed], holder, limit_s, lambda _: is_gone, event, later
+    )
     return taken
 
 
@@ -75,19 +79,27 @@ def test_a_testbed_is_leased_listed_and_given_back(store: Store) -> None:
     take(store, other, holder=THERE)
 
 
-def test_only_a_campaign_that_can_be_resumed_is_to_be_resumed(store: Store) -> None:
-    created, paused, finished, verification = (records.new_campaign(store) for _ in range(4))
-    for campaign, state in ((paused, CampaignState.PAUSED), (finished, CampaignState.FINISHED)):
-        store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
-        store.move_campaign(campaign, state, "", records.event())
-    store.add_event(verification, records.event(EventKind.VERIFICATION))
-    take(store, running(store))
-    for campaign in (created, paused):
-        with pytest.raises(ConflictError, match=f"; when it is free: fstune resume {campaign}$"):
-            take(store, campaign, holder=THERE)
-    for campaign in (finished, verification):
-        with pytest.raises(ConflictError, match=r"; when it is free, repeat this$"):
-            take(store, campaign, holder=THERE)
+def test_the_caller_says_what_to_do_when_a_testbed_is_in_use(store: Store) -> None:
+    """Whatever the state of its campaign: applying what a paused one recommends resumes nothing."""
+    paused, runs = running(store), running(store)
+    store.move_campaign(paused, CampaignState.PAUSED, "", records.event())
+    take(store, runs)
+    with pytest.raises(ConflictError, match=r"; when it is free, repeat this$"):
+        take(store, paused, holder=THERE)
+    with pytest.raises(ConflictError, match=r"; when it has ended, repeat this$"):
+        take(store, runs, holder=THERE)
+    later = Later("wait", "watch")
+    for campaign, todo in ((paused, "wait"), (runs, "watch")):
+        with pytest.raises(ConflictError, match=f"; {todo}$"):
+            take(store, campaign, holder=THERE, later=later)
+
+
+def test_a_campaign_whose_process_only_holds_its_testbed_is_not_said_to_run(store: Store) -> None:
+    campaign = running(store)
+    store.move_campaign(campaign, CampaignState.FINISHED, "", records.event())
+    take(store, campaign)
+    with pytest.raises(ConflictError, match=rf"^testbed hall 7 is in use by campaign {campaign}: "):
+        take(store, campaign, holder=THERE)
 
 
 def test_a_campaign_is_run_by_one_process(store: Store) -> None:

@@ -20,9 +20,11 @@ from tuner.cli.app import app
 from tuner.errors import SpecError
 from tuner.holders import is_gone, this_process
 from tuner.model import Holder
-from tuner.states import CampaignState
+from tuner.run.identity import aspect
+from tuner.states import CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
+from tuner.work.ending import end_without_run
 from tuner.work.queueing import queue_name, queues_of
 
 HOST = socket.gethostname()
@@ -127,6 +129,37 @@ def test_a_campaign_stays_on_the_queue_when_it_cannot_be_run_by_hand(
     done = fstune(state, address, "resume", campaign.id)
     assert "is in use by campaign" in str(done.exception)
     assert [run.campaign for run in queue.runs()] == [campaign.id]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("before", [CampaignState.PAUSED, CampaignState.FAILED])
+def test_a_campaign_stays_on_the_queue_when_it_is_refused_because_its_testbed_has_changed(
+    state: Path, address: str, store: Store, queue: Queue, file: Path, before: CampaignState
+) -> None:
+    """What a worker finds is not decided by the refusal, nor by a pause before it was queued."""
+    document = yaml.safe_load(file.read_text()) | {"pilot": {"blocks": 12}}
+    file.write_text(yaml.safe_dump(document))
+    done = fstune(state, address, "pilot", str(file))
+    assert done.exit_code == 0, (done.output, done.exception)
+    (campaign,) = store.campaigns()
+    store.add_event(campaign.id, NewEvent(NOON, EventKind.PAUSE_REQUESTED, "asked to pause"))
+    if before is CampaignState.FAILED:
+        for one in (CampaignState.RUNNING, before):
+            store.move_campaign(campaign.id, one, "", NewEvent(NOON, f"campaign-{one}", ""))
+    assert fstune(state, address, "resume", campaign.id, "--queue").exit_code == 0
+    measured_with = store.measured_with(campaign.id)
+    other = aspect({"effects": []})
+    store.set_measured_with(campaign.id, {"testbed": other})
+    refused = fstune(state, address, "resume", campaign.id)
+    assert "changed since campaign" in str(refused.exception)
+    assert "still on the queue simulated, for a worker" in refused.output
+    assert store.campaign(campaign.id).state is before
+    assert [run.campaign for run in queue.runs()] == [campaign.id]
+    assert end_without_run(store.campaign(campaign.id), store.events(campaign.id)) is None
+    # Once it is put back, it is resumed and taken off.
+    store.set_measured_with(campaign.id, measured_with)
+    assert fstune(state, address, "resume", campaign.id).exit_code == 0
+    assert queue.runs() == []
 
 
 @pytest.mark.postgres

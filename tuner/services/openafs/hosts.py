@@ -17,7 +17,7 @@ from tuner.hosts.connections import Hosts
 from tuner.hosts.dry import DryConnector
 from tuner.hosts.hold import Hold
 from tuner.hosts.lease import Owner
-from tuner.hosts.parallel import on_all, on_each
+from tuner.hosts.parallel import on_each
 from tuner.measure.workload import Workload
 from tuner.measure.workload_run import run_once
 from tuner.services.facts import HostFacts, host_facts
@@ -95,7 +95,8 @@ def look(
     campaign: str = "",
     workload_bytes: int = 0,
 ) -> Survey:
-    """Inspect every host, read-only. Raises TestbedError with every host that does not answer.
+    """Inspect every host, read-only. Raises TestbedError with every host that does not answer, or
+    with every client whose cache manager does not.
 
     ``campaign``: see ``client_facts``; ``workload_bytes``: see ``preflight``.
     """
@@ -110,8 +111,11 @@ def look(
     )
     restarts = requirements.fileserver is not None
     programs = server_facts(hosts.server, file.server, directory, restarts=restarts)
-    pairs = [*zip(hosts.clients, file.clients, strict=True)]
-    caches = on_all(pairs, lambda pair: client_facts(pair[0], file, pair[1], campaign))
+    caches = on_each(
+        [*zip(hosts.clients, file.clients, strict=True)],
+        lambda pair: client_facts(pair[0], file, pair[1], campaign),
+        [client.name for client in file.clients],
+    )
     now = datetime.now().astimezone()
     needs = _needs(file, hosts, requirements, programs)
     findings = preflight(file, (server, programs), clients, needs, now, caches, workload_bytes)

@@ -146,6 +146,16 @@ class SimulatedSection(Section):
     after_restart: dict[str, Change] = Field(default_factory=dict)
     found: dict[str, ParameterValue] = Field(default_factory=dict)
 
+    def identity(self) -> dict[str, object]:
+        """Return what must not change during a campaign, as JSON. A testbed without a name has no
+        other identity.
+        """
+        document = self.model_dump(mode="json")
+        if not self.after_restart:
+            # Stored campaigns lack this key: with it none of them could be resumed.
+            del document["after_restart"]
+        return document
+
     def parameters(self) -> Iterator[tuple[str, str]]:
         """Yield every parameter that is referred to, after the key where that happens."""
         for number, effect in enumerate(self.effects):

@@ -7,6 +7,7 @@ create none.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -44,9 +45,13 @@ class Keeper:
     @classmethod
     def of(cls, section: SimulatedSection, state_directory: Path) -> Keeper:
         """The keeper of a section, identified by its name, or by its content if it has none."""
-        identity = section.name or json.dumps(section.model_dump(mode="json"), sort_keys=True)
-        name = sha256(identity.encode()).hexdigest()[:32]
-        return cls(state_directory / "simulated" / f"{name}.json")
+        identities = [section.name] if section.name else [_text(section.identity())]
+        if not section.name:
+            # Some versions used all keys. What was applied with them can still be rolled back.
+            identities.append(_text(section.model_dump(mode="json")))
+        names = [sha256(identity.encode()).hexdigest()[:32] for identity in identities]
+        files = [state_directory / "simulated" / f"{name}.json" for name in names]
+        return cls(next(filter(os.path.exists, files), files[0]))
 
     def initial(self, otherwise: Mapping[str, Value]) -> dict[str, Value]:
         """Return the settings at the start of a run, by qualified name.
@@ -122,3 +127,7 @@ class Keeper:
             new.replace(self.file)
         except OSError as problem:
             raise TestbedError(f"{self.file}: cannot be written: {problem}") from problem
+
+
+def _text(document: dict[str, object]) -> str:
+    return json.dumps(document, sort_keys=True)

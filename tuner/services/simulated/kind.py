@@ -44,11 +44,8 @@ class SimulatedType(TestbedType[SimulatedSection]):
 
     def identity(self, section: SimulatedSection, state_directory: Path) -> TestbedIdentity:
         """See TestbedType.identity."""
-        name, document = section.name or "", section.model_dump(mode="json")
-        if not section.after_restart:
-            # Stored campaigns lack this key: with it none of them could be resumed.
-            del document["after_restart"]
-        return TestbedIdentity(name and f"simulated {name}", name, document)
+        name = section.name or ""
+        return TestbedIdentity(name and f"simulated {name}", name, section.identity())
 
     def testbed(
         self,
