@@ -9,6 +9,7 @@ from datetime import datetime
 from markupsafe import Markup
 
 from api.activity import budget_share, details, expected_end, headline
+from api.view_incumbents import incumbents_drawing, incumbents_text
 from tuner.judge.score import margin
 from tuner.model import (
     BASELINE,
@@ -41,7 +42,6 @@ from tuner.text import (
     counted,
     faster,
     interval,
-    percent_faster,
     signed,
     signed_interval,
     value_text,
@@ -58,7 +58,7 @@ _OUT = (TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED)
 @dataclass(frozen=True, slots=True)
 class TrialRow:
     """A trial in the forest plot. ``basis``: the fresh blocks that its estimate rests on, "" if it
-    has none. ``out``: it was pruned, failed or cancelled.
+    has none. ``out``: it was pruned, failed or cancelled, and is not recommended.
     """
 
     number: int
@@ -187,8 +187,8 @@ def of(
         mattering=_MATTERING,
         trials_left_out=len(snapshot.trials) - len(trials),
         numbers=tuple(trial.number for trial in snapshot.trials),
-        incumbent=_incumbent(snapshot),
-        incumbent_text=_incumbent_text(snapshot),
+        incumbent=incumbents_drawing(snapshot),
+        incumbent_text=incumbents_text(snapshot),
         components_of=called(snapshot.leader),
         components_level=level,
         components_axis=svg.heading(components_axis),
@@ -239,7 +239,11 @@ def _trial(
     if trial.number == BASELINE:
         state = "baseline"
     elif trial.number == snapshot.leader:
-        state = "recommended" if _is_recommended(snapshot.campaign) else "incumbent"
+        # An answer that recommends nothing may be about another trial than the incumbent.
+        if _is_recommended(snapshot.campaign):
+            state = "recommended"
+        elif snapshot.campaign.recommendation is None:
+            state = "incumbent"
     return TrialRow(
         number=trial.number,
         state=state,
@@ -254,7 +258,7 @@ def _trial(
         interval="" if e is None else signed_interval(e.lower, e.upper),
         basis="" if row is None else row.basis,
         drawing=svg.interval(axis, e, marks),
-        out=trial.number != BASELINE and trial.state in _OUT,
+        out=trial.number != BASELINE and state != "recommended" and trial.state in _OUT,
     )
 
 
@@ -288,6 +292,7 @@ def _best(
     snapshot: Snapshot, strongest: Mapping[int, TrialEstimate], name: str = ""
 ) -> tuple[str, str]:
     """The best trial so far and the certainty of that, as text; empty before any estimate."""
+    over = snapshot.campaign.state in OVER
     answer, leader = snapshot.campaign.recommendation, strongest.get(snapshot.leader)
     if answer is not None and answer.verification:
         return f"Verification: {answer.reason}", claim(answer)
@@ -302,13 +307,15 @@ def _best(
     if answer is not None:
         return "No improvement shown: keep the baseline", ""
     if snapshot.leader == BASELINE or leader is None:
-        return ("Nothing looks better than the baseline so far", "") if strongest else ("", "")
+        nothing = "Nothing looks better than the baseline" + ("" if over else " so far")
+        return (nothing, "") if strongest else ("", "")
     e = leader.estimate
     bounds = interval(e.lower, e.upper)
     return (
-        f"Best so far: trial {snapshot.leader} looks {faster(e.ratio)} than the baseline",
+        f"Best{'' if over else ' so far'}: trial {snapshot.leader} looks {faster(e.ratio)} than "
+        "the baseline",
         f"95% interval {bounds}, in {counted(leader.blocks, 'block')}. It was chosen because it "
-        "looks faster: nothing is certified yet.",
+        f"looks faster: nothing is certified{'' if over else ' yet'}.",
     )
 
 
@@ -328,9 +335,10 @@ def _best_of_comparison(
     if not faster_rows:
         return "Nothing is shown to be faster than the baseline", ""
     name, e = min(faster_rows, key=lambda each: each[1].upper)
-    certainty = (
-        "nothing is certified yet" if answer is None else "it is not certified: see the answer"
-    )
+    certainty = "it is not certified: see the answer"
+    if answer is None:
+        over = snapshot.campaign.state in OVER
+        certainty = f"nothing is certified{'' if over else ' yet'}"
     return (
         f"Shown: {name} is {faster(e.ratio)} than the baseline",
         f"{confidence_text(comparison.confidence)} {interval(e.lower, e.upper)}; {certainty}.",
@@ -354,44 +362,6 @@ def _answer(answer: Recommendation | None) -> str:
         return "no improvement shown: keep the baseline"
     gain = "" if answer.ratio is None else f": {faster(answer.ratio)} than the baseline"
     return f"trial {answer.trial} is recommended{gain}"
-
-
-def _incumbent(snapshot: Snapshot) -> Markup:
-    points = []
-    for step in snapshot.steps:
-        e = step.estimate
-        points.append(
-            svg.Point(
-                step.block,
-                0.0 if e is None else _percent(e.ratio) or 0.0,
-                None if e is None else _percent(e.upper),
-                None if e is None else _percent(e.lower),
-                "open" if step.trial == BASELINE else "faster",
-            )
-        )
-    if not points:
-        return Markup("")
-    return svg.series(points, _incumbent_text(snapshot), steps=True)
-
-
-def _percent(ratio: float) -> float | None:
-    value = percent_faster(ratio) if ratio > 0.0 else float("inf")
-    return value if abs(value) < 1e6 else None
-
-
-def _incumbent_text(snapshot: Snapshot) -> str:
-    if not snapshot.steps:
-        return "The search has not started."
-    changed = 1 + sum(
-        now.trial != before.trial
-        for before, now in zip(snapshot.steps, snapshot.steps[1:], strict=False)
-    )
-    last = snapshot.steps[-1]
-    gain = "" if last.estimate is None else f", {faster(last.estimate.ratio)}"
-    return (
-        f"After block {last.block} of the search the incumbent is {called(last.trial)}{gain}; "
-        f"{counted(changed, 'incumbent')} so far."
-    )
 
 
 def _noise(snapshot: Snapshot) -> tuple[str, ...]:

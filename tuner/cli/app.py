@@ -277,26 +277,35 @@ def _root(
 def main() -> None:
     """Run the command line and exit with its status."""
     if sys.stdout is None:
-        print("fstune: the output cannot be written: it is closed", file=sys.stderr)
+        _complain("the output cannot be written: it is closed")
         sys.exit(1)
     try:
         app()
         sys.stdout.flush()
     except TunerError as problem:
         # The message may contain output of a host or a server.
-        print(plain(f"fstune: {problem}").replace("\n", " "), file=sys.stderr)
+        _complain(str(problem).replace("\n", " "))
         sys.exit(problem.exit_code)
     except OSError as problem:
         if problem.errno == errno.ENAMETOOLONG:
-            print(plain(f"fstune: {problem.filename}: the path is too long"), file=sys.stderr)
+            _complain(f"{problem.filename}: the path is too long")
             sys.exit(SpecError.exit_code)
         if isinstance(problem, PermissionError) and problem.filename is not None:
-            message = f"fstune: {problem.filename}: {problem.strerror}"
-            print(plain(message), file=sys.stderr)
+            _complain(f"{problem.filename}: {problem.strerror}")
             sys.exit(SpecError.exit_code)
         if problem.errno not in (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF):
             raise
         # Prevent another flush at exit, about which the interpreter would complain again.
         sys.stdout = None
-        print(f"fstune: the output cannot be written: {problem.strerror}", file=sys.stderr)
+        _complain(f"the output cannot be written: {problem.strerror}")
         sys.exit(1)
+
+
+def _complain(message: str) -> None:
+    """Print why a command ends to standard error; if that cannot be written, the status is left."""
+    if sys.stderr is None:  # print would use standard output
+        return
+    try:
+        print(plain(f"fstune: {message}"), file=sys.stderr)
+    except OSError:
+        sys.stderr = None

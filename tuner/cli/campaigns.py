@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tuner.cli.ending import EndConsole, stored_end, tell_end
+from tuner.cli.ending import show_end, stored_end, tell_end
 from tuner.cli.options import (
     CampaignReference,
     Database,
@@ -31,11 +31,10 @@ from tuner.cli.options import (
 from tuner.cli.say import say
 from tuner.cli.worker import Queued, to_queue
 from tuner.compose import Prepared, conduct, prepare
-from tuner.errors import INTERRUPTED, ConflictError, InUseError, SpecError
+from tuner.errors import INTERRUPTED, ConflictError, InUseError, SpecError, TunerError
 from tuner.judge.pilot import Pilot, PilotOutcome
 from tuner.model import Campaign, Prior
 from tuner.plan.rules import rules_of
-from tuner.report.listing import show
 from tuner.report.live import LiveProgress
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.pilot import pilot_page
@@ -121,13 +120,14 @@ def pilot(
         outcome, result = _conduct(
             store, campaign, prepared, directory, log, quiet=quiet, pilot_only=True
         )
-    if result is not None:
-        show(EndConsole(), pilot_page(result))
+    problem = None if result is None else show_end(pilot_page(result))
     if outcome.error is not None:
         raise outcome.error
     if result is None or result.outcome is PilotOutcome.UNDECIDED:
         raise typer.Exit(INTERRUPTED)
     say(f"fstune: continue with: fstune resume {campaign.id}", err=True)
+    if problem is not None:
+        raise problem
 
 
 def resume(
@@ -306,4 +306,11 @@ def _acknowledge(message: str) -> None:
 
 
 def _tell_end(store: Store, outcome: Outcome) -> None:
-    tell_end(stored_end(store, outcome.campaign), outcome.restored, outcome.error)
+    try:
+        end = stored_end(store, outcome.campaign)
+    except TunerError:
+        # What ended the campaign says more, and decides the status.
+        if outcome.error is None:
+            raise
+        raise outcome.error from None
+    tell_end(end, outcome.restored, outcome.error)

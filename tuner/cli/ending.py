@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, NotFoundError, TunerError
@@ -60,8 +60,8 @@ def tell_end(
     """Print the final page, then exit with the campaign's status.
 
     Raises the campaign's error, or typer.Exit unless it finished, even if nobody reads standard
-    output any more. ``options``: the options that locate the campaign, for the command suggested
-    next.
+    output any more or it cannot be written; of a campaign that finished, OSError for the latter.
+    ``options``: the options that locate the campaign, for the command suggested next.
     """
     campaign = end.campaign
     page = campaign_summary(
@@ -73,7 +73,7 @@ def tell_end(
         spaces=stored_spaces(campaign.spec),
         comparison=end.comparison,
     )
-    show(EndConsole(), page)
+    problem = show_end(page)
     if error is not None:
         raise error
     if campaign.state is CampaignState.CANCELLED:
@@ -85,13 +85,27 @@ def tell_end(
     if campaign.state is not CampaignState.FINISHED:
         say(f"fstune: paused; continue with: fstune resume {campaign.id}{options}", err=True)
         raise typer.Exit(INTERRUPTED)
+    if problem is not None:
+        raise problem
     try:
         say(f"\nFor a report with plots: fstune report {campaign.id} --html FILE{options}")
     except BrokenPipeError:
         _drop_output()
 
 
-class EndConsole(Console):
+def show_end(page: RenderableType) -> OSError | None:
+    """Print a page. Return why it could not be written, for the caller to raise after what matters
+    more; None if it was, or if nobody reads standard output any more.
+    """
+    try:
+        show(_EndConsole(), page)
+    except OSError as problem:
+        _drop_output()
+        return problem
+    return None
+
+
+class _EndConsole(Console):
     """A console that goes on, unlike rich's, when nobody reads standard output any more."""
 
     def on_broken_pipe(self) -> None:
@@ -118,6 +132,11 @@ def no_answer(campaign: Campaign, absence: str = "") -> NotFoundError:
     """
     if absence:
         return NotFoundError(f"campaign {campaign.id} has no answer yet: {absence}")
+    if campaign.state is CampaignState.CANCELLED:
+        return NotFoundError(
+            f"campaign {campaign.id} was cancelled before it had an answer; see 'fstune show "
+            f"{campaign.id}'"
+        )
     todo = "wait for it" if campaign.state is CampaignState.RUNNING else "see 'fstune resume'"
     return NotFoundError(
         f"campaign {campaign.id} is {campaign.state} and has no answer yet; {todo}"

@@ -25,7 +25,7 @@ from tuner.records.estimate import Estimate
 from tuner.report.noise import HEADINGS, adjusted
 from tuner.report.recommend import Effect
 from tuner.results.drift import DriftPoint
-from tuner.text import confidence_text, moment, signed, signed_interval
+from tuner.text import confidence_text, counted, moment, signed, signed_interval
 
 #: Maximum number of trials drawn; the others are listed in a collapsed table.
 _MOST_DRAWN = 12
@@ -43,7 +43,7 @@ OUTCOMES = {
 #: What the verdicts rest on, as opposed to the answer.
 RESTS_ON = (
     "Results of the search are biased upwards by the choice that was made there. Those of "
-    "certification are not: they rest on all fresh blocks so far, and so may differ from the "
+    "certification are not: they rest on all fresh blocks, and so may differ from the "
     "numbers of the answer."
 )
 
@@ -84,16 +84,13 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["moment"] = moment
+    environment.filters |= {"counted": counted, "moment": moment}
     return environment
 
 
 def report_html(document: ReportDocument) -> str:
     """Return the HTML file. All external text is escaped."""
     d = document
-    level = "95% interval"
-    if d.recommendation is not None:
-        level = confidence_text(d.recommendation.improvement.confidence)
     estimates = {name: own for name, e in d.components.items() if (own := estimate(e))}
     components_axis, components = effect_rows(estimates, floors(d))
     mattering = _mattering(d)
@@ -112,7 +109,8 @@ def report_html(document: ReportDocument) -> str:
             settings=[SettingRow(s.name, s.before, s.after, True) for s in d.settings],
             components=components,
             components_axis=components_axis,
-            components_legend=f"{subject(d)}: percent faster (to the right), with the {level}.",
+            components_legend=f"{subject(d)}: percent faster (to the right).",
+            components_level=level(d),
             axis=svg.heading(axis),
             shown=[_row(one, axis) for one in mattering],
             verdicts=[_row(one) for one in d.verdicts],
@@ -137,6 +135,12 @@ def subject(document: ReportDocument) -> str:
     if d.trial == BASELINE:
         return "Baseline"
     return f"{called(d.trial).capitalize()}, not recommended"
+
+
+def level(document: ReportDocument) -> str:
+    """Name the intervals of the components."""
+    answer = document.recommendation
+    return "95% interval" if answer is None else confidence_text(answer.improvement.confidence)
 
 
 def estimate(effect: Effect) -> Estimate | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from tuner.page.document import ReportDocument
 from tuner.page.effect_plots import basis
-from tuner.page.html import OUTCOMES, RESTS_ON, estimate, floors, subject
+from tuner.page.html import OUTCOMES, RESTS_ON, estimate, floors, level, subject
 from tuner.page.names import KINDS
 from tuner.report.noise import HEADINGS, adjusted
 from tuner.text import clean, moment, signed, signed_interval
@@ -57,8 +57,8 @@ def report_markdown(document: ReportDocument) -> str:
         for name, of in d.components.items()
         if (e := estimate(of)) is not None
     ]
-    headings = ("Component", "Faster by", "Interval", "Floor")
-    lines += _section(f"Components, {subject(d)}", _table(headings, components))
+    headings = ("Component", f"{subject(d)}: faster by", level(d), "Floor")
+    lines += _section("Components of the workload", _table(headings, components))
     counters = [(c.what, c.baseline or "not known", c.trial or "not known") for c in d.counters]
     lines += _section("Why: what changed with the settings", _list(d.why))
     lines += _section("Diagnostics", _table(("Counted", "Baseline", subject(d)), counters))

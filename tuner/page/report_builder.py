@@ -33,18 +33,18 @@ from tuner.page.why import paired, sample
 from tuner.plan.rules import Rules
 from tuner.records.differences import changes, differences
 from tuner.report.answer import claim, headline
-from tuner.report.applying import meanings, steps
+from tuner.report.applying import meanings, steps, without_effect
 from tuner.report.diagnostics import diagnostics_rows
 from tuner.report.parameter_effects import effects_document
 from tuner.report.recommend import Effect, effect, recommendation_document
-from tuner.report.summary import Effort, effort_text, time_rows
+from tuner.report.summary import Effort, effort_text, no_answer_yet, time_rows
 from tuner.report.why import reasons
 from tuner.results.expiry import with_expiry
 from tuner.results.overview import reference_comparisons
 from tuner.results.stored_comparison import stored_comparison
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.space_section import stored_spaces
-from tuner.states import CampaignState, EventKind, state_now
+from tuner.states import OVER, CampaignState, EventKind, state_now
 from tuner.text import (
     clean,
     confidence_text,
@@ -107,6 +107,7 @@ def report_document(
     baseline = snapshot.trials[BASELINE].configuration if snapshot.trials else Configuration()
     leading = snapshot.trials[snapshot.leader].configuration if snapshot.trials else baseline
     changed, equal = differences(baseline, leading)
+    stay = frozenset() if answer is None else without_effect(answer, spaces)
     numbers = {trial.number for trial in snapshot.trials}
     # The leader is the recommended trial once there is one.
     sentences = [] if snapshot.leader == BASELINE else reasons(sample(look.paired), snapshot.leader)
@@ -122,6 +123,7 @@ def report_document(
         readable=snapshot.readable,
         chosen_floor=snapshot.floor,
         hosts=bool(look.hosts),
+        without_effect=stay,
     )
     return ReportDocument(
         fstune=tuner.__version__,
@@ -147,6 +149,7 @@ def report_document(
         settings=[
             SettingChange(name=d.name, before=value_text(d.old), after=value_text(d.new))
             for d in changed
+            if d.name not in stay
         ],
         equal=equal,
         meanings=[] if answer is None else meanings(answer, spaces),
@@ -232,13 +235,10 @@ def _answer(campaign: Campaign) -> str:
     answer, state = campaign.recommendation, campaign.state
     if answer is not None:
         sentence = headline(answer).plain
-        goes_on = state in (CampaignState.RUNNING, CampaignState.PAUSED)
-        return f"{sentence} (so far: the campaign is {state})" if goes_on else sentence
-    if state is CampaignState.CANCELLED:
-        return "No answer: the campaign was cancelled before it had one"
-    if state is CampaignState.FAILED:
-        return "No answer: the campaign failed before it had one"
-    return f"No answer yet: the campaign is {state}"
+        if state is CampaignState.FAILED:
+            return f"{sentence} (so far: the campaign failed)"
+        return sentence if state in OVER else f"{sentence} (so far: the campaign is {state})"
+    return no_answer_yet(state)
 
 
 def _sure(look: _Look) -> Iterator[str]:
@@ -351,6 +351,8 @@ def _campaign_file(spec: CampaignSpec | None, text: str) -> str:
     """Return the specification as a campaign file without default values; "" if it is invalid."""
     if spec is not None:
         document = spec.model_dump(mode="json", exclude_defaults=True) | {"seed": spec.seed}
+        if "wall_time" in document.get("budget", {}):
+            document["budget"]["wall_time"] = f"{spec.budget.wall_time:.15g}s"
         return _yaml(_without_directories(document))
     try:
         document = json.loads(text)

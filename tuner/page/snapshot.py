@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
-import numpy as np
-import numpy.typing as npt
-
 from tuner.judge.verdict import Verdict, assess
-from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Trial
+from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Recommendation, Trial
+from tuner.page.incumbents import MOVES, Incumbents, Step, most_blocks
 from tuner.plan.rules import Rules, rules_if_known
 from tuner.plan.scores import ScoreTable
 from tuner.records.estimate import Estimate
 from tuner.results.drift import DriftPoint, drift
 from tuner.results.overview import read_on
-from tuner.results.reference_comparison import estimate, estimates_along
+from tuner.results.reference_comparison import estimate
 from tuner.results.standing import against_baseline
 from tuner.run.floors import chosen_floor
 from tuner.states import BlockState, EventKind
@@ -39,20 +37,8 @@ _USUAL = (
     EventKind.TRIAL_PRUNED,
     "trial-complete",
 )
-_LEAVES = (EventKind.TRIAL_PRUNED, EventKind.TRIAL_FAILED)
-#: The incumbent's estimate is computed at this many blocks at most.
-_STEPS = 300
 #: Number of the newest blocks that a snapshot contains completely.
 _WHOLE_BLOCKS = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The incumbent after a search block, with its estimate then; None for the baseline."""
-
-    block: int
-    trial: int
-    estimate: Estimate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +164,7 @@ class _Look:
         self._events: list[Event] = []
         self._trials: tuple[Trial, ...] = ()
         self._started: dict[int, datetime] = {}
-        self._incumbents: list[tuple[int, int]] = [(0, BASELINE)]
+        self._incumbents = Incumbents()
         self._estimates: dict[BlockKind, dict[int, tuple[Estimate, int]]] = {}
         self._verdicts: dict[tuple[BlockKind, int], tuple[int, TrialComparison]] = {}
 
@@ -222,7 +208,7 @@ class _Look:
     ) -> TrialComparison:
         count, comparison = self._verdicts.get((kind, trial), (0, None))
         if comparison is None or count != len(values):
-            verdict = assess(values, delta=rules.race.delta, max_n=_most(rules, kind))
+            verdict = assess(values, delta=rules.race.delta, max_n=most_blocks(rules, kind))
             comparison = TrialComparison(trial, kind, verdict)
             self._verdicts[kind, trial] = (len(values), comparison)
         return comparison
@@ -230,7 +216,7 @@ class _Look:
     def _build(self, newest: int) -> Snapshot:
         before = 0 if self._snapshot is None else self._snapshot.newest
         campaign = self._store.campaign(self._id)
-        events = self._read_events(before, newest)
+        events = self._read_events(before, newest, campaign.recommendation)
         # Every change of a trial has an event: without a new one the trials are unchanged.
         if not before or any("trial" in e.kind or "campaign" in e.kind for e in events):
             self._trials = tuple(self._store.trials(self._id))
@@ -241,7 +227,7 @@ class _Look:
         recent = tuple(self._store.blocks(self._id, max(0, totals.newest_block - _WHOLE_BLOCKS)))
         rules = self._rules
         leader = (
-            self._incumbents[-1][1]
+            self._incumbents.now
             if campaign.recommendation is None
             else campaign.recommendation.trial
         )
@@ -264,36 +250,33 @@ class _Look:
             rules=rules,
             estimates={kind: dict(of) for kind, of in self._estimates.items()},
             drift=tuple(points),
-            steps=() if table is None or rules is None else self._steps(table, rules),
+            steps=() if table is None or rules is None else self._incumbents.steps(table, rules),
             scored=tuple(scored),
             leader=leader,
             components={} if table is None or rules is None else _effects(table, rules, leader),
         )
 
-    def _read_events(self, after: int, newest: int) -> list[Event]:
+    def _read_events(self, after: int, newest: int, answer: Recommendation | None) -> list[Event]:
         """Read the events after ``after``; the first time, only rare ones and the newest."""
         if not after:
             rare = self._pages.events(self._id, 0, without=_USUAL)
             last = self._pages.events(self._id, 0, last=_MOST_EVENTS)
             new = sorted({e.number: e for e in (*rare, *last)}.values(), key=_by_number)
-            moves = self._store.events(self._id, kinds=(EventKind.TRIAL_PROMOTED, *_LEAVES))
+            moves = self._store.events(self._id, kinds=MOVES)
         else:
             new = moves = self._pages.events(self._id, after)
         new = [event for event in new if event.number <= newest]
-        self._lead([event for event in moves if event.number <= newest])
+        self._lead([event for event in moves if event.number <= newest], answer)
         self._events = _thinned([*self._events, *new])
         return new
 
-    def _lead(self, moves: list[Event]) -> None:
+    def _lead(self, moves: list[Event], answer: Recommendation | None) -> None:
         """Record after which block the incumbent changed, from the corresponding events."""
         for event in moves:
-            trial, now = event.data.get("trial"), self._incumbents[-1][1]
-            led = event.kind == EventKind.TRIAL_PROMOTED and trial != now
-            if isinstance(trial, int) and (led or (event.kind in _LEAVES and trial == now)):
+            if self._incumbents.follow(event, answer):
                 end = self._pages.block_complete_before(self._id, event.number)
                 block = end.data.get("block") if end is not None else 0
-                after = block if isinstance(block, int) else 0
-                self._incumbents.append((after, trial if led else BASELINE))
+                self._incumbents.add(block if isinstance(block, int) else 0)
 
     def _read_blocks(self, campaign: Campaign) -> ScoreTable | None:
         """Return the table of all blocks that have ended; None if they cannot be read."""
@@ -324,53 +307,6 @@ class _Look:
             ]
             estimates |= against_baseline(table, rules, kind, stale)
 
-    def _steps(self, table: ScoreTable, rules: Rules) -> tuple[Step, ...]:
-        """Return the incumbent after complete search blocks, according to the events.
-
-        Includes blocks where it changes, and evenly spaced ones, as many as a plot can resolve.
-        """
-        search = [one.block.number for one in table.scored if one.block.kind is BlockKind.SEARCH]
-        if not search:
-            return ()
-        blocks = np.array(search)
-        begins = np.searchsorted(blocks, [block for block, _ in self._incumbents])
-        even = np.linspace(0, len(blocks) - 1, min(_STEPS, len(blocks))).round().astype(int)
-        at_blocks = np.union1d(even, begins[begins < len(blocks)])
-        # If the incumbent changed several times after one block, the last change counts.
-        led = np.searchsorted(
-            [block for block, _ in self._incumbents], blocks[at_blocks], side="right"
-        )
-        incumbents = [self._incumbents[which - 1][1] for which in led.tolist()]
-        indices: dict[int, list[int]] = defaultdict(list)
-        for index, trial in enumerate(incumbents):
-            indices[trial].append(index)
-        estimates: dict[int, Estimate] = {}
-        for trial, its in indices.items():
-            estimates |= self._estimates_then(table, rules, trial, its, blocks[at_blocks[its]])
-        return tuple(
-            Step(search[at], trial, estimates.get(index))
-            for index, (at, trial) in enumerate(zip(at_blocks.tolist(), incumbents, strict=True))
-        )
-
-    def _estimates_then(
-        self,
-        table: ScoreTable,
-        rules: Rules,
-        trial: int,
-        indices: Sequence[int],
-        blocks: npt.NDArray[np.int64],
-    ) -> dict[int, Estimate]:
-        """Return a trial's estimates after some blocks, by index; none for the baseline."""
-        values = table.pairs().get(trial, [])
-        if trial == BASELINE or not values:
-            return {}
-        counts = np.searchsorted(table.blocks_of(trial), blocks, side="right").tolist()
-        some = [(index, count) for index, count in zip(indices, counts, strict=True) if count]
-        estimates = estimates_along(
-            values, [count for _, count in some], _most(rules, BlockKind.SEARCH)
-        )
-        return {index: e for (index, _), e in zip(some, estimates, strict=True)}
-
 
 def _by_number(event: Event) -> int:
     return event.number
@@ -382,17 +318,13 @@ def _thinned(events: list[Event]) -> list[Event]:
     return [*rare, *events[-_MOST_EVENTS:]]
 
 
-def _most(rules: Rules, kind: BlockKind) -> int:
-    return rules.certify_blocks if kind is BlockKind.CERTIFY else rules.race.max_blocks
-
-
 def _effects(table: ScoreTable, rules: Rules, trial: int) -> dict[str, Estimate]:
     """Estimate a trial's effect on each component, on certification blocks if there are any."""
     for kind in (BlockKind.CERTIFY, BlockKind.SEARCH):
         if trial != BASELINE and trial in table.pairs(kind):
             logs = table.logs(trial, kind)
             by_component = (logs[1] - logs[0]).T
-            most = _most(rules, kind)
+            most = most_blocks(rules, kind)
             return {
                 n: estimate(d, most) for n, d in zip(rules.components, by_component, strict=True)
             }

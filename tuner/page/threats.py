@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tuner.judge.words import blocks
 from tuner.model import Answer, Campaign, Event, Trial
 from tuner.page.rows import spread
-from tuner.records.differences import differences
+from tuner.records.differences import names_of_changes
 from tuner.report.summary import Effort
 from tuner.results.drift import DriftPoint
 from tuner.services.kinds import programs
@@ -49,7 +49,7 @@ class Evidence:
     measured; ``clients``: number that ran the workload concurrently; ``events``: disturbances;
     ``readable``: whether figures can be computed; ``chosen_floor``: the result of ``floor: auto``,
     None before it was chosen; ``hosts``: whether kernel, disks and sysctls of the hosts were
-    recorded.
+    recorded; ``without_effect``: settings of the answer that leave the value in effect as it was.
     """
 
     campaign: Campaign
@@ -63,6 +63,7 @@ class Evidence:
     readable: bool
     chosen_floor: float | None = None
     hosts: bool = False
+    without_effect: frozenset[str] = frozenset()
 
 
 def threats(evidence: Evidence) -> list[str]:
@@ -137,7 +138,8 @@ def _claims(evidence: Evidence) -> Iterator[str]:
                 f"Components whose floors were not settled: {', '.join(map(clean, open_ones))}. "
                 "They may be slower than the floor allows."
             )
-        if len(differences(answer.baseline, answer.configuration)[0]) > 1:
+        names = names_of_changes(answer.baseline, answer.configuration)
+        if len(set(names) - evidence.without_effect) > 1:
             yield (
                 "Several settings changed together: the gain is that of all of them, and some "
                 "may do nothing."

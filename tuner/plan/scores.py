@@ -176,9 +176,9 @@ class ScoreTable:
         logs = self._all_logs()
         return np.stack([logs[base_arms[np.searchsorted(of_base, at)]], logs[arms]])
 
-    def blocks_of(self, trial: int) -> list[int]:
-        """Return the numbers of the complete search blocks behind the ``pairs`` of a trial."""
-        positions = self._arms[BlockKind.SEARCH].get(trial)
+    def blocks_of(self, trial: int, kind: BlockKind = BlockKind.SEARCH) -> list[int]:
+        """Return the numbers of the complete blocks behind the ``pairs`` of a trial."""
+        positions = self._arms[kind].get(trial)
         return [] if positions is None else [self.scored[at].block.number for at in positions[0]]
 
     def differences(self) -> Differences:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import RenderableType
 
 from search_spaces import Space, describe
-from tuner.model import Answer, Recommendation
+from tuner.model import Answer, Recommendation, Value
 from tuner.records.differences import differences
 from tuner.report.answer import flag_line, section
 from tuner.report.drawing import paragraph
@@ -17,6 +17,8 @@ from tuner.services.kinds import programs
 from tuner.text import value_text
 
 _MIB = 1 << 20
+#: By this factor, hosts are taken to differ from what a search space assumes.
+_SPREAD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,39 @@ def applying(
     return parts
 
 
+def without_effect(recommendation: Recommendation, spaces: Mapping[str, Space]) -> frozenset[str]:
+    """Return the names of the settings that differ from the baseline although the value in effect
+    stays, whatever the host: those set to their default, for example.
+    """
+    r = recommendation
+    return frozenset(
+        change.name
+        for change in differences(r.baseline, r.configuration)[0]
+        for part, _, name in [change.name.partition(".")]
+        if (space := spaces.get(part)) is not None
+        and _stays(space, name, r.baseline.part(part), r.configuration.part(part))
+    )
+
+
+def _hosts(space: Space) -> Iterator[Mapping[str, int]]:
+    """Yield the facts of the host that a space assumes, and those of a smaller and a larger one."""
+    yield {}
+    yield {name: fact.assumed // _SPREAD for name, fact in space.facts.items()}
+    yield {name: fact.assumed * _SPREAD + 1 for name, fact in space.facts.items()}
+
+
+def _stays(space: Space, name: str, old: Mapping[str, Value], new: Mapping[str, Value]) -> bool:
+    """Whether the value of a parameter in effect is known, and the same with ``old`` and ``new``,
+    on every host.
+    """
+
+    def is_same(facts: Mapping[str, int]) -> bool:
+        before, after = (space.in_effect(values, facts).get(name) for values in (old, new))
+        return before is not None and (type(before), before) == (type(after), after)
+
+    return all(map(is_same, _hosts(space)))
+
+
 def meanings(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
     """Describe in sentences each changed setting, its old value, and the cost in memory."""
     return [*_meanings(recommendation, spaces), *_costs(recommendation, spaces)]
@@ -58,6 +93,7 @@ def meanings(recommendation: Recommendation, spaces: Mapping[str, Space]) -> lis
 
 def _meanings(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
     lines = []
+    stay = without_effect(r, spaces)
     for change in differences(r.baseline, r.configuration)[0]:
         part, _, name = change.name.partition(".")
         space = spaces.get(part)
@@ -65,9 +101,14 @@ def _meanings(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
             continue
         parameter = space[name]
         unit = f" ({parameter.unit})" if parameter.unit else ""
+        every = {space.in_effect(r.baseline.part(part), host).get(name) for host in _hosts(space)}
         before = space.in_effect(r.baseline.part(part)).get(name)
-        what = "default" if change.old is None else "as found"
+        # Only the assumed host is known here: another may have another default.
+        default = "usual default" if len(every) > 1 else "default"
+        what = default if change.old is None else "as found"
         effective = f"; {what}: {value_text(before)}" if before is not None else ""
+        if change.name in stay:
+            effective = f"; no change: {value_text(before)} is in effect already"
         lines.append(f"{change.name}{unit}: {_brief(parameter.about)}{effective}")
     return lines
 

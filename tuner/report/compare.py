@@ -35,6 +35,8 @@ from tuner.text import clean, counted
 
 _WIDEST_LABEL: Final = 24
 _NARROWEST_PLOT: Final = 20
+#: What the values of stored trials are; files of numbers have no unit.
+_OF_TRIALS: Final = "values of a trial: seconds per block, the mean time of its components"
 
 Block = tuple[str, int]
 """A campaign and the number of a block in it."""
@@ -104,6 +106,8 @@ def _common(reference: Sample, other: Sample) -> list[tuple[float, float]]:
 def compare_page(compared: Compared, *, plot: bool) -> RenderableType:
     """Render the comparison: a table of the samples, a plot, and a paragraph per comparison."""
     parts: list[RenderableType] = [_table(compared.samples)]
+    if any(sample.blocks is not None for sample in compared.samples):
+        parts.append(paragraph(_OF_TRIALS, QUIET))
     if plot:
         parts += ["", ToWidth(lambda width: _plot(compared.samples, width))]
     pairs = zip(compared.samples[1:], compared.comparisons, compared.claims, strict=True)

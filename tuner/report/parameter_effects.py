@@ -139,6 +139,8 @@ def level_text(level: Level) -> str:
     """ "64: 5.1% faster (95% interval 3.0% to 7.1% faster), in 12 runs"."""
     e = level.estimate
     runs = "1 run" if level.arms == 1 else f"{level.arms} runs"
+    if e.lower == e.upper:  # what the others are compared with
+        return f"{value_text(level.value)}: the baseline's value, in {runs}"
     effect = f"{faster(e.ratio)} (95% interval {interval(e.lower, e.upper)})"
     return f"{value_text(level.value)}: {effect}, in {runs}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuner.model import BlockKind
 from tuner.records.standing import Standing
-from tuner.text import duration, signed, signed_interval
+from tuner.text import duration, faster, interval
 
 
 def where(standing: Standing) -> str:
@@ -17,14 +17,15 @@ def where(standing: Standing) -> str:
 def outlook(standing: Standing) -> str:
     """Return what has been certified and what looks best; "" while there is neither.
 
-    For example "trial 4 is certified; looks best: threads=64, expected +8.1% (+2.0% to +14.1%)".
+    For example "trial 4 is certified; looks best: threads=64, expected 8.1% faster (2.0% to 14.1%
+    faster)".
     """
     parts = []
     if standing.certified is not None:
         parts.append(f"trial {standing.certified} is certified")
     if (best := standing.best) is not None:
         e = best.estimate
-        expected = f"{signed(e.ratio)} ({signed_interval(e.lower, e.upper)})"
+        expected = f"{faster(e.ratio)} ({interval(e.lower, e.upper)})"
         parts.append(f"looks best: {best.changes}, expected {expected}")
     return "; ".join(parts)
 

@@ -15,7 +15,7 @@ from tuner.model import BlockCount, Campaign, Recommendation, Trial
 from tuner.records.comparison import Comparison
 from tuner.records.named_comparison import NamedComparison
 from tuner.report.answer import findings, section
-from tuner.report.applying import applying
+from tuner.report.applying import applying, without_effect
 from tuner.report.drawing import Printable, ToWidth, paragraph, share_bar
 from tuner.report.named_comparison import comparison_sections
 from tuner.report.references import references_section
@@ -72,11 +72,13 @@ def campaign_summary(
     """
     parts: list[RenderableType] = [_title(campaign), *comparison_sections(comparison), ""]
     if recommendation is None:
-        parts.append(Text(f"No answer yet: the campaign is {campaign.state}", style=STRONG))
+        parts.append(Text(no_answer_yet(campaign.state), style=STRONG))
         if campaign.reason:
             parts.append(paragraph(campaign.reason))
     else:
-        parts.append(findings(recommendation, advice=applying(recommendation, spaces or {})))
+        by_part = spaces or {}
+        advice, stay = applying(recommendation, by_part), without_effect(recommendation, by_part)
+        parts.append(findings(recommendation, advice=advice, without_effect=stay))
         parts += so_far(campaign)
     parts += references_section(references)
     parts.append(section("Effort", Text(effort_text(effort)), *_time(campaign.time_use)))
@@ -86,13 +88,25 @@ def campaign_summary(
     return Printable(ToWidth(lambda _: whole))
 
 
+def no_answer_yet(state: CampaignState) -> str:
+    """Say that a campaign in this state has no answer, as a headline."""
+    if state is CampaignState.CANCELLED:
+        return "No answer: the campaign was cancelled before it had one"
+    if state is CampaignState.FAILED:
+        return "No answer: the campaign failed before it had one"
+    return f"No answer yet: the campaign is {state}"
+
+
 def so_far(campaign: Campaign) -> list[RenderableType]:
-    """Return a remark that the answer is preliminary, unless the campaign has finished."""
+    """Return a remark that the campaign has not come to its end, unless it has finished."""
     if campaign.state is CampaignState.FINISHED:
         return []
-    goes_on = campaign.state in (CampaignState.RUNNING, CampaignState.PAUSED)
-    more = "; it may find more as it continues" if goes_on else ""
-    return ["", paragraph(f"So far: the campaign is {campaign.state}{more}")]
+    if campaign.state is CampaignState.CANCELLED:
+        return ["", paragraph("The campaign was cancelled before its end.")]
+    more = "it may find more as it continues"
+    if campaign.state is CampaignState.FAILED:
+        return ["", paragraph(f"So far: the campaign failed; once resumed, {more}")]
+    return ["", paragraph(f"So far: the campaign is {campaign.state}; {more}")]
 
 
 def effort_text(effort: Effort) -> str:

@@ -12,7 +12,7 @@ import pytest
 from api import view
 from api.activity import details, expected_end, headline
 from api.comparison import compare_trials
-from tuner.model import BASELINE, Block, BlockKind, Event
+from tuner.model import BASELINE, Answer, Block, BlockKind, Event
 from tuner.page import why
 from tuner.page.effects_cache import EffectsCache
 from tuner.page.snapshot import Snapshot, SnapshotCache
@@ -21,7 +21,7 @@ from tuner.records.named_comparison import ComparedConfiguration, NamedCompariso
 from tuner.records.status import Absence
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
-from tuner.text import confidence_text, signed
+from tuner.text import confidence_text, faster, signed
 from tuner.time_use import TimeUse
 
 
@@ -230,10 +230,10 @@ def test_a_campaign_that_stopped_says_why(snapshot: Snapshot) -> None:
     page = page_of(replace(snapshot, campaign=campaign))
     assert page.stopped == "the host is gone"
     assert page.can_resume
-    # The baseline's row is not among those that were given up.
+    # The rows of the baseline and of the recommended trial are not among those that were given up.
     (baseline, *_) = trials = [replace(t, state=TrialState.CANCELLED) for t in snapshot.trials]
     rows = page_of(replace(snapshot, campaign=campaign, trials=tuple(trials))).trials
-    assert [row.number for row in rows if not row.out] == [baseline.number]
+    assert [row.number for row in rows if not row.out] == [baseline.number, snapshot.leader]
 
 
 def test_the_first_screen_says_what_is_best_and_how_sure_that_is(snapshot: Snapshot) -> None:
@@ -246,6 +246,37 @@ def test_the_first_screen_says_what_is_best_and_how_sure_that_is(snapshot: Snaps
     assert "nothing is certified yet" in best.sure
     nothing = page_of(replace(running, leader=BASELINE))
     assert (nothing.best, nothing.sure) == ("Nothing looks better than the baseline so far", "")
+    assert best.incumbent_text.endswith(" so far.")
+
+
+def test_a_cancelled_campaign_does_not_go_on(snapshot: Snapshot) -> None:
+    campaign = replace(snapshot.campaign, state=CampaignState.CANCELLED, recommendation=None)
+    over = replace(snapshot, campaign=campaign)
+    for page in (page_of(over), page_of(replace(over, leader=BASELINE))):
+        for text in (page.best, page.sure, page.incumbent_text):
+            assert "so far" not in text
+            assert "yet" not in text
+    assert page_of(over).best.startswith(f"Best: trial {snapshot.leader} looks ")
+    assert page_of(replace(over, steps=())).incumbent_text == "The search did not start."
+
+
+def test_the_incumbent_is_the_certified_trial(snapshot: Snapshot) -> None:
+    answer = snapshot.campaign.recommendation
+    assert answer is not None
+    assert answer.ratio is not None
+    # The campaign ends with its certificate: no block of the search follows.
+    assert snapshot.steps[-1].trial == answer.trial
+    text = page_of(snapshot).incumbent_text
+    assert f"the incumbent is trial {answer.trial}, {faster(answer.ratio)} than" in text
+
+
+def test_a_trial_that_is_not_recommended_is_not_called_the_incumbent(snapshot: Snapshot) -> None:
+    answer = snapshot.campaign.recommendation
+    assert answer is not None
+    nothing = replace(answer, answer=Answer.NO_IMPROVEMENT)
+    campaign = replace(snapshot.campaign, recommendation=nothing)
+    rows = page_of(replace(snapshot, campaign=campaign)).trials
+    assert "incumbent" not in {row.state for row in rows}
 
 
 def test_later_fresh_blocks_leave_the_numbers_of_the_answer(snapshot: Snapshot) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import os
 import re
 import socket
 import subprocess
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 
 from tests.unit.cli.conftest import COMMAND, Fstune
 from tuner.cli.app import app, main
-from tuner.errors import ConflictError, TunerError
+from tuner.errors import ConflictError, NotFoundError, TunerError
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 
@@ -108,6 +109,23 @@ def test_output_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -
         )
     assert done.returncode == 1
     assert done.stderr == "fstune: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("is_closed", [False, True], ids=["full", "closed"])
+def test_the_status_of_an_error_does_not_need_standard_error(
+    tmp_path: Path, is_closed: bool
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "show", "nosuch"],
+            env={"FSTUNE_STATE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)},
+            stdout=subprocess.PIPE,
+            stderr=full,
+            preexec_fn=(lambda: os.close(2)) if is_closed else None,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stdout) == (NotFoundError.exit_code, "")
 
 
 ENDLESS = "/dev/zero"

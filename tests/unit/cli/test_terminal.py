@@ -22,8 +22,9 @@ import yaml
 
 from tests.unit.campaign.campaigns import THREADS, failing, spec
 from tests.unit.cli.conftest import COMMAND
-from tuner.cli import ending
-from tuner.errors import INTERRUPTED, CampaignHalted
+from tuner.cli import campaigns, ending
+from tuner.errors import INTERRUPTED, CampaignHalted, StoreError
+from tuner.run.runner import Outcome
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 
@@ -253,6 +254,62 @@ def test_the_status_is_right_with_errors_in_the_closed_pipe_too(
         process.stdout.readline()
         process.stdout.close()
     assert process.returncode == CampaignHalted.exit_code
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["output", "errors-too"])
+def test_a_halt_is_reported_with_its_status_on_a_full_disk(
+    halting_file: Path, environment: dict[str, str], together: bool
+) -> None:
+    done = onto_a_full_disk(environment, "run", halting_file, together=together)
+    assert done.returncode == CampaignHalted.exit_code
+    if not together:
+        assert re.fullmatch(r"fstune: .*baseline.*\n", done.stderr)
+
+
+def test_an_answer_or_a_pilot_that_cannot_be_written_says_so_after_the_end(
+    campaign_file: Path, environment: dict[str, str], state: Path, tmp_path: Path
+) -> None:
+    full = "fstune: the output cannot be written: No space left on device"
+    done = onto_a_full_disk(environment, "run", campaign_file)
+    assert (done.returncode, done.stderr) == (1, f"{full}\n")
+    assert last(state)[0] is CampaignState.FINISHED
+    path = tmp_path / "pilot.yaml"
+    document = yaml.safe_load(campaign_file.read_text()) | {"pilot": {"blocks": 3}}
+    path.write_text(yaml.safe_dump(document))
+    done = onto_a_full_disk(environment, "pilot", path)
+    hint, complaint = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert hint.startswith("fstune: continue with: fstune resume ")
+    assert complaint == full
+
+
+def onto_a_full_disk(
+    environment: dict[str, str], *arguments: str | Path, together: bool = False
+) -> subprocess.CompletedProcess[str]:
+    with Path("/dev/full").open("w") as full:
+        return subprocess.run(
+            [*COMMAND, *map(str, arguments)],
+            env=environment,
+            stdout=full,
+            stderr=subprocess.STDOUT if together else subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+
+def test_what_ended_a_campaign_is_said_although_its_page_cannot_be_read(
+    finished: str, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object) -> None:
+        raise StoreError("the database cannot be read")
+
+    monkeypatch.setattr(campaigns, "stored_end", unreadable)
+    with Store.open(state) as store:
+        campaign = store.campaign(finished)
+        with pytest.raises(CampaignHalted):
+            campaigns._tell_end(store, Outcome(campaign, (), CampaignHalted("it halted")))
+        with pytest.raises(StoreError):
+            campaigns._tell_end(store, Outcome(campaign, ()))
 
 
 def test_a_pipe_closed_after_the_page_does_not_change_the_status(

@@ -176,6 +176,18 @@ def test_numbers_are_not_broken_across_lines(width: int, terminal: bool) -> None
         assert number in words
 
 
+def test_values_of_trials_have_a_unit() -> None:
+    values, unit = (1.0, 1.1, 1.2), "values of a trial: seconds per block"
+
+    def text(blocks: tuple[tuple[str, int], ...] | None) -> str:
+        samples = [Sample("a:0", values, blocks), Sample("b", values)]
+        page = compare_page(compare(samples, confidence=95.0, corrected=False), plot=False)
+        return screen_of(page, 80).text
+
+    assert unit in text((("a", 1), ("a", 2), ("a", 3)))
+    assert unit not in text(None)
+
+
 def test_classic_output(folder: Path) -> None:
     """The published block, without the plot, which has separate tests."""
     text = output("modesty.lenny.times", "modesty.freebsd.times", "--ministat", "--no-plot")

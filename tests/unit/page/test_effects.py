@@ -66,6 +66,8 @@ def test_effects_are_described_in_plain_words() -> None:
         == "64 is 5.2% slower than not set (95% interval 3.1% to 7.4% slower)"
     )
     assert level_text(SLOWER.levels[0]).startswith("64: 5.2% slower (95% interval 3.1% to 7.4%")
+    same = Level(None, Estimate(1.0, 1.0, 1.0), 22, None)
+    assert level_text(same) == "not set: the baseline's value, in 22 runs"
     assert parameter_text(replace(SLOWER, standing=EffectState.INERT)) == (
         "inert at the resolution of this campaign: no value tried changes the score by more than "
         "1.4%"

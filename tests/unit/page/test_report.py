@@ -155,7 +155,7 @@ def test_every_form_shows_the_floors(document: ReportDocument) -> None:
         other = document.model_copy(update={"recommendation": changed})
         assert f'data-label="Floor">{word}<' in report_html(other)
         lines = report_markdown(other).splitlines()
-        head = lines.index("| Component | Faster by | Interval | Floor |")
+        head = next(n for n, line in enumerate(lines) if line.startswith("| Component |"))
         row = next(line for line in lines[head:] if line.startswith(f"| {text(name)} |"))
         assert row.endswith(f"| {word} |")
 
@@ -166,6 +166,7 @@ def test_the_campaign_file_in_a_report_is_the_campaign(
     file = tmp_path / "campaign.yaml"
     file.write_text(document.campaign_file)
     assert read_spec(file) == CampaignSpec.from_json(store.campaign("last").spec)
+    assert "wall_time: 1200s\n" in document.campaign_file
 
 
 def test_a_report_does_not_say_where_files_are(tmp_path: Path) -> None:
@@ -290,6 +291,23 @@ def test_a_campaign_without_an_answer_has_a_report_that_says_so(
     assert answer in "".join(page.text)
     assert "script" not in page.names
     assert answer in report_markdown(document)
+
+
+def test_a_setting_that_is_in_effect_already_is_not_in_the_table(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        new = {"fileserver.threads": 64, "cache_manager.daemons": 4}
+        campaign = recommending(store, spec(), {}, new)
+        document = report_document(SnapshotCache(store), campaign.id)
+    assert [row.name for row in document.settings] == ["fileserver.threads"]
+    assert any(text.endswith("no change: 4 is in effect already") for text in document.meanings)
+    assert not any("changed together" in text for text in document.threats)
+
+
+def test_intervals_of_components_name_their_level(document: ReportDocument) -> None:
+    assert document.recommendation is not None
+    (heading,) = re.findall(r"\| Component \|.*", report_markdown(document))
+    percent = 100.0 * document.recommendation.improvement.confidence
+    assert heading == f"| Component | Recommended: faster by | {percent:.3g}% interval | Floor |"
 
 
 @pytest.mark.slow

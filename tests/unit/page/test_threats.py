@@ -124,6 +124,16 @@ def test_each_threat_is_reported_separately(evidence: Evidence, word: str) -> No
     assert word in threat
 
 
+def test_a_setting_without_effect_is_no_change() -> None:
+    answer = QUIET.campaign.recommendation
+    assert answer is not None
+    both = Configuration.of({"fileserver.threads": 64, "fileserver.vlru": 4})
+    changed = replace(QUIET, campaign=campaign(replace(answer, configuration=both)))
+    assert any("changed together" in sentence for sentence in threats(changed))
+    same = replace(changed, without_effect=frozenset({"fileserver.vlru"}))
+    assert not any("changed together" in sentence for sentence in threats(same))
+
+
 def test_many_warnings_are_cut_short() -> None:
     events = tuple(Event(n, AT, "guard", f"warning {n}") for n in range(1, 31))
     sentences = threats(replace(QUIET, events=events))

@@ -10,6 +10,7 @@ import pytest
 import search_spaces
 from tests.unit.report.samples import NO_FINALIST, RECOMMENDED, campaign, printed
 from tuner.model import Configuration
+from tuner.report.applying import without_effect
 from tuner.report.recommend import recommendation_page
 from tuner.spec.space_section import stored_spaces
 
@@ -36,6 +37,42 @@ def test_each_changed_setting_is_explained() -> None:
     assert "cache_manager.chunksize (log2 of bytes): bytes fetched or stored by one RPC" in text
     assert "fileserver.threads (" not in text
     assert "memory of dafileserver on each host: about " in text
+
+
+#: The default of daemons is a number, that of blocks depends on the host.
+AS_BEFORE = replace(
+    ANSWER,
+    configuration=Configuration.of(
+        ANSWER.configuration.as_dict()
+        | {"cache_manager.daemons": 4, "cache_manager.blocks": 100_000}
+    ),
+)
+
+
+def test_a_setting_that_is_in_effect_already_is_no_change() -> None:
+    page = printed(recommendation_page(campaign(), AS_BEFORE, spaces=SPACES), 160)
+    table, _, meaning = page.partition("What these settings mean")
+    assert without_effect(AS_BEFORE, SPACES) == {"cache_manager.daemons"}
+    assert "In effect already: cache_manager.daemons = 4" in table
+    assert "cache_manager.daemons not set" not in table
+    assert "prefetch and store data; no change: 4 is in effect already" in meaning
+    # Its default is what the host's cacheinfo says.
+    assert "cache_manager.blocks not set 100000" in table
+    assert "size of the cache; usual default: 100000" in meaning
+
+
+def test_a_setting_that_is_left_out_may_stay_in_effect_too() -> None:
+    less = replace(ANSWER, baseline=AS_BEFORE.configuration)
+    assert without_effect(less, SPACES) == {"cache_manager.daemons"}
+    page = printed(recommendation_page(campaign(), less, spaces=SPACES), 160)
+    assert "In effect already: cache_manager.daemons = not set" in page
+
+
+def test_an_answer_that_changes_nothing_in_effect_has_no_table() -> None:
+    baseline, daemons = Configuration.of({}), Configuration.of({"cache_manager.daemons": 4})
+    same = replace(ANSWER, baseline=baseline, configuration=daemons)
+    page = printed(recommendation_page(campaign(), same, spaces=SPACES), 160)
+    assert "Settings In effect already: cache_manager.daemons = 4" in page
 
 
 def test_where_it_goes_and_how_it_is_undone() -> None:

@@ -10,8 +10,10 @@ from datetime import datetime
 import pytest
 from rich.console import Console
 
-from tests.unit.report.samples import AT, STANDING, WIDTHS, Screen, event
+from tests.unit.report.samples import AT, BETTER, STANDING, WIDTHS, Screen, event
 from tuner.model import BlockKind
+from tuner.records.estimate import Estimate
+from tuner.records.standing import Candidate
 from tuner.report.live import LiveProgress
 from tuner.report.progress import PlainProgress, progress_for
 from tuner.report.standing import how_long, where
@@ -91,6 +93,16 @@ def test_plain_shows_the_standing_once_per_block() -> None:
         "2026-03-01T12:00:05Z certification, block 8; 84/400 measurements; "
         "42 min 10 s elapsed, about 1 h 20 min left",
     ]
+
+
+def test_plain_shows_what_is_certified_and_what_looks_best() -> None:
+    screen = Screen(terminal=False)
+    best = Candidate(BETTER, "threads=64", Estimate(1 / 1.081, 1 / 1.141, 1 / 1.02))
+    standing = replace(STANDING, certified=4, best=best)
+    PlainProgress(screen.console, now=at).standing(standing)
+    assert screen.lines[0].endswith(
+        "trial 4 is certified; looks best: threads=64, expected 8.1% faster (2.0% to 14.1% faster)"
+    )
 
 
 def test_plain_writes_at_once() -> None:

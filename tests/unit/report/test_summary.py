@@ -16,6 +16,7 @@ from tests.unit.report.samples import (
     printed,
     screen_of,
 )
+from tuner.cli.ending import no_answer
 from tuner.model import Configuration, Recommendation
 from tuner.report.recommend import recommendation_page
 from tuner.report.summary import Effort, campaign_summary
@@ -157,6 +158,23 @@ def test_a_campaign_that_was_stopped_has_no_answer() -> None:
     assert "96 measurements" in text
 
 
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (CampaignState.CANCELLED, "No answer: the campaign was cancelled before it had one"),
+        (CampaignState.FAILED, "No answer: the campaign failed before it had one"),
+    ],
+)
+def test_a_campaign_that_is_over_has_no_answer_to_wait_for(
+    state: CampaignState, words: str
+) -> None:
+    text = printed(campaign_summary(campaign(None, state=state), None, effort=EFFORT))
+    assert words in text
+    assert "yet" not in text
+    problem = str(no_answer(campaign(None, state=state)))
+    assert ("resume" in problem) is (state is CampaignState.FAILED)
+
+
 def test_colours_say_nothing_that_words_do_not() -> None:
     page = campaign_summary(campaign(), RECOMMENDED, effort=EFFORT)
     screen = Screen(colour=True)
@@ -180,8 +198,8 @@ def test_where_the_time_went_is_complete_on_a_narrow_terminal(width: int) -> Non
     [
         (CampaignState.RUNNING, "So far: the campaign is running; it may find more"),
         (CampaignState.PAUSED, "So far: the campaign is paused; it may find more"),
-        (CampaignState.CANCELLED, "So far: the campaign is cancelled"),
-        (CampaignState.FAILED, "So far: the campaign is failed"),
+        (CampaignState.CANCELLED, "The campaign was cancelled before its end."),
+        (CampaignState.FAILED, "So far: the campaign failed; once resumed, it may find more"),
     ],
 )
 def test_an_answer_that_is_not_the_last_word_says_so(state: CampaignState, words: str) -> None:
@@ -190,4 +208,5 @@ def test_an_answer_that_is_not_the_last_word_says_so(state: CampaignState, words
     page = printed(recommendation_page(going_on, RECOMMENDED), 80)
     assert words in page
     assert ("as it continues" in page) is (words.endswith("find more"))
+    assert ("So far" in page) is (state is not CampaignState.CANCELLED)
     assert "So far" not in printed(recommendation_page(campaign(), RECOMMENDED), 80)
