@@ -24,8 +24,8 @@ from api import (
 )
 from api.connections import END_STREAMS
 from api.exports import Exports
-from api.limits import Buckets, HeadersLayer, LimitsLayer
 from api.lost_requests import clearing_lost_requests
+from api.middleware import Buckets, HeadersLayer, LimitsLayer
 from api.query import refuse_unknown_parameters
 from api.service import Service
 from api.starting import Starter

@@ -17,7 +17,7 @@ import search_spaces
 import workloads
 from api import problems
 from api.documents import BranchDocument, CampaignDocument
-from api.limits import etag
+from api.middleware import etag
 from api.problems import RequestError
 from api.root import Root
 from api.service import (

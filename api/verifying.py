@@ -17,7 +17,7 @@ from api.documents import Document
 from api.root import Root
 from api.service import ADMIN, READ, Admin, PathCampaign, Serving
 from tuner.apply.testbed import recommended
-from tuner.apply.verdict import LEAST_BLOCKS
+from tuner.apply.verify_verdict import LEAST_BLOCKS
 from tuner.model import Event
 from tuner.states import EventKind, VerifyOutcome
 from tuner.store import NewEvent

@@ -23,7 +23,7 @@ from tuner.page import svg
 from tuner.page.disturbances import disturbances
 from tuner.page.effect_plots import Plot, basis, effect_plots, slices, standings
 from tuner.page.names import called, names
-from tuner.page.parallel import parallel_coordinates
+from tuner.page.parallel_coordinates import parallel_coordinates
 from tuner.page.rows import EffectRow, SettingRow, drift_drawing, varies
 from tuner.page.snapshot import Snapshot
 from tuner.records.differences import differences

@@ -25,7 +25,6 @@ from tuner.run.holding import hold_testbeds
 from tuner.run.identity import aspects
 from tuner.run.lanes import CampaignTestbed
 from tuner.run.resuming import ChangedError
-from tuner.run.stopping import stop_signals
 from tuner.services.kind import Needs, TestbedIdentity
 from tuner.services.testbed import Testbed
 from tuner.settings import Settings
@@ -34,6 +33,7 @@ from tuner.spec.checking import check_plan
 from tuner.spec.space_section import load_space
 from tuner.spec.values import wrong_names
 from tuner.states import EventKind
+from tuner.stop_signals import stop_signals
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
 from tuner.store.leases import Later

@@ -1,7 +1,7 @@
 """Words and numbers for people: percentages, durations, values, and untrusted text.
 
-The only place that formats them. Percentages follow tuner.judge.words: "x% faster" is 1 / ratio -
-1, "x% slower" is ratio - 1, where ratio is a time over the baseline's.
+Percentages follow tuner.judge.words: "x% faster" is 1 / ratio - 1, "x% slower" is ratio - 1; ratio
+is a time divided by that of the baseline.
 """
 
 from __future__ import annotations

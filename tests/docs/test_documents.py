@@ -22,7 +22,7 @@ from tuner.page.document import ReportDocument
 from tuner.records.status import RunningCampaign, Status
 from tuner.report.json_documents import campaign_document
 from tuner.report.recommend import RecommendationDocument
-from tuner.services.openafs.file import TestbedFile, read_testbed
+from tuner.services.openafs.testbed_file import TestbedFile, read_testbed
 from tuner.spec.campaign import CampaignSpec, read_spec
 from tuner.spec.space_section import load_space
 from tuner.states import CampaignState

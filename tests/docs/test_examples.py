@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from tuner.cli.app import app
 from tuner.services.kind import Needs
-from tuner.services.openafs.file import read_testbed
 from tuner.services.openafs.kind import HostsType
+from tuner.services.openafs.testbed_file import read_testbed
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(EXAMPLES.glob("*.yaml"))

@@ -14,7 +14,7 @@ from deploy.cell.network import SERVER_ADDRESS, client_address
 from tests.acceptance.faults import drop_connections, standing_in
 from tests.acceptance.lab import CELL, RESTORE, Lab, bring_up
 from tests.acceptance.processes import processes
-from tests.unit.services.openafs.test_file import HOSTILE
+from tests.unit.services.openafs.test_testbed_file import HOSTILE
 from tests.waiting import wait_for
 from tuner.errors import ConfigurationError, TransportError
 from tuner.hosts.log_in import SshHost

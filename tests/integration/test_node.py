@@ -20,7 +20,7 @@ from tuner.hosts.connector import CommandTimeout, OutputTooLarge
 from tuner.hosts.exchange import AnswerReader
 from tuner.hosts.node import SerialNode
 from tuner.hosts.node_supervisor import NodeSupervisors
-from tuner.run.stopping import stop_signals
+from tuner.stop_signals import stop_signals
 
 pytestmark = pytest.mark.cell
 

@@ -39,11 +39,11 @@ from tuner.measure.diagnostics.process import (
 )
 from tuner.measure.driver import read_report
 from tuner.services.facts import host_facts, rmem_max_bytes
-from tuner.services.openafs import cache_manager, facts, fileserver, fuse, parse, unit
+from tuner.services.openafs import cache_manager, facts, fileserver, fuse, kernel_client, parse
 from tuner.services.openafs.counters import client_probe, server_probe
-from tuner.services.openafs.file import read_testbed
 from tuner.services.openafs.limits import open_files
 from tuner.services.openafs.rx import rx_counters, rx_gauges
+from tuner.services.openafs.testbed_file import read_testbed
 from tuner.services.openafs.xstat import cache_manager_counters, fileserver_counters
 from tuner.spec.campaign import read_spec
 from tuner.store import Store
@@ -131,7 +131,7 @@ PURE: dict[str, Callable[[str], object]] = {
     "life": process_life,
     "switches": context_switches,
     "gauges": process_gauges,
-    "afsd.conf": lambda text: unit.options_in(text, "OPTIONS"),
+    "afsd.conf": lambda text: kernel_client.options_in(text, "OPTIONS"),
     "processes": fuse._sight,
 }
 OTHERS = {

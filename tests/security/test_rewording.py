@@ -21,8 +21,8 @@ import api
 import tuner
 from tests.unit.campaign.campaigns import Campaign, failing, faster, sends, spec
 from tuner.errors import TunerError
-from tuner.run.stopping import stop_signals
 from tuner.spec.campaign import CampaignSpec
+from tuner.stop_signals import stop_signals
 from tuner.store import Store
 
 #: Fields that contain sentences for people.

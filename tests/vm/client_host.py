@@ -19,10 +19,10 @@ from tuner.hosts.connector import CommandResult
 from tuner.hosts.conversation import SpeakingConnector
 from tuner.services.openafs import hosts
 from tuner.services.openafs.client_runtime import ClientRuntime
-from tuner.services.openafs.file import read_testbed
 from tuner.services.openafs.guest import testbed_document
+from tuner.services.openafs.kernel_client import KernelClient, KernelPlace
 from tuner.services.openafs.live import LiveSettings
-from tuner.services.openafs.unit import UnitClient, UnitPlace
+from tuner.services.openafs.testbed_file import read_testbed
 
 RUNTIME = search_spaces.load("openafs-client-runtime")
 RESTORE = "/var/lib/fstune-restore"
@@ -34,7 +34,7 @@ class ClientHost:
 
     guest: Guest
     host: SpeakingConnector
-    unit: UnitClient
+    unit: KernelClient
     runtime: ClientRuntime
 
     def run(self, *argv: str, timeout_s: float = 120.0) -> CommandResult:
@@ -105,8 +105,8 @@ def client_host(guest: Guest, state: Path) -> Iterator[ClientHost]:
     with closing(Hosts(file, path.parent, state)) as connections:
         host = connections.clients[0]
         place = hosts.client_place(file, file.clients[0])
-        assert isinstance(place, UnitPlace)
-        unit = UnitClient.attach(host, place)
+        assert isinstance(place, KernelPlace)
+        unit = KernelClient.attach(host, place)
         unit.live = LiveSettings.attach(
             host, RUNTIME, unit.tokens, (place.directory, SERVER_ADDRESS, VOLUME_PATH)
         )

@@ -18,8 +18,8 @@ from deploy.vm import Guest, seed
 from tuner.hosts.connections import Hosts
 from tuner.services.openafs import hosts
 from tuner.services.openafs.assembly import usual_requirements
-from tuner.services.openafs.file import read_testbed
 from tuner.services.openafs.guest import write_testbed
+from tuner.services.openafs.testbed_file import read_testbed
 
 pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(3600)]
 

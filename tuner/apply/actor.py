@@ -17,9 +17,9 @@ from tuner.apply.testbed import Destination
 from tuner.apply.waiting import wait_until_free
 from tuner.errors import ConflictError, StoreError
 from tuner.run.holding import LeaseKeeper, hold_testbeds
-from tuner.run.stopping import stop_signals, undisturbed
 from tuner.settings import Settings
 from tuner.states import UNFINISHED, ApplicationState
+from tuner.stop_signals import holding_off_stops, stop_signals
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
 
@@ -135,7 +135,7 @@ def complete_or_undo(
     states = ApplicationState
     with (
         actor.opening(application, destination, putting_back=True) as testbed,
-        undisturbed(actor.say),
+        holding_off_stops(actor.say),
     ):
         # Later states are reached when all checks have passed.
         checking = application.state is states.APPLYING

@@ -23,8 +23,8 @@ from tuner.model import Campaign, Configuration
 from tuner.records.differences import differences
 from tuner.results.expiry import with_expiry
 from tuner.run.holding import LeaseKeeper
-from tuner.run.stopping import undisturbed
 from tuner.states import UNFINISHED, ApplicationState
+from tuner.stop_signals import holding_off_stops
 from tuner.store import NewEvent
 
 
@@ -138,18 +138,18 @@ def carry_out(actor: Actor, application: Application) -> Application:
                 is_back = False
                 try:
                     _change(actor, application, testbed, holding)
-                    with undisturbed(actor.say):
+                    with holding_off_stops(actor.say):
                         result = _commit(actor, application, testbed, destination)
                     return result
                 except BaseException:
                     if result is None:
-                        with undisturbed(actor.say):
+                        with holding_off_stops(actor.say):
                             testbed.put_back(application.before)
                         is_back = True
                     raise
         except (TunerError, KeyboardInterrupt) as problem:
             if result is None:
-                with undisturbed(actor.say):
+                with holding_off_stops(actor.say):
                     _fail(actor, application, destination, problem, is_back=is_back)
                 raise
             # Decided, and made permanent on every host: a later failure is only reported.
@@ -264,7 +264,7 @@ def roll_back(actor: Actor, application: Application) -> Application:
         with actor.opening(application, destination, putting_back=True) as testbed:
             _check_journals(actor, application, testbed)
             testbed.check_record(application.before, application.after)
-            with undisturbed(actor.say):
+            with holding_off_stops(actor.say):
                 message = f"{actor.by} rolls {application.id} back on {destination.label}"
                 rolling = ApplicationState.ROLLING_BACK
                 application = actor.move(application, rolling, "rolling-back", message, "")

@@ -12,10 +12,10 @@ from tuner.errors import ConfigurationError, TestbedError, TunerError, WorkloadE
 from tuner.measure.workload_run import run_once
 from tuner.model import Configuration
 from tuner.run.leftovers import before_restoring, remains
-from tuner.run.stopping import undisturbed
 from tuner.services.lasting import JournalState, LastingPart, lasting_parts
 from tuner.services.target import Target
 from tuner.services.testbed import ReadyTestbed
+from tuner.stop_signals import holding_off_stops
 
 Say = Callable[[str], None]
 
@@ -212,7 +212,7 @@ def open_testbed(
         finally:
             testbed.clean()
     finally:
-        with undisturbed(say):
+        with holding_off_stops(say):
             closed = place.close()
     if closed is not None:
         say(closed)

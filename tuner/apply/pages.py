@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tuner.applications import Application
 from tuner.apply.plan import ApplyPlan, PartPlan
-from tuner.apply.verdict import Verified
+from tuner.apply.verify_verdict import Verified
 from tuner.errors import SpecError
 from tuner.formats.registry import formats, render
 from tuner.records.differences import Difference, changes, differences

@@ -17,7 +17,7 @@ from tuner.applications import Application
 from tuner.apply.actor import Actor, reason_of
 from tuner.apply.open_testbed import Say
 from tuner.apply.testbed import Destination
-from tuner.apply.verdict import LEAST_BLOCKS, Verified, verified
+from tuner.apply.verify_verdict import LEAST_BLOCKS, Verified, verified
 from tuner.documents import MOST_NAME
 from tuner.errors import (
     CampaignHalted,
@@ -51,10 +51,10 @@ from tuner.run.holding import LeaseKeeper
 from tuner.run.lanes import Lane
 from tuner.run.ledger import Ledgers
 from tuner.run.measuring import BlockRunner
-from tuner.run.stopping import undisturbed
 from tuner.services.testbed import ReadyTestbed
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState, EventKind, TrialState, VerifyOutcome
+from tuner.stop_signals import holding_off_stops
 from tuner.store import NewEvent
 from tuner.store.verifications import Verifications
 
@@ -140,7 +140,7 @@ def verify(
         state, reason = CampaignState.FAILED, str(problem)
         raise
     finally:
-        with undisturbed(actor.say):
+        with holding_off_stops(actor.say):
             kind = f"campaign-{state}"
             actor.store.void_running_blocks(
                 verification.id, reason, NewEvent(datetime.now(UTC), "block-void", reason)
@@ -274,7 +274,7 @@ def _measure(
 
         return _enough(actor, verification, rules, run, blocks)
     finally:
-        with undisturbed(actor.say):
+        with holding_off_stops(actor.say):
             events, failure = lane.give_back(verification.id, actor.say)
             for kind, sentence in events:
                 writer.tell(kind, sentence)

@@ -46,19 +46,19 @@ _COMMANDS: Mapping[str, _Listed] = {
         "Write a first campaign file, and its testbed file, after a few questions.",
     ),
     "run": _Listed(
-        "tuner.cli.campaigns:run",
+        "tuner.cli.run:run",
         "Run a campaign to its end: pilot, search, certify, recommend, put the testbed back.",
     ),
     "pilot": _Listed(
-        "tuner.cli.campaigns:pilot",
+        "tuner.cli.run:pilot",
         "Measure only the baseline and its twin: how noisy is the testbed, what can be detected?",
     ),
     "resume": _Listed(
-        "tuner.cli.campaigns:resume",
+        "tuner.cli.run:resume",
         "Resume a campaign that was paused, failed or killed, and run it to its end.",
     ),
     "branch": _Listed(
-        "tuner.cli.campaigns:branch",
+        "tuner.cli.run:branch",
         "Run a new campaign whose search is guided by the results of an earlier one.",
     ),
     "watch": _Listed(

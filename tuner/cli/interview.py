@@ -1,4 +1,6 @@
-"""Questions of a command, answered by its options or by the user at the terminal."""
+"""Asks the questions of a command (those of ``fstune init`` are in ``tuner.services.start``), which
+its options or the user at the terminal answer.
+"""
 
 from __future__ import annotations
 

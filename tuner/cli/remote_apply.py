@@ -15,7 +15,7 @@ from tuner.apply.pages import (
     rolled_back_line,
     verified_lines,
 )
-from tuner.apply.verdict import Verified
+from tuner.apply.verify_verdict import Verified
 from tuner.cli.say import say
 from tuner.errors import INTERRUPTED, ConflictError, NotFoundError, SpecError
 from tuner.identifiers import is_application_id

@@ -24,10 +24,10 @@ from tuner.report.simulate import (
     surfaces_table,
 )
 from tuner.report.standing import where
-from tuner.run.stopping import stop_signals
 from tuner.simulate.campaign import Result, Settings, specification
 from tuner.simulate.study import parse_seeds, run_all
 from tuner.simulate.surface import Surface, load_surface, surface_names
+from tuner.stop_signals import stop_signals
 
 
 def simulate(

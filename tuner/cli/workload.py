@@ -24,7 +24,7 @@ from tuner.cli.say import say
 from tuner.errors import SpecError, WorkloadError
 from tuner.measure.workload import load_workload
 from tuner.report.listing import Column, Listing, show
-from tuner.run.stopping import stop_signals, undisturbed
+from tuner.stop_signals import holding_off_stops, stop_signals
 from tuner.text import counted
 from workloads import rundir, zipapp
 from workloads.engine import RunOptions, run_stage
@@ -232,7 +232,7 @@ def _tell_leftovers(directory: Path) -> None:
 
 def _remove(directory: Path, run_id: str) -> None:
     try:
-        with undisturbed(lambda message: say("removing what was made", err=True)):
+        with holding_off_stops(lambda message: say("removing what was made", err=True)):
             rundir.remove(rundir.path_of(str(directory), run_id), run_id)
     except WorkloadFailure as problem:
         say(f"left behind: {problem}", err=True)

@@ -1,4 +1,4 @@
-"""What is wrapped around commands that change a host.
+"""Guards around commands that change a host, so that they cannot collide with its restore.
 
 The guard: the host itself checks that the lease is still ours. Changes and restores exclude each
 other with one lock on the host, and the lease is checked under that lock. A change requested before

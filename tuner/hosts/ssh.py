@@ -1,6 +1,7 @@
 """Connector to a host over SSH.
 
 Owns one exchange with a host's supervisor (``supervisor.py``) over a channel, and its time limits.
+Logging in, with the check of the host's key, is in ``log_in.py``.
 The host needs python3 (3.9 or newer) and a login shell that can run commands; nothing is installed
 there. A command that nobody is waiting for any more is killed on the host: the supervisor notices
 that the connection has closed, and in any case enforces the command's own time limit.

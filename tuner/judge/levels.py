@@ -1,4 +1,4 @@
-"""The error rate that a campaign guarantees, the check of error rates, and the size of a
+"""The error rates that a campaign guarantees and divides, their check, and the size of a
 certification. Imports nothing, so that commands that only print them start quickly.
 """
 
@@ -6,6 +6,11 @@ from __future__ import annotations
 
 #: One-sided family-wise error of all certificates of a campaign.
 ALPHA = 0.025
+#: Share of it that the first attempt at a certificate has; see ``tuner.plan.attempts``.
+FIRST_SHARE = 0.6
+#: One-sided error at which each component is shown to meet its floor if floors are ``bounded``: the
+#: probability that a component passes although its true loss is larger.
+FLOOR_ALPHA = 0.2
 #: Maximum number of blocks of a certification.
 MOST_BLOCKS = 500
 

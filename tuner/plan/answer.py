@@ -10,12 +10,12 @@ from search_spaces import Risk
 from tuner.judge.assumptions import Alarm
 from tuner.judge.certify import Certificate, CertificateOutcome, ComponentVerdict
 from tuner.judge.evalue import MIN_PAIRS
-from tuner.judge.levels import ALPHA
+from tuner.judge.levels import ALPHA, FLOOR_ALPHA
 from tuner.judge.score import margin
 from tuner.judge.verdict import Outcome
 from tuner.judge.words import percent
 from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial
-from tuner.plan.rules import FLOOR_ALPHA, Rules
+from tuner.plan.rules import Rules
 from tuner.plan.steps import Finish, Plan
 from tuner.records.differences import differences, names_of_changes
 from tuner.records.estimate import NORMAL_95

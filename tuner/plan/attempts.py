@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.judge.levels import ALPHA
+from tuner.judge.levels import ALPHA, FIRST_SHARE
 from tuner.model import BASELINE, BlockKind, BlockTimes
-from tuner.plan.rules import FIRST_SHARE
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,13 @@ from tuner.judge.certify import (
     certify,
     certify_several,
 )
+from tuner.judge.levels import FLOOR_ALPHA
 from tuner.judge.score import margin, score_differences
 from tuner.judge.series import Series
 from tuner.judge.thresholds import threshold
 from tuner.model import BASELINE, COVARIATES, BlockKind, BlockTimes
 from tuner.plan.attempts import Attempt
-from tuner.plan.rules import FLOOR_ALPHA, Floors, Rules
+from tuner.plan.rules import Floors, Rules
 from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import Finish
 from tuner.propose.prediction import Prediction

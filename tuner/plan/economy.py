@@ -23,6 +23,7 @@ from enum import StrEnum
 import numpy as np
 
 from tuner.judge.evalue import MIN_PAIRS
+from tuner.judge.levels import FLOOR_ALPHA
 from tuner.judge.power import Forecast, power_by
 from tuner.judge.robust import fewest_pairs
 from tuner.judge.score import margin
@@ -30,7 +31,7 @@ from tuner.model import Configuration
 from tuner.plan.attempts import alpha_of
 from tuner.plan.certifying import least_step
 from tuner.plan.guide import Noise, View
-from tuner.plan.rules import FLOOR_ALPHA, Floors, Rules
+from tuner.plan.rules import Floors, Rules
 from tuner.propose.prediction import Prediction
 
 #: Probability of success at which an attempt is worth making before it has to be.

@@ -1,4 +1,5 @@
-"""State of the attempts at a certificate, judged from the blocks so far. Pure.
+"""State of the attempts at a certificate, judged from the blocks so far: which certificates stand,
+and which one is withdrawn. Pure.
 
 Caches what is known of each attempt, so that no plan computes it twice: the guards at a block, the
 adjustment of a finalist, and when an attempt was first certified.

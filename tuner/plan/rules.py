@@ -9,18 +9,13 @@ from enum import StrEnum
 import workloads
 from tuner.errors import SpecError
 from tuner.judge.floors import FLOORS
-from tuner.judge.levels import ALPHA
+from tuner.judge.levels import ALPHA, FIRST_SHARE, FLOOR_ALPHA
 from tuner.judge.pilot import Pilot, PilotRules
 from tuner.judge.race import RaceRules
 from tuner.measure.workload import Workload, load_workload, workload_measured
 from tuner.model import Aspect, Campaign
 from tuner.spec.campaign import CampaignSpec
 
-#: Share of the error that the first attempt at a certificate has; see ``attempts``.
-FIRST_SHARE = 0.6
-#: One-sided error at which each component is shown to meet its floor if floors are ``bounded``: the
-#: probability that a component passes although its true loss is larger.
-FLOOR_ALPHA = 0.2
 #: Power to show a floor at which ``auto`` selects strict floors.
 _ENOUGH_POWER = 0.8
 #: Measuring time (s) at which it may: in a shorter campaign an early certificate is worth more.

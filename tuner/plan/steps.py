@@ -1,4 +1,6 @@
-"""What a plan consists of: the next step of a campaign, and its state."""
+"""What a plan consists of: the next step of a campaign, with the random order of its arms, and the
+state of the campaign.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objective of the search."""
+"""What the search aims at: the weights of components, their floor, and the gain worth a setting."""
 
 from __future__ import annotations
 

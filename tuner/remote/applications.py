@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from tuner.applications import Application
 from tuner.apply.plan import ApplyPlan, PartPlan
-from tuner.apply.verdict import Verified
+from tuner.apply.verify_verdict import Verified
 from tuner.errors import ConflictError, NotFoundError, ServerError
 from tuner.records.differences import Difference
 from tuner.remote.client import PASSING, PATIENCE_S, Client, Unreachable, campaign_path

@@ -1,4 +1,4 @@
-"""What all measurements of one campaign on one open testbed need."""
+"""The context in which the arms of a block are measured: testbed, ledger, and where to report."""
 
 from __future__ import annotations
 

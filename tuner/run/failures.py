@@ -1,9 +1,10 @@
 """Which trials are to blame for workload runs that fail, and how many runs of a trial have failed.
 
-A run that fails is repeated at once. A trial whose run fails again is left out of its block. It is
-to blame for that if its testbed works, which another arm of the block shows if it runs afterwards,
-or if it was left out before, in this run or an earlier one. On several testbeds, it must have been
-left out on two of them, or of two blocks on the same one in which other arms ran.
+A run that fails is repeated at once (``measuring.py``). A trial whose run fails again is left out
+of its block. It is to blame for that if its testbed works, which another arm of the block shows if
+it runs afterwards, or if it was left out before, in this run or an earlier one. On several
+testbeds, it must have been left out on two of them, or of two blocks on the same one in which other
+arms ran.
 """
 
 from __future__ import annotations

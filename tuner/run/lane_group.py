@@ -18,8 +18,7 @@ from tuner.run.event_writer import EventWriter
 from tuner.run.lanes import Activities, CampaignTestbed, Lane, LaneObserver, Stopped
 from tuner.run.ledger import Ledgers
 from tuner.run.leftovers import LEFTOVER_KINDS
-from tuner.services.recovery import Recoverable
-from tuner.services.testbed import ReadyTestbed, Unavailable
+from tuner.services.testbed import ReadyTestbed, Recoverable, Unavailable
 from tuner.states import BlockState
 
 #: After this time, a run is tried again that others kept from one of its hosts.

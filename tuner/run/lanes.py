@@ -16,9 +16,8 @@ from tuner.records.standing import Observer, Standing
 from tuner.run.ledger import Ledger
 from tuner.run.leftovers import before_restoring, events_of, of_references, remains
 from tuner.run.measuring import BlockRunner
-from tuner.run.stopping import undisturbed
-from tuner.services.recovery import Recoverable
-from tuner.services.testbed import ReadyTestbed, Testbed
+from tuner.services.testbed import ReadyTestbed, Recoverable, Testbed
+from tuner.stop_signals import holding_off_stops
 
 #: How to put back the hosts of a testbed file, also when nothing else may be done there.
 BY_HAND = "to only put hosts back: fstune testbed restore FILE"
@@ -182,7 +181,7 @@ def at_once(
         check()
     except BaseException:
         halt.set()
-        with undisturbed(say):
+        with holding_off_stops(say):
             for thread, lane in zip(running, lanes, strict=False):
                 while thread.is_alive():
                     lane.end_runs(campaign)

@@ -1,4 +1,7 @@
-"""Check that a resumed campaign measures with the same things as before."""
+"""Whether a campaign may be resumed: it must measure with the same things as before.
+
+The runner (``runner.py``) resumes it: it voids the block that was cut off and plans from the rest.
+"""
 
 from __future__ import annotations
 

@@ -45,11 +45,11 @@ from tuner.run.resuming import (
     putting_back,
 )
 from tuner.run.steering import StopRequested
-from tuner.run.stopping import undisturbed
 from tuner.run.stored_priors import stored_priors
 from tuner.services.target import Target
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState, EventKind, TrialState
+from tuner.stop_signals import holding_off_stops
 from tuner.store import Store
 
 
@@ -173,7 +173,7 @@ class Runner:
         """Put the testbeds back, then store how the run ended. Return what was done there, and when
         the campaign may continue: None when somebody has requested its end.
         """
-        with undisturbed(self._doing):
+        with holding_off_stops(self._doing):
             restored: list[str] = []
             failure: TunerError | None = None
             ends = self._testbeds.give_back()

@@ -17,8 +17,8 @@ from tuner.holders import this_process
 from tuner.interruption import check
 from tuner.model import Campaign
 from tuner.records.standing import Observer
-from tuner.run.stopping import stop_signals
 from tuner.states import ENDS_WAITING, CampaignState, EventKind
+from tuner.stop_signals import stop_signals
 from tuner.store import NewEvent, Store
 
 #: How often the campaign is read meanwhile, and how often the testbeds once the time has come.

@@ -27,9 +27,8 @@ from tuner.services.form import Part as Words
 from tuner.services.kind import Kind, Needs, TestbedType
 from tuner.services.kinds import kinds, offer, part_order, programs
 from tuner.services.part import Part
-from tuner.services.recovery import Recoverable
 from tuner.services.target import Target
-from tuner.services.testbed import ReadyTestbed, Testbed
+from tuner.services.testbed import ReadyTestbed, Recoverable, Testbed
 
 _WORKLOAD = load_workload("mixed-use", 0.01)
 _CAMPAIGN = "contract"

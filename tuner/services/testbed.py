@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tuner.measure.diagnostics.watch import Watch
 from tuner.measure.references import ReferencePlan
@@ -90,5 +90,20 @@ class Testbed(Protocol):
         """Release it; returns a sentence about what was done, or None.
 
         Does nothing if the testbed is not open.
+        """
+        ...
+
+
+@runtime_checkable
+class Recoverable(Protocol):
+    """A testbed of a testbed file. It can be restored without being opened, also when it must not
+    be used now; 'fstune testbed restore' does so by hand.
+    """
+
+    def put_back(self, campaign: str) -> list[str]:
+        """Restore what earlier runs of a campaign have changed and not restored; return a sentence
+        for each part. Nobody else's use is disturbed. Does nothing once ``open`` has taken hosts.
+
+        Raises TestbedError when something could not be restored, after restoring the rest.
         """
         ...

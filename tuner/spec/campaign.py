@@ -133,8 +133,7 @@ class CertificationSection(Section):
     trials together. ``share``: part of the budget kept for certification. ``floors``: what
     components must meet before anything is recommended: ``strict``, each is shown to keep its floor
     at the error of the gain; ``bounded``, none is shown to break it, and each is shown to keep it
-    at the laxer error of ``tuner.plan.rules.FLOOR_ALPHA``; ``auto``, strict if the pilot finds
-    that the budget can show it.
+    at a laxer error of 20%; ``auto``, strict if the pilot finds that the budget can show it.
     """
 
     blocks: int = Field(default=20, ge=3, le=MOST_BLOCKS)

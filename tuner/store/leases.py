@@ -1,5 +1,5 @@
-"""State shared by processes through the database: testbeds, requests, and the basis of
-campaigns.
+"""State that processes share through the database: leases of testbeds, requests to campaigns, their
+priors, and what they measured with.
 """
 
 from __future__ import annotations

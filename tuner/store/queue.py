@@ -209,7 +209,7 @@ class Queue:
                     look_there_first(connection)
                     _remove(connection, row)
                     continue
-                if _put_back(connection, row):
+                if _requeue(connection, row):
                     who = f"worker {row.worker}" if row.worker else "the worker that had it"
                     message = f"{who} sent no heartbeat; back on the queue"
                     event = NewEvent(datetime.now(UTC), "worker-lost", message)
@@ -220,15 +220,15 @@ class Queue:
 
         return self._database.write(take_over)
 
-    def put_back(self, worker: int, jobs: Collection[int]) -> None:
+    def requeue(self, worker: int, jobs: Collection[int]) -> None:
         """Put jobs that are assigned to a worker, but unknown to it, back on the queue."""
 
-        def put_back(connection: Connection) -> None:
+        def requeue(connection: Connection) -> None:
             for row in _jobs(connection):
                 if row.id in jobs and row.worker == worker:
-                    _put_back(connection, row)
+                    _requeue(connection, row)
 
-        self._database.write(put_back)
+        self._database.write(requeue)
 
 
 def remove_job(connection: Connection, campaign: str) -> None:
@@ -254,7 +254,7 @@ def _jobs(connection: Connection, campaign: str | None = None) -> list[Row[Any]]
     return [row for row in rows if campaign is None or row.campaign == campaign]
 
 
-def _put_back(connection: Connection, job: Row[Any]) -> bool:
+def _requeue(connection: Connection, job: Row[Any]) -> bool:
     """Make a job wait again if the same worker still has it; return whether it did."""
     look_there_first(connection)
     return (

@@ -49,7 +49,7 @@ _FINISH = f"SELECT procrastinate_finish_job_v1(id, %(status)s, %(delete)s) {_STI
 _RETRY = f"SELECT procrastinate_retry_job_v2(id, %(at)s, NULL, NULL, NULL) {_STILL_MINE}"
 
 
-class PutBack(Exception):
+class Requeue(Exception):
     """Raised to put the job back on the queue: its campaign is to be resumed later."""
 
     def __init__(self, reason: str, after_s: float = 0.0) -> None:
@@ -57,11 +57,11 @@ class PutBack(Exception):
         self.after_s = after_s
 
 
-class _RetryPutBack(BaseRetryStrategy):
-    """Retries only jobs that were put back."""
+class _RetryRequeues(BaseRetryStrategy):
+    """Retries only jobs that were requeued."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        if not isinstance(exception, PutBack):
+        if not isinstance(exception, Requeue):
             return None
         return RetryDecision(retry_in={"milliseconds": round(1000 * exception.after_s)})
 
@@ -158,7 +158,7 @@ def app_of(
     )
     app = App(connector=connector)
     app.job_manager = _Jobs(connector, registered, on_beat)
-    app.task(name=TASK, retry=_RetryPutBack(), pass_context=True)(task)
+    app.task(name=TASK, retry=_RetryRequeues(), pass_context=True)(task)
     return app
 
 

@@ -33,7 +33,7 @@ from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
 from tuner.text import counted
 from tuner.work.ending import DIED, TAKEN, JobEnd, RunEnd, continues_at, end_without_run, job_end
-from tuner.work.jobs import PutBack, app_of
+from tuner.work.jobs import Requeue, app_of
 from tuner.work.metrics import WorkerMetrics
 from tuner.work.runs import Run, run_of
 from tuner.work.turns import is_ahead
@@ -201,7 +201,7 @@ class Worker:
         # The answer to a request for a job may get lost, and nobody would ever run that job.
         unknown = {run.id for run in runs if run.worker == self._id and run.taken} - self._jobs
         if mislaid := unknown & self._unknown:
-            await asyncio.to_thread(self._queue.put_back, self._id, mislaid)
+            await asyncio.to_thread(self._queue.requeue, self._id, mislaid)
         self._unknown = unknown - mislaid
 
     def _note_beat(self) -> None:
@@ -227,7 +227,7 @@ class Worker:
     async def _take(
         self, context: JobContext, campaign: str, testbeds: list[str], override_pilot: bool
     ) -> None:
-        """Run the campaign of a job to its end. PutBack: it is to be resumed later.
+        """Run the campaign of a job to its end. Requeue: it is to be resumed later.
 
         No other failure is a reason to drop a campaign: it is put back, too.
         """
@@ -235,13 +235,13 @@ class Worker:
             await self._take_up(context.job, campaign, testbeds, override_pilot)
         except NotFoundError:
             self._say("warning", "gone", campaign=campaign)
-        except PutBack:
+        except Requeue:
             raise
         except Exception as problem:
             if not isinstance(problem, (StoreError, OSError)):
                 _log.exception("a bug in fstune")
             self._say("error", "worker-failed", campaign=campaign, message=str(problem))
-            raise PutBack("the worker failed", _FAILED_S) from problem
+            raise Requeue("the worker failed", _FAILED_S) from problem
 
     async def _take_up(
         self, job: Job, campaign: str, testbeds: list[str], override_pilot: bool
@@ -252,21 +252,21 @@ class Worker:
             end = await asyncio.to_thread(self._end_without_run, campaign)
             if end is None:
                 if await asyncio.to_thread(in_use, self._store, campaign, testbeds):
-                    raise PutBack("its testbed is in use", self._wait_s())
+                    raise Requeue("its testbed is in use", self._wait_s())
                 waits = await asyncio.to_thread(self._is_ahead, job.id)
                 if waits:
-                    raise PutBack("an earlier campaign needs its testbed", self._wait_s())
+                    raise Requeue("an earlier campaign needs its testbed", self._wait_s())
                 end = await self._run(campaign, testbeds, override_pilot)
         finally:
             self._jobs.discard(job.id)
         self._metrics.count_end(end)
         self._say("info", "run-ended", campaign=campaign, end=str(end))
         if end is JobEnd.DIED:
-            raise PutBack("its process died")
+            raise Requeue("its process died")
         if end is JobEnd.WAITING:
-            raise PutBack("its testbed must not be used now", await self._closed_s(campaign))
+            raise Requeue("its testbed must not be used now", await self._closed_s(campaign))
         if end is JobEnd.PUT_BACK:
-            raise PutBack("it continues later", 0.0 if self._stopping else self._wait_s())
+            raise Requeue("it continues later", 0.0 if self._stopping else self._wait_s())
 
     def _is_ahead(self, job: int) -> bool:
         served = {queue for worker in self._queue.workers() for queue in worker.queues}

@@ -25,7 +25,7 @@ from tuner.hosts import link
 from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector, OutputTooLarge
 from tuner.hosts.node import NodeConnector
 from tuner.hosts.ssh import SshConnector
-from tuner.run.stopping import stop_signals
+from tuner.stop_signals import stop_signals
 
 pytestmark = pytest.mark.cell
 

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from api import schema
 from api.app import create_app
-from api.limits import POLICY, Buckets, host_name
+from api.middleware import POLICY, Buckets, host_name
 from api.paging import read_token, write_token
 from tuner.errors import SpecError
 from tuner.settings import ServiceSettings

@@ -19,7 +19,7 @@ from tests.unit.apply.test_applying import die
 from tests.unit.campaign.campaigns import failing, faster, spec
 from tests.unit.report.samples import printed
 from tuner.apply.pages import verified_lines
-from tuner.apply.verdict import Verified
+from tuner.apply.verify_verdict import Verified
 from tuner.apply.verifying import check_certified, for_requester, telling_failure, verify
 from tuner.documents import MOST_NAME
 from tuner.errors import (

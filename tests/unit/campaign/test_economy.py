@@ -13,12 +13,13 @@ import pytest
 from tests.unit.campaign.histories import rules
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
 from tuner.judge.evalue import MIN_PAIRS
+from tuner.judge.levels import FLOOR_ALPHA
 from tuner.judge.score import margin
 from tuner.model import Configuration, Trial
 from tuner.plan.attempts import alpha_of
 from tuner.plan.economy import Move, Position, candidate, forecast_of, next_move
 from tuner.plan.guide import Noise, Pick
-from tuner.plan.rules import FLOOR_ALPHA, Floors, Rules
+from tuner.plan.rules import Floors, Rules
 from tuner.propose.prediction import Contribution, Prediction
 
 

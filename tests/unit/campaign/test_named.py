@@ -37,11 +37,11 @@ from tuner.records.named_comparison import NamedComparison, Word
 from tuner.report.json_documents import compared_document
 from tuner.report.named_comparison import claim
 from tuner.results.stored_comparison import stored_comparison
-from tuner.run.stopping import stop_signals
 from tuner.settings import ServiceSettings
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.checking import check_measurements
 from tuner.states import BlockState, CampaignState, TrialState
+from tuner.stop_signals import stop_signals
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ from tuner.judge.disturbed import MIN_ARMS, MOST_IN_BLOCK, MOST_SHARE
 from tuner.measure.covariates import covariates
 from tuner.plan.rules import stored_rules
 from tuner.run.remeasuring import Usual
-from tuner.run.stopping import stop_signals
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState, EventKind
+from tuner.stop_signals import stop_signals
 
 pytestmark = pytest.mark.slow
 

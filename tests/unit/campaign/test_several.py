@@ -22,9 +22,9 @@ from tests.unit.campaign.conftest import ON_BOTH, Begin
 from tests.unit.campaign.several import NAMES, batches, interrupted_at, several
 from tuner.errors import ConflictError
 from tuner.model import Answer, BlockKind, Configuration
-from tuner.run.stopping import stop_signals
 from tuner.services.simulated import SimulatedTestbed
 from tuner.states import BlockState, CampaignState, TrialState
+from tuner.stop_signals import stop_signals
 
 pytestmark = pytest.mark.slow
 

@@ -22,10 +22,10 @@ from tests.unit.campaign.several import NAMES, batches, interrupted_at, lose, se
 from tuner.errors import TestbedError, TransportError
 from tuner.model import Answer
 from tuner.plan.halting import MAX_VOID_IN_A_ROW
-from tuner.run.stopping import FINISHING, stop_signals
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated import testbed as simulated
 from tuner.states import BlockState, CampaignState, EventKind, TrialState
+from tuner.stop_signals import FINISHING, stop_signals
 
 pytestmark = pytest.mark.slow
 

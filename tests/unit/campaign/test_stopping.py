@@ -21,10 +21,10 @@ from tuner.compose import conduct
 from tuner.interruption import check
 from tuner.model import Answer, Configuration, Event, Measurement, Request, Wish
 from tuner.run.runner import Outcome
-from tuner.run.stopping import FINISHING, STOPPING, stop_signals, undisturbed
 from tuner.services.simulated import testbed as simulated
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState
+from tuner.stop_signals import FINISHING, STOPPING, holding_off_stops, stop_signals
 from tuner.store import NewEvent, Store
 from tuner.work.ending import TAKEN, JobEnd, RunEnd, job_end
 
@@ -237,7 +237,7 @@ def test_handlers_are_put_back() -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
     with stop_signals():
         assert [signal.getsignal(number) for number in SIGNALS] != before
-        with undisturbed(lambda message: None):
+        with holding_off_stops(lambda message: None):
             os.kill(os.getpid(), signal.SIGTERM)
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
@@ -254,7 +254,7 @@ def test_a_terminal_that_closes_does_not_matter_under_nohup() -> None:
 
 def test_a_signal_that_was_held_off_takes_effect_afterwards() -> None:
     with stop_signals():
-        with undisturbed(lambda message: None):
+        with holding_off_stops(lambda message: None):
             os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt, match="SIGINT"):
             check()
@@ -283,7 +283,7 @@ def test_other_threads_leave_signals_alone() -> None:
 
     def work() -> None:
         try:
-            with stop_signals(), undisturbed(lambda message: None):
+            with stop_signals(), holding_off_stops(lambda message: None):
                 pass
         except BaseException as problem:
             problems.append(problem)
@@ -353,7 +353,7 @@ def test_a_second_signal_cuts_the_run_off(
     request.
     """
     if second is signal.SIGINT:
-        monkeypatch.setattr("tuner.run.stopping._SAME_REQUEST_S", 0.0)
+        monkeypatch.setattr("tuner.stop_signals._SAME_REQUEST_S", 0.0)
     campaign = begin(small_campaign())
     messages: list[str] = []
     ends = in_run(2, signal.SIGINT, second)
@@ -376,7 +376,7 @@ def test_ctrl_c_again_and_again_within_a_second_stops_too(
     """Repeated Ctrl-C takes effect once the first request is a second old."""
     seconds = itertools.count(100.0, 0.4)
     clock = SimpleNamespace(monotonic=lambda: next(seconds))
-    monkeypatch.setattr("tuner.run.stopping.time", clock)
+    monkeypatch.setattr("tuner.stop_signals.time", clock)
     campaign = begin(small_campaign())
     messages: list[str] = []
     ends = in_run(2, *[signal.SIGINT] * 4)

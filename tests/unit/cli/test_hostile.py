@@ -16,7 +16,7 @@ import yaml
 
 import search_spaces
 from search_spaces import SpaceError
-from tests.unit.services.openafs.test_file import HOSTILE
+from tests.unit.services.openafs.test_testbed_file import HOSTILE
 from tuner.compose import prepare
 from tuner.errors import ConfigurationError, SpecError
 from tuner.hosts.connector import CommandResult

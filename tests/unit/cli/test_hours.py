@@ -16,7 +16,7 @@ import yaml
 from tests.unit.campaign.campaigns import faster, spec
 from tests.unit.cli.conftest import Fstune, process_of
 from tests.waiting import wait_for
-from tuner.cli import campaigns
+from tuner.cli import run as commands
 from tuner.errors import INTERRUPTED, InUseError
 from tuner.holders import is_gone, this_process
 from tuner.model import Lease, Wish
@@ -117,7 +117,7 @@ def test_a_testbed_that_others_use_when_its_hours_start_is_waited_for(
         free = (lambda: True) if is_first and quicker else look
         return waiting.wait(store, campaign, until, observer, is_free=free)
 
-    monkeypatch.setattr(campaigns, "wait", contended)
+    monkeypatch.setattr(commands, "wait", contended)
     monkeypatch.setattr(waiting, "_AGAIN", timedelta(0))
     done = fstune("run", campaign_file)
     assert done.returncode == 0, done.stderr
@@ -131,7 +131,7 @@ def test_a_testbed_in_use_is_refused_at_first(
     def refuse(*_: object, **__: object) -> None:
         raise InUseError("testbed simulated x is in use by campaign c9")
 
-    monkeypatch.setattr(campaigns, "conduct", refuse)
+    monkeypatch.setattr(commands, "conduct", refuse)
     done = fstune("run", campaign_file)
     assert done.returncode == InUseError.exit_code
     assert "is in use by campaign c9" in done.stderr

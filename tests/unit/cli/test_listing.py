@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.unit.campaign.campaigns import spec
-from tuner.cli import campaigns
+from tuner.cli import run as commands
 from tuner.cli.app import app
 from tuner.errors import ConflictError, NotFoundError
 from tuner.states import CampaignState
@@ -108,7 +108,7 @@ def test_commands_and_options_are_completed(shell: str) -> None:
 @pytest.fixture
 def notices(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     messages: list[str] = []
-    monkeypatch.setattr(campaigns, "_acknowledge", messages.append)
+    monkeypatch.setattr(commands, "_acknowledge", messages.append)
     return messages
 
 

@@ -22,7 +22,8 @@ import yaml
 
 from tests.unit.campaign.campaigns import THREADS, failing, spec
 from tests.unit.cli.conftest import COMMAND
-from tuner.cli import campaigns, ending
+from tuner.cli import ending
+from tuner.cli import run as commands
 from tuner.errors import INTERRUPTED, CampaignHalted, StoreError
 from tuner.run.runner import Outcome
 from tuner.states import BlockState, CampaignState
@@ -303,13 +304,13 @@ def test_what_ended_a_campaign_is_said_although_its_page_cannot_be_read(
     def unreadable(*_: object) -> None:
         raise StoreError("the database cannot be read")
 
-    monkeypatch.setattr(campaigns, "stored_end", unreadable)
+    monkeypatch.setattr(commands, "stored_end", unreadable)
     with Store.open(state) as store:
         campaign = store.campaign(finished)
         with pytest.raises(CampaignHalted):
-            campaigns._tell_end(store, Outcome(campaign, (), CampaignHalted("it halted")))
+            commands._tell_end(store, Outcome(campaign, (), CampaignHalted("it halted")))
         with pytest.raises(StoreError):
-            campaigns._tell_end(store, Outcome(campaign, ()))
+            commands._tell_end(store, Outcome(campaign, ()))
 
 
 def test_a_pipe_closed_after_the_page_does_not_change_the_status(

@@ -10,8 +10,7 @@ import pytest
 
 from tests.waiting import wait_for
 from tuner.hosts.parallel import on_all
-from tuner.run import stopping
-from tuner.run.stopping import stop_signals
+from tuner.stop_signals import stop_signals
 
 
 def test_results_are_in_order_and_the_first_failure_is_raised_at_the_end() -> None:
@@ -37,7 +36,7 @@ def test_results_are_in_order_and_the_first_failure_is_raised_at_the_end() -> No
 
 def test_no_call_is_left_behind_by_repeated_stop_signals(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would change its host beside what puts the testbed back."""
-    monkeypatch.setattr(stopping, "_SAME_REQUEST_S", 0.0)
+    monkeypatch.setattr("tuner.stop_signals._SAME_REQUEST_S", 0.0)
     departure = threading.Event()
     messages: list[str] = []
     ends: list[str] = []

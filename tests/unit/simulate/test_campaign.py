@@ -21,11 +21,11 @@ from tuner.model import Answer, Configuration
 from tuner.records.standing import Standing
 from tuner.report.listing import show
 from tuner.report.simulate import study_page
-from tuner.run.stopping import stop_signals
 from tuner.services.simulated import SimulatedTestbed
 from tuner.simulate import Surface, campaign, load_surface
 from tuner.simulate.campaign import HALTED, Point, Result, Settings, run_campaign, specification
 from tuner.simulate.study import hours_until_near, middle, regret_at, run_all, summary
+from tuner.stop_signals import stop_signals
 from tuner.store import Store
 
 pytestmark = pytest.mark.slow

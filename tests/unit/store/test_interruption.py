@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from tests.unit.store import records
 from tuner.interruption import uninterrupted
-from tuner.run.stopping import stop_signals
+from tuner.stop_signals import stop_signals
 from tuner.store import Store, queries
 from tuner.store.database import Database
 

@@ -16,7 +16,7 @@ from deploy.cell import CellError, Cells, CellSpec
 from deploy.vm import GuestOptions, Guests, Images, qemu, recipe, seed, sources
 from tuner.errors import TestbedError
 from tuner.hosts.connections import Hosts
-from tuner.services.openafs.file import TestbedFile
+from tuner.services.openafs.testbed_file import TestbedFile
 
 
 def test_an_image_is_named_after_its_complete_recipe(

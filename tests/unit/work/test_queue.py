@@ -101,7 +101,7 @@ def test_one_testbed_is_given_to_one_worker_at_a_time(
     assert two.take(["hosts@elsewhere"]) is None
 
 
-def test_jobs_of_dead_workers_are_put_back_once_by_concurrent_checks(
+def test_jobs_of_dead_workers_are_requeued_once_by_concurrent_checks(
     store: Store, queue: Queue, place: Place
 ) -> None:
     campaign = put(store, queue)
@@ -202,16 +202,14 @@ def test_nothing_is_taken_over_when_the_answer_came_too_late(
     assert {lost.campaign for lost in queue.take_over(lambda: True)} == {*campaigns}
 
 
-def test_jobs_unknown_to_their_worker_are_put_back(
-    store: Store, queue: Queue, place: Place
-) -> None:
+def test_jobs_unknown_to_their_worker_are_requeue(store: Store, queue: Queue, place: Place) -> None:
     put(store, queue)
     one, two = Hand(place, queue), Hand(place, queue)
     job = one.take()
     assert job is not None
-    queue.put_back(two.id, {job})
+    queue.requeue(two.id, {job})
     assert two.take() is None
-    queue.put_back(one.id, {job})
+    queue.requeue(one.id, {job})
     assert two.take() == job
 
 

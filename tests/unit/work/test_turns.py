@@ -18,7 +18,7 @@ from tuner.report.log import LogForm
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
 from tuner.work.ending import JobEnd
-from tuner.work.jobs import PutBack, deferring
+from tuner.work.jobs import Requeue, deferring
 from tuner.work.metrics import WorkerMetrics
 from tuner.work.turns import is_ahead
 from tuner.work.worker import Orders, Worker
@@ -118,7 +118,7 @@ def test_a_worker_puts_back_what_would_overtake(
         context: Any = SimpleNamespace(job=SimpleNamespace(id=jobs[campaigns[testbeds]]))
         asyncio.run(worker._take(context, campaigns[testbeds], list(testbeds), False))
 
-    with pytest.raises(PutBack, match="an earlier campaign needs its testbed") as back:
+    with pytest.raises(Requeue, match="an earlier campaign needs its testbed") as back:
         take("b")
     assert back.value.after_s > 0.0
     take("c")

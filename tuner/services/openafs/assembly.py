@@ -19,7 +19,7 @@ from tuner.measure.together import Together
 from tuner.measure.workload import Workload
 from tuner.services.host_state import host_state
 from tuner.services.journal import Journal
-from tuner.services.openafs import fuse, unit
+from tuner.services.openafs import fuse, kernel_client
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.client import Client
@@ -28,8 +28,8 @@ from tuner.services.openafs.counters import client_probe, server_probe
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.fuse import FuseClient, FusePlace
 from tuner.services.openafs.host_network import HostNetwork, bound
+from tuner.services.openafs.kernel_client import KernelClient, KernelPlace
 from tuner.services.openafs.live import LiveSettings
-from tuner.services.openafs.unit import UnitClient, UnitPlace
 from tuner.services.part import Part
 from tuner.services.target import Target
 from tuner.services.testbed import ReadyTestbed
@@ -59,18 +59,18 @@ class ClientHost:
     """A client host and the place of its cache manager."""
 
     host: SpeakingConnector
-    place: FusePlace | UnitPlace
+    place: FusePlace | KernelPlace
 
     @property
     def program(self) -> str:
         """The client program."""
-        return fuse.PROGRAM if isinstance(self.place, FusePlace) else unit.PROGRAM
+        return fuse.PROGRAM if isinstance(self.place, FusePlace) else kernel_client.PROGRAM
 
     def attach(self) -> Client:
         """Attach to the cache manager without changing it. Raises TestbedError."""
         if isinstance(self.place, FusePlace):
             return FuseClient.attach(self.host, self.place)
-        return UnitClient.attach(self.host, self.place)
+        return KernelClient.attach(self.host, self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +93,11 @@ def usual_requirements(program: str) -> Requirements:
     Kernel limits are not included, since they affect everything on a host: campaigns must ask for
     them explicitly. ``program``: the client program.
     """
-    client = {unit.PROGRAM: "linux", fuse.PROGRAM: "fuse"}[program]
+    client = {kernel_client.PROGRAM: "linux", fuse.PROGRAM: "fuse"}[program]
     return Requirements(
         search_spaces.load("openafs-fileserver-1.8"),
         search_spaces.load(f"openafs-cache-manager-{client}-1.8"),
-        client_runtime=search_spaces.load(_RUNTIME) if program == unit.PROGRAM else None,
+        client_runtime=search_spaces.load(_RUNTIME) if program == kernel_client.PROGRAM else None,
     )
 
 
@@ -188,7 +188,7 @@ def _live(client: Client, layout: Layout, space: Space, *, silent: bool) -> Live
     ``silent``: see ``LiveSettings.attach``. Raises SpecError for a client that does not accept fs
     commands.
     """
-    if not isinstance(client, UnitClient):
+    if not isinstance(client, KernelClient):
         raise SpecError(f"spaces.client_runtime: {client.host.host} runs no client in the kernel")
     client.live = LiveSettings.attach(
         client.host, space, client.tokens, _place(client, layout), silent=silent
@@ -202,7 +202,7 @@ def _keep_initial(client: Client, layout: Layout) -> None:
     They are set again after each restart. A client that does not answer is only being restored, so
     that is not an error.
     """
-    if not isinstance(client, UnitClient):
+    if not isinstance(client, KernelClient):
         return
     space = search_spaces.load(_RUNTIME)
     place = _place(client, layout)
@@ -211,5 +211,5 @@ def _keep_initial(client: Client, layout: Layout) -> None:
         client.live = live
 
 
-def _place(client: UnitClient, layout: Layout) -> tuple[str, str, str]:
+def _place(client: KernelClient, layout: Layout) -> tuple[str, str, str]:
     return client.place.directory, layout.server.address, layout.path

@@ -26,8 +26,8 @@ from tuner.measure.workload import Workload
 from tuner.services.journal import RESTORE_TIMEOUT_S
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
 from tuner.services.openafs.bosserver import FileserverPlace
-from tuner.services.openafs.file import TestbedFile
 from tuner.services.openafs.fuse import FusePlace
+from tuner.services.openafs.testbed_file import TestbedFile
 from tuner.services.testbed import ReadyTestbed, Unavailable
 
 #: The initial client settings of a new cell, by qualified name.

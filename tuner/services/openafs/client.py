@@ -1,4 +1,4 @@
-"""The common interface of the tuned client programs."""
+"""The interface that the kernel's cache manager and afsd.fuse share: apply, read back, restore."""
 
 from __future__ import annotations
 

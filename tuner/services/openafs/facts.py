@@ -18,11 +18,16 @@ from tuner.services.journal import script
 from tuner.services.openafs import fuse, parse
 from tuner.services.openafs.bosserver import is_restricted
 from tuner.services.openafs.cache_manager import cache_info
-from tuner.services.openafs.file import ClientSection, ServerSection, TestbedFile, UnitSection
 from tuner.services.openafs.fuse import FusePlace
+from tuner.services.openafs.kernel_client import COPIES
 from tuner.services.openafs.server_log import why_no_log
+from tuner.services.openafs.testbed_file import (
+    ClientSection,
+    ServerSection,
+    TestbedFile,
+    UnitSection,
+)
 from tuner.services.openafs.tokens import TokenPlace, why_no_ticket
-from tuner.services.openafs.unit import COPIES
 
 #: Prints the PIDs of processes that use files below a mount point.
 _HOLDERS = r"""

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from tuner.errors import TestbedError
 from tuner.hosts.connector import Connector, check
-from tuner.services.openafs import fuse, parse, unit
+from tuner.services.openafs import fuse, kernel_client, parse
 from tuner.services.openafs.cache_manager import cache_info
 from tuner.services.openafs.server_log import find_log
 
@@ -63,7 +63,7 @@ class ClientLook:
     @property
     def program(self) -> str:
         """The client program."""
-        return fuse.PROGRAM if self.control == "fuse" else unit.PROGRAM
+        return fuse.PROGRAM if self.control == "fuse" else kernel_client.PROGRAM
 
 
 def look_at_server(host: Connector) -> ServerLook:

@@ -14,7 +14,7 @@ from deploy.cell.client import VOLUME_PATH
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.server import VOLUME
 from deploy.vm import Guest, seed
-from tuner.services.openafs.file import TestbedFile
+from tuner.services.openafs.testbed_file import TestbedFile
 
 _HEADING = """\
 # The guest of a private cell: a client host with the Linux kernel's OpenAFS client, and its

@@ -27,12 +27,12 @@ from tuner.services.openafs import cache_manager, fileserver
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.facts import ServerFacts, client_facts, server_facts, token_place
-from tuner.services.openafs.file import ClientSection, FuseSection, TestbedFile
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.openafs.host_network import HostNetwork, possible
+from tuner.services.openafs.kernel_client import KernelPlace
 from tuner.services.openafs.preflight import preflight
-from tuner.services.openafs.unit import UnitPlace
+from tuner.services.openafs.testbed_file import ClientSection, FuseSection, TestbedFile
 from tuner.services.testbed import ReadyTestbed
 
 #: The number of random configurations from which the largest memory use is estimated.
@@ -191,12 +191,12 @@ def _clients(file: TestbedFile, holds: Sequence[Hold]) -> list[ClientHost]:
     return [ClientHost(hold, client_place(file, section)) for hold, section in sections]
 
 
-def client_place(file: TestbedFile, client: ClientSection) -> FusePlace | UnitPlace:
+def client_place(file: TestbedFile, client: ClientSection) -> FusePlace | KernelPlace:
     """Where a client's cache manager is."""
     way, directory = client.control.way, f"{file.restore.directory}/restore"
     if isinstance(way, FuseSection):
         return FusePlace(way.mount, way.cache, file.path, directory)
-    return UnitPlace(
+    return KernelPlace(
         unit=way.unit,
         file=way.file,
         variable=way.variable,

@@ -43,10 +43,10 @@ from tuner.services.openafs.cell import (
     nodes_as_hosts,
 )
 from tuner.services.openafs.diagnostics import DIAGNOSTICS
-from tuner.services.openafs.file import TestbedFile, read_testbed
 from tuner.services.openafs.spaces import SYSCTL, check_network, check_runtime
 from tuner.services.openafs.start import CellStart, HostsStart
 from tuner.services.openafs.suitable import mistakes_of_workload
+from tuner.services.openafs.testbed_file import TestbedFile, read_testbed
 from tuner.services.testbed import Testbed
 
 FILESERVER, CACHE_MANAGER, CLIENT_RUNTIME = "fileserver", "cache_manager", "client_runtime"

@@ -1,4 +1,4 @@
-"""Limits of a host, read from its kernel."""
+"""Limits of a host that cap its programs: memory and open files, read from its kernel."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class LiveSettings(WithJournal):
     """The runtime settings of one client, by the names of the space.
 
     ``initial``: the original values. ``address``: of the fileserver; ``path``: a directory on it.
-    ``tuned``: whether a part tunes and restores them; otherwise ``UnitClient`` preserves them.
+    ``tuned``: whether a part tunes and restores them; otherwise ``KernelClient`` preserves them.
     """
 
     host: Connector

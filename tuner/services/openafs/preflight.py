@@ -10,8 +10,8 @@ from tuner.services.hours import span, within
 from tuner.services.kind import Finding
 from tuner.services.openafs.bosserver import not_dafs
 from tuner.services.openafs.facts import ClientFacts, ServerFacts
-from tuner.services.openafs.file import FuseSection, TestbedFile, UnitSection
 from tuner.services.openafs.parse import is_dafs
+from tuner.services.openafs.testbed_file import FuseSection, TestbedFile, UnitSection
 
 #: Free space required on a host for fstune itself, and in a cache or volume.
 _LEAST_FREE_BYTES = 64 << 20

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tuner.hosts.local import LocalConnector
+from tuner.services.openafs.kernel_client import KernelClient, KernelPlace, options_in
 from tuner.services.openafs.tokens import TokenPlace
-from tuner.services.openafs.unit import UnitClient, UnitPlace, options_in
 
 ORIGINAL = '# local settings\nAFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n'
 SERVER = "192.0.2.9"
@@ -140,15 +140,15 @@ class Machine:
 
     here: Path
 
-    def client(self, *, token: bool = False, lifetime_s: float | None = None) -> UnitClient:
+    def client(self, *, token: bool = False, lifetime_s: float | None = None) -> KernelClient:
         place = self.place(token=token, lifetime_s=lifetime_s)
-        return UnitClient.attach(LocalConnector(), place)
+        return KernelClient.attach(LocalConnector(), place)
 
-    def place(self, *, token: bool = False, lifetime_s: float | None = None) -> UnitPlace:
+    def place(self, *, token: bool = False, lifetime_s: float | None = None) -> KernelPlace:
         here = str(self.here)
         directory = f"{here}/restore"
         keytab = TokenPlace("/etc/keytab", "bench", lifetime_s, None, "EXAMPLE.ORG", directory)
-        return UnitPlace(
+        return KernelPlace(
             unit="openafs-client",
             file=f"{here}/afs.conf",
             variable="OPTIONS",

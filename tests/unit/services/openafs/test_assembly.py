@@ -24,7 +24,7 @@ from tuner.services.openafs.assembly import (
     usual_requirements,
 )
 from tuner.services.openafs.bosserver import FileserverPlace
-from tuner.services.openafs.file import TestbedFile
+from tuner.services.openafs.testbed_file import TestbedFile
 from tuner.services.part import NotInEffect
 from tuner.services.target import Target
 from tuner.services.testbed import ReadyTestbed

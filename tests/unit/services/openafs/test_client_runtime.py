@@ -19,15 +19,15 @@ from tuner.hosts.put_back import restore_all
 from tuner.model import Value
 from tuner.services.openafs import parse
 from tuner.services.openafs.client_runtime import ClientRuntime
+from tuner.services.openafs.kernel_client import KernelClient
 from tuner.services.openafs.kind import _check_programs
 from tuner.services.openafs.live import LiveSettings
-from tuner.services.openafs.unit import UnitClient
 from tuner.services.part import NotInEffect
 
 SPACE = search_spaces.load("openafs-client-runtime")
 
 
-def runtime(machine: Machine, *, token: bool = True) -> tuple[ClientRuntime, UnitClient]:
+def runtime(machine: Machine, *, token: bool = True) -> tuple[ClientRuntime, KernelClient]:
     """The part and its client, both attached to the machine."""
     client = machine.client(token=token)
     place = (client.place.directory, SERVER, "/afs/bench")

@@ -14,7 +14,7 @@ from tests.unit.services.openafs.kernel_client import Machine
 from tuner.hosts.local import LocalConnector
 from tuner.services.openafs import fuse
 from tuner.services.openafs.facts import ClientFacts, client_facts
-from tuner.services.openafs.file import TestbedFile
+from tuner.services.openafs.testbed_file import TestbedFile
 
 FILE = Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml"
 TOKEN = {"keytab": "/etc/bench.keytab", "principal": "bench"}

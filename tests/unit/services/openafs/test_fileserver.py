@@ -16,7 +16,7 @@ from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import CommandResult, CommandTimeout
 from tuner.services.openafs.bosserver import is_restricted
 from tuner.services.openafs.facts import server_facts
-from tuner.services.openafs.file import read_testbed
+from tuner.services.openafs.testbed_file import read_testbed
 
 SECTION = read_testbed(Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml").server
 

@@ -14,8 +14,8 @@ from tuner.errors import ConflictError
 from tuner.measure.workload import load_workload
 from tuner.services.hours import HoursSection, outside_hours, within
 from tuner.services.openafs.assembly import usual_requirements
-from tuner.services.openafs.file import read_testbed
 from tuner.services.openafs.hosts import HostsTestbed
+from tuner.services.openafs.testbed_file import read_testbed
 
 FILE = read_testbed(Path(__file__).parents[3] / "data" / "testbeds" / "everything.yaml")
 

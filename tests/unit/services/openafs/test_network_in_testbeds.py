@@ -21,8 +21,8 @@ from tuner.measure.workload import load_workload
 from tuner.services.kinds import programs
 from tuner.services.openafs import hosts
 from tuner.services.openafs.assembly import ClientHost, Layout, assemble, usual_requirements
-from tuner.services.openafs.file import TestbedFile
 from tuner.services.openafs.host_network import HostNetwork
+from tuner.services.openafs.testbed_file import TestbedFile
 from tuner.spec.campaign import CampaignSpec
 
 SPACE = search_spaces.load("host-network")

@@ -11,8 +11,8 @@ import pytest
 from tuner.services.facts import HostFacts
 from tuner.services.kind import Finding
 from tuner.services.openafs.facts import ClientFacts, ServerFacts
-from tuner.services.openafs.file import TestbedFile, read_testbed
 from tuner.services.openafs.preflight import preflight
+from tuner.services.openafs.testbed_file import TestbedFile, read_testbed
 
 FILE_DIRECTORY = Path(__file__).parents[3] / "data" / "testbeds"
 FILE = read_testbed(FILE_DIRECTORY / "everything.yaml")

@@ -11,7 +11,7 @@ from tuner.hosts.connector import Connector
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.client import Client
 from tuner.services.openafs.fuse import FuseClient, FusePlace
-from tuner.services.openafs.unit import UnitClient, UnitPlace
+from tuner.services.openafs.kernel_client import KernelClient, KernelPlace
 
 ANSWERS = {
     "cat /etc/openafs/cacheinfo": "/afs:/cache:100000\n",
@@ -28,8 +28,8 @@ def fuse(machine: Connector, options: str, cache: str) -> Client:
 
 
 def kernel(machine: Connector, options: str, cache: str) -> Client:
-    place = UnitPlace("afs", "/afs.conf", "OPTIONS", "/afs", cache, "/afs/bench", "/fstune")
-    return UnitClient(machine, place, f'OPTIONS="{options}"\n', "on")
+    place = KernelPlace("afs", "/afs.conf", "OPTIONS", "/afs", cache, "/afs/bench", "/fstune")
+    return KernelClient(machine, place, f'OPTIONS="{options}"\n', "on")
 
 
 def attach(kind: str, options: str, cache: str, *, alike: bool = True) -> None:

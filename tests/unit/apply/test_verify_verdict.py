@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tuner.apply.verdict import verified
+from tuner.apply.verify_verdict import verified
 from tuner.states import VerifyOutcome
 
 CERTIFIED = 0.95

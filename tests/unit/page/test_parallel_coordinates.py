@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tuner.model import Configuration, Trial, Value
-from tuner.page.parallel import parallel_coordinates
+from tuner.page.parallel_coordinates import parallel_coordinates
 from tuner.page.value_axis import ValueAxis
 from tuner.records.estimate import Estimate
 from tuner.records.parameter_effects import EffectState, Level, ParameterEffect, ParameterEffects

@@ -1,4 +1,4 @@
-"""Commands that run campaigns."""
+"""``fstune run``, ``pilot``, ``resume`` and ``branch``: begin a campaign or continue it."""
 
 from __future__ import annotations
 

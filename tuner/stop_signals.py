@@ -67,7 +67,7 @@ def stop_signals(
 
 
 @contextmanager
-def undisturbed(say: Callable[[str], None]) -> Iterator[None]:
+def holding_off_stops(say: Callable[[str], None]) -> Iterator[None]:
     """Hold off stop signals while the testbed is put back; ``say`` gets a message for each. They
     take effect at the next ``check`` after it.
     """

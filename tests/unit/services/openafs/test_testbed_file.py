@@ -10,10 +10,10 @@ import yaml
 
 from tuner.errors import SpecError
 from tuner.hosts.connections import ssh_host
-from tuner.services.openafs.file import TestbedFile, read_testbed
 from tuner.services.openafs.hosts import client_place
+from tuner.services.openafs.kernel_client import KernelPlace
+from tuner.services.openafs.testbed_file import TestbedFile, read_testbed
 from tuner.services.openafs.tokens import TokenPlace
-from tuner.services.openafs.unit import UnitPlace
 
 DATA = Path(__file__).parents[3] / "data" / "testbeds"
 
@@ -204,8 +204,8 @@ def test_names_of_hosts_can_be_looked_up(tmp_path: Path, address: str, valid: bo
 def test_kernel_clients_by_their_units() -> None:
     file = read_testbed(DATA / "kernel.yaml")
     debian, redhat = (client_place(file, client) for client in file.clients)
-    assert isinstance(debian, UnitPlace)
-    assert isinstance(redhat, UnitPlace)
+    assert isinstance(debian, KernelPlace)
+    assert isinstance(redhat, KernelPlace)
     assert (debian.file, debian.variable) == ("/etc/openafs/afs.conf", "OPTIONS")
     assert (redhat.file, redhat.variable) == ("/etc/sysconfig/openafs", "AFSD_ARGS")
     assert {client.control.program for client in file.clients} == {"afsd"}

@@ -16,8 +16,8 @@ from tests.unit.services.openafs.kernel_client import ORIGINAL, Machine
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.put_back import restore_all
-from tuner.services.openafs import unit
-from tuner.services.openafs.unit import options_in, with_options
+from tuner.services.openafs import kernel_client
+from tuner.services.openafs.kernel_client import options_in, with_options
 
 
 @pytest.mark.slow
@@ -334,7 +334,7 @@ def test_a_journal_that_somebody_removed_is_written_again_to_put_back(machine: M
 def test_effective_settings_are_read_from_the_client(
     machine: Machine, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unit, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(kernel_client, "_PATIENCE_S", 0.0)
     client = machine.client()
     shows = machine.here / "bin" / "cmdebug"
     (machine.here / "shown").write_text((root / "tests/data/openafs/cmdebug-cache.txt").read_text())
@@ -351,7 +351,7 @@ def test_a_client_that_needs_a_moment_is_asked_again(
     machine: Machine, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This happens on a slow host right after a start."""
-    monkeypatch.setattr(unit, "_POLL_S", 0.0)
+    monkeypatch.setattr(kernel_client, "_POLL_S", 0.0)
     (machine.here / "shown").write_text((root / "tests/data/openafs/cmdebug-cache.txt").read_text())
     shows = machine.here / "bin" / "cmdebug"
     late = '[ -e "$HERE/asked" ] || { touch "$HERE/asked"; exit 1; }'

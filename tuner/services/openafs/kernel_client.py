@@ -52,7 +52,7 @@ _ANY_BYTES = ("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)
-class UnitPlace:
+class KernelPlace:
     """Where a client's cache manager is.
 
     ``unit``: its systemd unit; ``file`` and ``variable``: its configuration file, and the variable
@@ -71,7 +71,7 @@ class UnitPlace:
 
 
 @dataclass(slots=True)
-class UnitClient(WithJournal):
+class KernelClient(WithJournal):
     """One kernel client; see Client.
 
     ``configuration``: the original text of its file. ``crypt``: the original encryption, "on",
@@ -80,7 +80,7 @@ class UnitClient(WithJournal):
     """
 
     host: Connector
-    place: UnitPlace
+    place: KernelPlace
     configuration: str
     crypt: str
     tokens: Tokens | None = None
@@ -88,7 +88,7 @@ class UnitClient(WithJournal):
     version: ClientVersion = field(default_factory=ClientVersion)
 
     @classmethod
-    def attach(cls, host: Connector, place: UnitPlace) -> UnitClient:
+    def attach(cls, host: Connector, place: KernelPlace) -> KernelClient:
         """Read the client's configuration, changing nothing except for adding fstune's script.
 
         If an interrupted run left a journal, it has the original configuration and takes
@@ -272,6 +272,6 @@ def _lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _journal(host: Connector, place: UnitPlace) -> Journal:
+def _journal(host: Connector, place: KernelPlace) -> Journal:
     helpers = (_REMOUNT, COPIES)
     return Journal(host, f"{place.directory}/cache_manager", __package__, _RESTORE, helpers)
