@@ -32,8 +32,7 @@ help: ## list the targets
 tune: setup ## tune the fileserver of a private cell on this machine
 	@$(VENV)/bin/fstune db upgrade
 	@$(VENV)/bin/fstune run deploy/quickstart.yaml
-	@# The newest that has finished by this name: 'last' may be one that was started meanwhile.
-	@$(VENV)/bin/fstune report "$$($(VENV)/bin/fstune list --name quickstart --state finished --limit 1 | tail -n 1 | cut -d ' ' -f 1)" --html build
+	@$(VENV)/bin/fstune report last --html build
 
 setup: $(STAMP) ## make .venv with every dependency at its locked version
 	@:

@@ -40,11 +40,9 @@ from tuner.page.document import compared as comparison_tables
 from tuner.page.rows import effects, settings
 from tuner.records.status import Status
 from tuner.report.answer import headline
-from tuner.report.applying import without_effect
 from tuner.results.expiry import expired, with_expiry
 from tuner.results.stored_comparison import stored_comparison
 from tuner.run.presence import absence, status
-from tuner.spec.space_section import stored_spaces
 from tuner.states import CampaignState
 from tuner.text import counted, duration, faster, moment, value_text
 from tuner.tokens import Scope
@@ -181,7 +179,6 @@ def recommendation_page(
     document = recommendation_of(serving, campaign)
     answer = with_expiry(serving.store, campaign).recommendation
     assert answer is not None
-    spaces = stored_spaces(campaign.spec, files=serving.effects.files)
     return render(
         root,
         "recommendation.html",
@@ -191,7 +188,7 @@ def recommendation_page(
         headline=headline(answer).plain if answer.verification else "",
         expired=answer.expired,
         notes=answer.notes[bool(answer.expired) :],
-        rows=settings(answer.baseline, answer.configuration, without_effect(answer, spaces)),
+        rows=settings(answer.baseline, answer.configuration),
         effects=effects(answer.components),
         why=document.why,
     )

@@ -249,9 +249,14 @@ def conduct(
     """
     from tuner.run.runner import Runner
 
+    is_queued = not keep_request
+
     def take_off_queue() -> None:
-        if not keep_request:
+        nonlocal is_queued
+        # Only once: somebody may queue it again as soon as it is paused.
+        if is_queued:
             _take_off_queue(store, campaign.id, observer)
+            is_queued = False
 
     testbeds = prepared.campaign_testbeds(campaign.id)
     names = [each.name for each in testbeds if each.name is not None]

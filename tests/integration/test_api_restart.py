@@ -288,6 +288,7 @@ def test_remote_reads_equal_local_ones(client: Remote) -> None:
     assert client.fstune("recommend", *elsewhere) == client.fstune("recommend", *there)
     file = client.away / "campaign.yaml"
     branched = client.fstune("branch", "last", str(file), "--server", client.service.url)
+    assert re.search(r"the search is guided by \d+ trials of last\n", branched)
     assert "Recommended: " in branched
 
 

@@ -82,5 +82,5 @@ def import_file(
     from tuner.spec.stored_rows import RowChecker
 
     with open_or_make_store(state_dir, database) as store:
-        campaign = import_campaign(store, file, RowChecker().problem)
+        campaign = import_campaign(store, file, RowChecker().check)
         say(f"campaign {campaign} is in {store.where}")

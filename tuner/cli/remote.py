@@ -116,7 +116,7 @@ def run(server: str, file: Path, log: LogForm | None, *, override_pilot: bool, q
     """Start a campaign on the server and watch it."""
     spec = _spec(file, override_pilot)
     with _campaigns(server) as campaigns:
-        _watch_new(campaigns, campaigns.create(spec, lost=_wait_note), log, quiet=quiet)
+        _watch_new(campaigns, campaigns.create(spec, _wait_note), log, quiet=quiet)
 
 
 def branch(
@@ -131,7 +131,10 @@ def branch(
     """Start a campaign on the server that is guided by an earlier one, and watch it."""
     spec = _spec(file, override_pilot)
     with _campaigns(server) as campaigns:
-        _watch_new(campaigns, campaigns.create(spec, campaign, _wait_note), log, quiet=quiet)
+        new, guidance = campaigns.branch(spec, campaign, _wait_note)
+        if guidance:
+            say(f"fstune: {guidance}", err=True)
+        _watch_new(campaigns, new, log, quiet=quiet)
 
 
 def resume(

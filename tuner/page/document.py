@@ -31,7 +31,7 @@ class Fact(Part):
 
 
 class SettingChange(Part):
-    """A setting that differs from the baseline in what is in effect, as text."""
+    """A setting that differs from the baseline, as text."""
 
     name: str
     before: str

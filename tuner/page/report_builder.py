@@ -107,7 +107,6 @@ def report_document(
     baseline = snapshot.trials[BASELINE].configuration if snapshot.trials else Configuration()
     leading = snapshot.trials[snapshot.leader].configuration if snapshot.trials else baseline
     changed, equal = differences(baseline, leading)
-    stay = frozenset() if answer is None else without_effect(answer, spaces)
     numbers = {trial.number for trial in snapshot.trials}
     # The leader is the recommended trial once there is one.
     sentences = [] if snapshot.leader == BASELINE else reasons(sample(look.paired), snapshot.leader)
@@ -123,7 +122,7 @@ def report_document(
         readable=snapshot.readable,
         chosen_floor=snapshot.floor,
         hosts=bool(look.hosts),
-        without_effect=stay,
+        without_effect=frozenset() if answer is None else without_effect(answer, spaces),
     )
     return ReportDocument(
         fstune=tuner.__version__,
@@ -149,7 +148,6 @@ def report_document(
         settings=[
             SettingChange(name=d.name, before=value_text(d.old), after=value_text(d.new))
             for d in changed
-            if d.name not in stay
         ],
         equal=equal,
         meanings=[] if answer is None else meanings(answer, spaces),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import stdev
 
@@ -38,14 +38,9 @@ class SettingRow:
     changed: bool
 
 
-def settings(
-    before: Configuration, after: Configuration, without_effect: Collection[str] = ()
-) -> tuple[SettingRow, ...]:
-    """Return all settings of two configurations, those that differ first.
-
-    ``without_effect``: names of those that differ although the value in effect stays.
-    """
-    differing = {d.name for d in differences(before, after)[0]}.difference(without_effect)
+def settings(before: Configuration, after: Configuration) -> tuple[SettingRow, ...]:
+    """Return all settings of two configurations, those that differ first."""
+    differing = {d.name for d in differences(before, after)[0]}
     old, new = before.as_dict(), after.as_dict()
     rows = [
         SettingRow(name, value_text(old.get(name)), value_text(new.get(name)), name in differing)

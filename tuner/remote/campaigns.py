@@ -20,6 +20,7 @@ from tuner.records.named_comparison import NamedComparison
 from tuner.records.status import Status
 from tuner.remote.client import Client, Params, Unreachable, campaign_path
 from tuner.remote.records import (
+    mapping,
     read_answer,
     read_blocks,
     read_campaign,
@@ -35,6 +36,7 @@ from tuner.remote.records import (
 )
 from tuner.report.recommend import RecommendationDocument
 from tuner.spec.campaign import CampaignSpec
+from tuner.text import clean, counted
 
 
 class Campaigns:
@@ -141,16 +143,30 @@ class Campaigns:
         """Write a whole campaign to a file for ``fstune import``; return its size in bytes."""
         return self.client.download(campaign_path(campaign, "export"), output)
 
-    def create(
-        self, spec: CampaignSpec, branch_of: str = "", lost: Callable[[str], None] = lambda _: None
-    ) -> Campaign:
-        """Create and start a campaign on the server. ``branch_of``: the campaign whose findings
-        guide its search; ``lost``: called with the reason while the server does not answer.
+    def create(self, spec: CampaignSpec, lost: Callable[[str], None] = lambda _: None) -> Campaign:
+        """Create and start a campaign on the server. ``lost``: called with the reason while the
+        server does not answer.
         """
-        path = campaign_path(branch_of, "branch") if branch_of else "/v1/campaigns"
+        return read_campaign(self._create("/v1/campaigns", spec, lost))
+
+    def branch(
+        self, spec: CampaignSpec, campaign: str, lost: Callable[[str], None] = lambda _: None
+    ) -> tuple[Campaign, str]:
+        """Like ``create``, for one that is guided by what another ``campaign`` found; also return
+        by how much, a sentence; "" if the server is too old to say so.
+        """
+        answer = mapping(self._create(campaign_path(campaign, "branch"), spec, lost))
+        trials, why = answer.get("guiding_trials"), answer.get("unguided")
+        guidance = ""
+        if isinstance(trials, int) and isinstance(why, str):
+            reason = f": {clean(why)}" if why else ""
+            guidance = f"the search is guided by {counted(trials, 'trial')} of {campaign}{reason}"
+        return read_campaign(answer), guidance
+
+    def _create(self, path: str, spec: CampaignSpec, lost: Callable[[str], None]) -> Any:
         # Only what the user set: the server has its own defaults, and may know other keys.
         body = spec.model_dump_json(exclude_unset=True)
-        return read_campaign(self.client.create(path, body, uuid.uuid4().hex, lost))
+        return self.client.create(path, body, uuid.uuid4().hex, lost)
 
     def resume(self, campaign: str, *, override_pilot: bool) -> None:
         """Resume a stopped campaign."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -139,13 +139,8 @@ def _short(number: float) -> str:
     return f"{number:.3g}" if number < 10_000.0 else f"{number:.1e}"
 
 
-def settings(
-    recommendation: Recommendation, without_effect: Collection[str] = ()
-) -> RenderableType:
-    """Render the settings that differ from the baseline side by side, and count the others.
-
-    ``without_effect``: names of those that differ although the value in effect stays.
-    """
+def settings(recommendation: Recommendation) -> RenderableType:
+    """Render the settings that differ from the baseline side by side, and count the others."""
     r = recommendation
     changed, equal = differences(r.baseline, r.configuration)
     if not changed:
@@ -154,20 +149,12 @@ def settings(
     new = "Recommended" if r.answer is Answer.RECOMMENDED else f"Trial {r.trial}"
     table = columns("Setting", "Baseline", new)
     for d in changed:
-        if d.name in without_effect:
-            continue
         table.add_row(
             literal(d.name, NAME),
             literal(value_text(d.old), QUIET if d.old is None else ""),
             literal(value_text(d.new), QUIET if d.new is None else STRONG),
         )
-    parts: list[RenderableType] = [table] if table.row_count else []
-    stay = [f"{d.name} = {value_text(d.new)}" for d in changed if d.name in without_effect]
-    if stay:
-        parts.append(paragraph(f"In effect already: {', '.join(stay)}", QUIET))
-    if equal:
-        parts.append(Text(f"{equal} more, equal in both", style=QUIET))
-    return Group(*parts)
+    return Group(table, Text(f"{equal} more, equal in both", style=QUIET)) if equal else table
 
 
 def components(effects: Mapping[str, ComponentEffect], confidence: float) -> RenderableType:
@@ -242,22 +229,17 @@ def findings(
     recommendation: Recommendation,
     *,
     advice: Sequence[RenderableType] = (),
-    without_effect: Collection[str] = (),
     verbose: bool = False,
 ) -> RenderableType:
     """Render the complete answer.
 
-    ``advice``: sections that explain what the settings mean and where to put them;
-    ``without_effect``: see ``settings``.
+    ``advice``: sections that explain what the settings mean and where to put them.
     """
     r = recommendation
     recommended = r.answer is Answer.RECOMMENDED
     rejected = not recommended and r.configuration != r.baseline
     title = "Best trial, not recommended" if rejected else "Settings"
-    parts: list[RenderableType] = [
-        answer(r, verbose=verbose),
-        section(title, settings(r, without_effect)),
-    ]
+    parts: list[RenderableType] = [answer(r, verbose=verbose), section(title, settings(r))]
     if r.notes:
         parts.append(section("Caveats", *map(paragraph, r.notes)))
     if r.components:

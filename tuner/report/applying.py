@@ -54,17 +54,25 @@ def applying(
 
 
 def without_effect(recommendation: Recommendation, spaces: Mapping[str, Space]) -> frozenset[str]:
-    """Return the names of the settings that differ from the baseline although the value in effect
-    stays, whatever the host: those set to their default, for example.
+    """Return the names of changed settings that could be left as they are in the baseline, all of
+    them together: whatever the host, the same values would be in effect. Those set to their default
+    are examples, but not those that keep their value only because they are set.
     """
     r = recommendation
-    return frozenset(
-        change.name
-        for change in differences(r.baseline, r.configuration)[0]
-        for part, _, name in [change.name.partition(".")]
-        if (space := spaces.get(part)) is not None
-        and _stays(space, name, r.baseline.part(part), r.configuration.part(part))
-    )
+    names = set()
+    for part, space in spaces.items():
+        new = dict(r.configuration.part(part))
+        for change in differences(r.baseline, r.configuration)[0]:
+            name = change.name.removeprefix(f"{part}.")
+            if name == change.name:
+                continue
+            less = {key: value for key, value in new.items() if key != name}
+            if change.old is not None:
+                less[name] = change.old
+            if _are_same(space, new, less, name):
+                names.add(change.name)
+                new = less
+    return frozenset(names)
 
 
 def _hosts(space: Space) -> Iterator[Mapping[str, int]]:
@@ -74,16 +82,24 @@ def _hosts(space: Space) -> Iterator[Mapping[str, int]]:
     yield {name: fact.assumed * _SPREAD + 1 for name, fact in space.facts.items()}
 
 
-def _stays(space: Space, name: str, old: Mapping[str, Value], new: Mapping[str, Value]) -> bool:
-    """Whether the value of a parameter in effect is known, and the same with ``old`` and ``new``,
-    on every host.
+def _are_same(
+    space: Space, some: Mapping[str, Value], others: Mapping[str, Value], name: str
+) -> bool:
+    """Whether the same values are in effect with ``some`` settings as with ``others``, on every
+    host, and that of the parameter is known.
     """
 
-    def is_same(facts: Mapping[str, int]) -> bool:
-        before, after = (space.in_effect(values, facts).get(name) for values in (old, new))
-        return before is not None and (type(before), before) == (type(after), after)
+    def typed(
+        values: Mapping[str, Value], facts: Mapping[str, int]
+    ) -> dict[str, tuple[type, Value]]:
+        return {
+            each: (type(value), value) for each, value in space.in_effect(values, facts).items()
+        }
 
-    return all(map(is_same, _hosts(space)))
+    return all(
+        name in (in_effect := typed(some, facts)) and in_effect == typed(others, facts)
+        for facts in _hosts(space)
+    )
 
 
 def meanings(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[str]:

@@ -17,7 +17,7 @@ from search_spaces import Space
 from tuner.model import Answer, Campaign, Configuration, Recommendation, Value
 from tuner.records.comparison import Comparison
 from tuner.report.answer import claim, findings, flag_line, why_baseline
-from tuner.report.applying import applying, without_effect
+from tuner.report.applying import applying
 from tuner.report.drawing import Printable, ToWidth
 from tuner.report.references import comparison_sentence, references_section
 from tuner.report.styles import QUIET, STRONG
@@ -229,10 +229,7 @@ def recommendation_page(
     about = f"  campaign {clean(campaign.id)}" + (f", for {clean(client)}" if client else "")
     title = Text.assemble((clean(campaign.name), STRONG), (about, QUIET))
     sections = findings(
-        recommendation,
-        advice=applying(recommendation, spaces or {}),
-        without_effect=without_effect(recommendation, spaces or {}),
-        verbose=verbose,
+        recommendation, advice=applying(recommendation, spaces or {}), verbose=verbose
     )
     changes = why_sections(recommendation, why)
     notes = (*changes, *so_far(campaign), *references_section(references))

@@ -15,7 +15,7 @@ from tuner.model import BlockCount, Campaign, Recommendation, Trial
 from tuner.records.comparison import Comparison
 from tuner.records.named_comparison import NamedComparison
 from tuner.report.answer import findings, section
-from tuner.report.applying import applying, without_effect
+from tuner.report.applying import applying
 from tuner.report.drawing import Printable, ToWidth, paragraph, share_bar
 from tuner.report.named_comparison import comparison_sections
 from tuner.report.references import references_section
@@ -76,9 +76,7 @@ def campaign_summary(
         if campaign.reason:
             parts.append(paragraph(campaign.reason))
     else:
-        by_part = spaces or {}
-        advice, stay = applying(recommendation, by_part), without_effect(recommendation, by_part)
-        parts.append(findings(recommendation, advice=advice, without_effect=stay))
+        parts.append(findings(recommendation, advice=applying(recommendation, spaces or {})))
         parts += so_far(campaign)
     parts += references_section(references)
     parts.append(section("Effort", Text(effort_text(effort)), *_time(campaign.time_use)))

@@ -159,6 +159,10 @@ class ReferenceSection(Section):
     every: int = Field(default=1, ge=1, le=1000)
 
 
+class UnknownKindError(SpecError):
+    """A stored specification that could be read if the kind of its testbed were installed here."""
+
+
 class CampaignSpec(Section):
     """A whole campaign, on one ``testbed`` or on several equivalent ``testbeds`` of one kind.
 
@@ -298,15 +302,16 @@ class CampaignSpec(Section):
         try:
             return cls.model_validate_json(text, context=_EXISTS)
         except ValidationError as problem:
-            wrong = problems(problem, cls)
-            unknown = any(
-                error["type"] == "extra_forbidden" and error["loc"][0] in ("testbed", "testbeds")
-                for error in problem.errors()
-            )
-            raise SpecError(
-                f"this version of fstune cannot read the campaign: {wrong}"
-                + ("; or the package of its kind of service is not installed here" * unknown)
-            ) from None
+            message = f"this version of fstune cannot read the campaign: {problems(problem, cls)}"
+            unknown = [_is_unknown_kind(error["type"], error["loc"]) for error in problem.errors()]
+            if any(unknown):
+                message += "; or the package of its kind of service is not installed here"
+            raise (UnknownKindError if all(unknown) else SpecError)(message) from None
+
+
+def _is_unknown_kind(problem: str, place: tuple[int | str, ...]) -> bool:
+    of_kind = len(place) == (3 if place[:1] == ("testbeds",) else 2)
+    return problem == "extra_forbidden" and place[0] in ("testbed", "testbeds") and of_kind
 
 
 def read_spec(path: Path) -> CampaignSpec:

@@ -6,14 +6,12 @@ Limits and words are not checked: they may have changed since the campaign was m
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from search_spaces import Kind
 from tuner.errors import SpecError
-from tuner.services.kinds import types_of_testbeds
-from tuner.spec.campaign import CampaignSpec
+from tuner.spec.campaign import CampaignSpec, UnknownKindError
 from tuner.spec.space_section import stored_spaces
 
 #: Columns with configurations that readers compute with, by table.
@@ -45,25 +43,34 @@ class RowChecker:
         self._types: dict[str, set[tuple[type, str]]] = {}
         #: Parts whose search spaces, as they were measured, are known.
         self._parts: set[str] = set()
+        #: The campaign's own row until the rows that describe its spaces have been read.
+        self._campaign: tuple[str, Mapping[str, Any]] | None = None
 
-    def problem(self, table: str, row: Mapping[str, Any]) -> str:
-        """Return what is wrong with a row; "" if nothing is."""
+    def check(self, where: str, table: str, row: Mapping[str, Any]) -> None:
+        """Raise SpecError if a row, of which ``where`` tells the place, is wrong."""
         if table == "campaign":
             if problem := _unreadable(row["spec"]):
-                return f"campaign.spec: {problem}"
+                raise SpecError(f"{where}: campaign.spec: {problem}")
             for part, space in stored_spaces(row["spec"], files=False).items():
                 self._learn(part, {each.name: each.kind for each in space.parameters})
-        elif table == "measured_with" and row["aspect"].startswith(_ASPECT):
-            part = row["aspect"].removeprefix(_ASPECT)
-            if kinds := dict(_kinds(row["document"])):
+            self._campaign = where, row
+        elif table == "measured_with":
+            if row["aspect"].startswith(_ASPECT) and (kinds := dict(_kinds(row["document"]))):
+                part = row["aspect"].removeprefix(_ASPECT)
                 self._learn(part, kinds)
                 self._parts.add(part)
+        else:
+            if self._campaign is not None:
+                self._check_configurations(self._campaign[0], "campaign", self._campaign[1])
+                self._campaign = None
+            self._check_configurations(where, table, row)
+
+    def _check_configurations(self, where: str, table: str, row: Mapping[str, Any]) -> None:
         for column in _CONFIGURATIONS.get(table, ()):
             for name, value in (row[column] or {}).items():
                 # A prior is of another campaign, perhaps with parameters that this one lacks.
                 if problem := self._wrong(name, value, complete=table != "prior"):
-                    return f"{table}.{column}: {problem}"
-        return ""
+                    raise SpecError(f"{where}: {table}.{column}: {problem}")
 
     def _learn(self, part: str, kinds: Mapping[str, str]) -> None:
         for name, kind in kinds.items():
@@ -85,16 +92,11 @@ def _unreadable(spec: str) -> str:
     """
     try:
         CampaignSpec.from_json(spec)
+    except UnknownKindError:
+        return ""
     except SpecError as problem:
-        return "" if _keys(json.loads(spec)) - types_of_testbeds().keys() else str(problem)
+        return str(problem)
     return ""
-
-
-def _keys(document: Mapping[str, Any]) -> set[str]:
-    """Return the ways in which a specification names its testbeds."""
-    several = document.get("testbeds")
-    sections = [document.get("testbed"), *(several if isinstance(several, list) else ())]
-    return {key for section in sections if isinstance(section, dict) for key in section}
 
 
 def _kinds(document: object) -> Iterator[tuple[str, str]]:

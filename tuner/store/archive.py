@@ -34,8 +34,8 @@ from tuner.store.imported import value, wrong_data
 from tuner.store.store import Store
 
 Row = dict[str, object]
-#: Returns what is wrong with a row of a table, given by name; "" if nothing is.
-RowCheck = Callable[[str, Row], str]
+#: Raises SpecError for a wrong row, given its place in the file, the name of its table, and itself.
+RowCheck = Callable[[str, str, Row], None]
 
 #: A change of ``TABLES`` or of their columns needs a new number, and code that reads the old ones.
 FORMAT = 3
@@ -239,6 +239,8 @@ def _lines(file: Path) -> Iterator[tuple[int, Any]]:
             except json.JSONDecodeError as problem:
                 # Its own number of the line is that within the text.
                 raise ValueError(f"line {number}, column {problem.colno}: {problem.msg}") from None
+            except (ValueError, RecursionError) as problem:
+                raise ValueError(f"line {number}: {problem}") from None
             yield number, line
 
 
@@ -304,8 +306,8 @@ def _checked(
         _check_number(where, table, values, counts)
         if table is tables.event:
             _check_event(where, values, counts["trial"])
-        if check is not None and (problem := check(table.name, values)):
-            raise SpecError(f"{where}: {problem}")
+        if check is not None:
+            check(where, table.name, values)
         if table is tables.block and values["state"] is BlockState.RUNNING:
             values |= _CUT_OFF
         yield table, values

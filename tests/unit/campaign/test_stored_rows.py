@@ -98,8 +98,13 @@ def test_a_value_of_another_type_is_a_mistake_in_the_file(
     assert str(error) == place + problem
 
 
-def test_a_parameter_must_be_in_the_space_as_it_was_measured(file: Path, tmp_path: Path) -> None:
-    change = setting("trial", "configuration", "cache_manager.colour", 1)
+@pytest.mark.parametrize(
+    ("table", "column"), [("trial", "configuration"), ("campaign", "baseline")]
+)
+def test_a_parameter_must_be_in_the_space_as_it_was_measured(
+    file: Path, tmp_path: Path, table: str, column: str
+) -> None:
+    change = setting(table, column, "cache_manager.colour", 1)
     error = import_error(file, tmp_path, change)
     assert isinstance(error, SpecError)
     assert str(error).endswith("cache_manager.colour is no parameter of its search space")
@@ -114,6 +119,7 @@ def earlier_parameter(lines: list[Any]) -> None:
 def earlier_kind(lines: list[Any]) -> None:
     description(lines)["parameters"]["daemons"]["kind"] = "categorical"
     setting("trial", "configuration", DAEMONS, "many")(lines)
+    setting("campaign", "baseline", DAEMONS, "many")(lines)
 
 
 def without_description(lines: list[Any]) -> None:
@@ -164,6 +170,7 @@ def empty_spec(lines: list[Any]) -> None:
         (in_spec(workload=7), "workload: write a mapping"),
         (in_spec(colour="red"), "colour: unknown key"),
         (in_spec(testbed=None), "testbed"),
+        (in_spec(testbed={"unknown": {}}, workload=7), "workload: write a mapping"),
     ],
 )
 def test_a_specification_that_cannot_be_read_is_refused(
@@ -183,15 +190,16 @@ def test_a_specification_that_cannot_be_read_is_refused(
 def test_a_description_of_another_form_says_nothing(document: object) -> None:
     checker = RowChecker()
     row = {"aspect": "space of the cache_manager", "document": document}
-    assert checker.problem("measured_with", row) == ""
-    configuration = {"cache_manager.colour": 1}
-    assert checker.problem("trial", {"configuration": configuration}) == ""
+    checker.check("line 3", "measured_with", row)
+    checker.check("line 4", "trial", {"configuration": {"cache_manager.colour": 1}})
 
 
 def test_a_prior_may_have_parameters_that_the_campaign_lacks() -> None:
     checker = RowChecker()
     parameters = {"parameters": {"daemons": {"kind": "int"}}}
-    checker.problem("measured_with", {"aspect": f"{stored_rows._ASPECT}fs", "document": parameters})
-    assert checker.problem("prior", {"configuration": {"fs.colour": 1}}) == ""
-    assert checker.problem("prior", {"configuration": {"fs.daemons": "x"}})
-    assert checker.problem("trial", {"configuration": {"fs.colour": 1}})
+    row = {"aspect": f"{stored_rows._ASPECT}fs", "document": parameters}
+    checker.check("line 3", "measured_with", row)
+    checker.check("line 4", "prior", {"configuration": {"fs.colour": 1}})
+    for table, name in (("prior", "fs.daemons"), ("trial", "fs.colour")):
+        with pytest.raises(SpecError, match=rf"line 5: {table}\.configuration: {name} "):
+            checker.check("line 5", table, {"configuration": {name: "x"}})

@@ -21,6 +21,7 @@ from tuner.errors import SpecError
 from tuner.holders import is_gone, this_process
 from tuner.model import Holder
 from tuner.run.identity import aspect
+from tuner.run.runner import Outcome, Runner
 from tuner.states import CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
@@ -160,6 +161,30 @@ def test_a_campaign_stays_on_the_queue_when_it_is_refused_because_its_testbed_ha
     store.set_measured_with(campaign.id, measured_with)
     assert fstune(state, address, "resume", campaign.id).exit_code == 0
     assert queue.runs() == []
+
+
+@pytest.mark.postgres
+def test_a_campaign_that_is_queued_again_as_soon_as_it_is_paused_stays_on_the_queue(
+    state: Path,
+    address: str,
+    store: Store,
+    queue: Queue,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    conduct = Runner.run
+
+    def queued_again(runner: Runner) -> Outcome:
+        outcome = conduct(runner)
+        assert fstune(state, address, "resume", runner._id, "--queue").exit_code == 0
+        return outcome
+
+    document = yaml.safe_load(file.read_text()) | {"pilot": {"blocks": 3}}
+    file.write_text(yaml.safe_dump(document))
+    monkeypatch.setattr(Runner, "run", queued_again)
+    done = fstune(state, address, "pilot", str(file))
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert [run.campaign for run in queue.runs()] == [store.campaigns()[0].id]
 
 
 @pytest.mark.postgres
