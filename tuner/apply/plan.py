@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from search_spaces import Space
+from search_spaces import Space, SpaceError
 from tuner.model import Configuration, Value
 from tuner.records.differences import Difference, differences, names_of_changes
 from tuner.text import differ
@@ -90,19 +90,34 @@ def changed_parts(before: Configuration, after: Configuration) -> frozenset[str]
     return frozenset(one.name.partition(".")[0] for one in differences(before, after)[0])
 
 
-def unfit(after: Configuration, spaces: Mapping[str, Space]) -> list[str]:
-    """Reasons why a configuration can never be applied, whatever is in effect; a sentence each. A
-    campaign may have been imported, so its configurations are not trusted.
+def unknown(configuration: Configuration, spaces: Mapping[str, Space]) -> list[str]:
+    """Settings that the search spaces do not have, or no longer: a sentence each. Values beyond the
+    limits of a program are none of them: a host may have been found with one.
     """
     problems = []
-    for name, _ in after:
+    for name, _ in configuration:
         part, _, parameter = name.partition(".")
         if part not in spaces or parameter not in spaces[part].by_name:
             problems.append(f"no search space of the campaign has {name}")
     if not problems:
         for part, space in spaces.items():
-            problems += [f"{part}: {why}" for why in space.impossible(after.part(part))]
+            values = configuration.part(part)
+            try:
+                space.render(values)
+            except SpaceError as error:
+                problems += [f"{part}: {why}" for why in space.impossible(values) or [error]]
     return problems
+
+
+def unfit(after: Configuration, spaces: Mapping[str, Space]) -> list[str]:
+    """Reasons why a configuration can never be applied, whatever is in effect; a sentence each. A
+    campaign may have been imported, so its configurations are not trusted.
+    """
+    return unknown(after, spaces) or [
+        f"{part}: {why}"
+        for part, space in spaces.items()
+        for why in space.impossible(after.part(part))
+    ]
 
 
 def steps(

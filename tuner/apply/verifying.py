@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from tuner.applications import Application
 from tuner.apply.actor import Actor, reason_of
 from tuner.apply.open_testbed import Say
+from tuner.apply.plan import unknown
 from tuner.apply.testbed import Destination
 from tuner.apply.verify_verdict import LEAST_BLOCKS, Verified, verified
 from tuner.documents import MOST_NAME
@@ -96,13 +97,17 @@ def verify(
     baseline. ``campaign``: the one that recommended ``after``; ``request``: the number of its event
     that requested this, if any.
 
-    Raises SpecError for too few blocks, TunerError when it cannot be measured, KeyboardInterrupt on
+    Raises SpecError for too few blocks and for settings that the search spaces no longer have, before
+    anything is stored; TunerError when it cannot be measured, KeyboardInterrupt on
     a stop signal; the configuration in force is restored first.
     """
     if blocks < LEAST_BLOCKS:
         raise SpecError(f"--blocks: at least {LEAST_BLOCKS}")
     if answer.upper is None:
         raise SpecError(f"campaign {campaign.id} certified nothing that could be verified")
+    spaces = destination.needs.spaces
+    if wrong := list(dict.fromkeys([*unknown(after, spaces), *unknown(before, spaces)])):
+        raise SpecError(f"the recommendation cannot be verified: {'; '.join(wrong)}")
     spec = _spec(destination, after, blocks)
     now = datetime.now(UTC)
     verification = actor.store.create_campaign(spec.name, spec.to_json(), spec.seed, now)

@@ -17,14 +17,13 @@ from tuner.model import (
     Block,
     BlockCount,
     Campaign,
-    ComponentResult,
     Event,
     Measurement,
     Recommendation,
     Trial,
 )
 from tuner.states import EventKind
-from tuner.store import queries, tables
+from tuner.store import block_queries, queries, tables
 from tuner.store.rows import record
 from tuner.store.store import Store
 
@@ -172,26 +171,10 @@ class Pages:
             rows = connection.execute(query).all()
             if not rows:
                 return []
-            results: dict[tuple[int, int], dict[str, dict[str, ComponentResult]]] = defaultdict(
-                dict
+            these = (component.c.campaign == campaign) & component.c.block.between(
+                rows[0].block, rows[-1].block
             )
-            for row in connection.execute(
-                select(component)
-                .where(
-                    component.c.campaign == campaign,
-                    component.c.block.between(rows[0].block, rows[-1].block),
-                )
-                .order_by(component.c.client, component.c.component)
-            ):
-                of = results[row.block, row.trial].setdefault(row.client, {})
-                of[row.component] = record(ComponentResult, row)
-            page = []
-            for row in rows:
-                clients = results.get((row.block, row.trial), {})
-                together = clients.pop(queries.ALL, {})
-                arm = record(Measurement, row, components=together, clients=clients)
-                page.append((row.block, arm))
-            return page
+            return list(block_queries.with_components(connection, rows, these))
 
         return self._read(read)
 

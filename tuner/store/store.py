@@ -15,7 +15,7 @@ from tuner.errors import ConflictError
 from tuner.measure.covariates import covariates
 from tuner.model import Block, BlockTimes, Event, Lease, Measurement, ReferenceRun, Trial
 from tuner.states import BlockState, EventKind, TrialState
-from tuner.store import queries, statements, tables
+from tuner.store import block_queries, queries, statements, tables
 from tuner.store.campaigns import CampaignStore
 from tuner.store.rows import NewEvent, record, values
 from tuner.time_use import TimeUse
@@ -132,7 +132,7 @@ class Store(CampaignStore):
         components = [
             values(tables.component, result, component=name, client=client, **arm)
             for client, results in {
-                queries.ALL: measurement.components,
+                block_queries.ALL: measurement.components,
                 **measurement.clients,
             }.items()
             for name, result in results.items()
@@ -228,7 +228,7 @@ class Store(CampaignStore):
         """
         return self._read(
             campaign,
-            lambda connection: queries.blocks(connection, campaign, after, most, trials),
+            lambda connection: block_queries.blocks(connection, campaign, after, most, trials),
         )
 
     def block_times(
@@ -246,7 +246,7 @@ class Store(CampaignStore):
         """
 
         def read(connection: Connection) -> list[BlockTimes]:
-            return queries.block_times(
+            return block_queries.block_times(
                 connection, campaign, components, after, most, with_covariates=with_covariates
             )
 
