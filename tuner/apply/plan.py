@@ -105,7 +105,7 @@ def unknown(configuration: Configuration, spaces: Mapping[str, Space]) -> list[s
             try:
                 space.render(values)
             except SpaceError as error:
-                problems += [f"{part}: {why}" for why in space.impossible(values) or [error]]
+                problems += [f"{part}: {why}" for why in space.impossible(values) or [str(error)]]
     return problems
 
 

@@ -97,9 +97,9 @@ def verify(
     baseline. ``campaign``: the one that recommended ``after``; ``request``: the number of its event
     that requested this, if any.
 
-    Raises SpecError for too few blocks and for settings that the search spaces no longer have, before
-    anything is stored; TunerError when it cannot be measured, KeyboardInterrupt on
-    a stop signal; the configuration in force is restored first.
+    Raises SpecError, before anything is stored, for too few blocks and for settings that the search
+    spaces no longer have; TunerError when it cannot be measured, KeyboardInterrupt on a stop
+    signal: the configuration in force is restored first.
     """
     if blocks < LEAST_BLOCKS:
         raise SpecError(f"--blocks: at least {LEAST_BLOCKS}")

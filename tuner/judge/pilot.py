@@ -64,7 +64,7 @@ class PilotRules:
     noise, for floor tests at floor_alpha (one-sided). max_blocks: maximum number of pilot blocks.
     arms: runs per search block. budget_s, budget_measurements: maximum time (s) and maximum number
     of runs in total, None for no limit. certify_share: share of them reserved for certification,
-    with at most certify_blocks blocks of certify_arms runs each.
+    with at most certify_blocks blocks of certify_arms runs each. testbeds: blocks measured at once.
     Raises ValueError for values out of range.
     """
 
@@ -81,6 +81,7 @@ class PilotRules:
     floor_alpha: float = 0.2
     components: tuple[str, ...] = ()
     budget_measurements: int | None = None
+    testbeds: int = 1
 
     def __post_init__(self) -> None:
         checked_weights(self.weights, len(self.weights))

@@ -296,11 +296,15 @@ def _no_finalist_reason(plan: Plan, trials: Sequence[Trial], rules: Rules) -> st
         return _nothing_tried(plan, rules)
     pruned = sum(t.state is TrialState.PRUNED for t in configurations)
     failed = sum(t.state is TrialState.FAILED for t in configurations)
+    if failed == len(configurations):
+        only = "the only configuration tried did not run"
+        return only if failed == 1 else f"none of {failed} configurations tried could be run"
     parts = [_what_looked_best(plan, configurations, rules)]
     if pruned:
-        parts.append(f"{pruned} {'was' if pruned == 1 else 'were'} dropped early")
+        were = "was" if pruned == 1 else "were"
+        parts.append(f"{counted(pruned, 'configuration')} {were} dropped early")
     if failed:
-        parts.append(f"{failed} did not run")
+        parts.append(f"{counted(failed, 'configuration')} did not run")
     return "; ".join(parts)
 
 
@@ -313,14 +317,18 @@ def _nothing_tried(plan: Plan, rules: Rules) -> str:
         )
     no_room = f"the budget had no room for {_full_block(rules)} and {_certificate(rules)}"
     if rules.pilot is not None:
-        no_room = f"at this pace, {no_room} after the pilot"
-    keys = "search.arms" if rules.finalists == 1 else "search.arms or certification.finalists"
-    return f"{no_room}; choose a larger budget or a smaller {keys} in the campaign file"
+        pace = "at this pace, " if rules.budget_measurements is None else ""
+        no_room = f"{pace}{no_room} after the pilot"
+    counts = {"search.arms": rules.arms, "certification.finalists": rules.finalists}
+    keys = " or ".join(key for key, count in counts.items() if count > 1)
+    smaller = f" or a smaller {keys}" if keys else ""
+    return f"{no_room}; choose a larger budget{smaller} in the campaign file"
 
 
 def _full_block(rules: Rules) -> str:
     """The block of the search that must fit the budget, however few configurations are left."""
-    return f"a full block of the search (search.arms: {rules.arms})"
+    where = " on every testbed" if rules.testbeds > 1 else ""
+    return f"a full block of the search{where} (search.arms: {rules.arms})"
 
 
 def _certificate(rules: Rules) -> str:
@@ -340,7 +348,9 @@ def _spare(plan: Plan, rules: Rules) -> tuple[str, ...]:
     elif plan.answer is not None:
         why = f"{_full_block(rules)} takes more"
     else:
-        why = f"{_full_block(rules)} and {_certificate(rules)} take more"
+        # Once the search has begun, an attempt may have a single finalist.
+        certificate = "a certificate" if plan.race > 0 else _certificate(rules)
+        why = f"{_full_block(rules)} and {certificate} take more"
     return (f"left of the budget: {plan.spare}, as {why}",)
 
 
@@ -360,5 +370,5 @@ def _what_looked_best(plan: Plan, configurations: Sequence[Trial], rules: Rules)
         )
     is_new = all(trial.configuration != best.configuration for trial in configurations)
     if is_new and rules.max_trials is not None and count >= rules.max_trials:
-        return f"{looks}, but it was not among the {count} configurations allowed"
+        return f"{looks}, but search.max_trials ({rules.max_trials}) allows no other configuration"
     return f"{looks}, but was unlikely to be certified with the rest of the budget"

@@ -124,7 +124,8 @@ class Position:
     that takes most of the time of a decision. ``may_add``: it may have new configurations;
     ``own_trials``: what is expected of the campaign's own, asked for where no others may be added.
     ``refuted``: since the newest block of the search, an attempt has failed. ``suspect``: the
-    guards require a certificate to pass the sign-flip test too.
+    guards require a certificate to pass the sign-flip test too. ``searched``: a block of the search
+    is complete.
     """
 
     attempt: int
@@ -138,6 +139,7 @@ class Position:
     answers: tuple[Prediction, ...] = ()
     wide: bool = False
     suspect: bool = False
+    searched: bool = True
 
     @property
     def certified(self) -> Prediction | None:
@@ -163,6 +165,19 @@ class Position:
         return self.certified is not None and self.wide and self.arms_left >= 2 * rules.testbeds
 
 
+def attempt_rules(rules: Rules, at: Position) -> Rules:
+    """Return the rules of the next attempt: with fewer finalists where the budget has no room left
+    for all of them, so that a campaign that has found nothing so far can use the rest of it.
+
+    The attempt's error is divided among the finalists of its first block, and their number depends
+    on earlier blocks only. A campaign does not begin like that: see ``first_fresh_blocks``.
+    """
+    if not at.searched or fresh_blocks(at.arms_left, rules) >= MIN_PAIRS:
+        return rules
+    fit = int(at.arms_left / _in_batches(_FEWEST, rules)) - 1
+    return replace(rules, finalists=max(1, min(rules.finalists, fit)))
+
+
 def candidate(view: View, rules: Rules, at: Position) -> Prediction | None:
     """Return the configuration that an attempt would certify; None if nothing looks better than the
     baseline.
@@ -183,15 +198,15 @@ def candidate(view: View, rules: Rules, at: Position) -> Prediction | None:
 
 
 def finalists(
-    best: Prediction, trials: Sequence[Prediction], rules: Rules
+    best: Prediction, trials: Sequence[Prediction], rules: Rules, at: Position
 ) -> tuple[Configuration, ...]:
     """Return the configurations to certify together: the candidate, and those of the ``trials``
-    that promise most besides it.
+    that promise most besides it, as many as the attempt may have.
     """
     least = margin(rules.race.delta)
     others = (each.configuration for each in _best_first(trials) if each.gain >= least)
     every = (best.configuration, *(each for each in others if each != best.configuration))
-    return every[: rules.finalists]
+    return every[: attempt_rules(rules, at).finalists]
 
 
 def _best_first(predictions: Sequence[Prediction]) -> list[Prediction]:
@@ -204,6 +219,7 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
 
     ``best``: the candidate, see ``candidate``.
     """
+    rules = attempt_rules(rules, at)
     per_block = 1 + rules.finalists
     blocks = fresh_blocks(at.arms_left, rules)
     if blocks < MIN_PAIRS or best is None or not _worth(best, at.answers, rules):
@@ -264,15 +280,17 @@ def _without_finalist(view: View, rules: Rules, at: Position) -> Move:
     after = at.after_search(rules)
     if at.certified is not None and narrow:
         better = at.certified.gain + margin(rules.race.delta)
-        later = fresh_blocks(after, rules)
+        then = attempt_rules(rules, replace(at, arms_left=after))
+        later = fresh_blocks(after, then)
         if (
-            not _certifiable(better, at.certified, view.noise, rules, at, later)
+            not _certifiable(better, at.certified, view.noise, then, at, later)
             or view.hope(better, new=at.may_add) <= _HOPELESS
         ):
             return Move.NARROW
     # Leave what the shortest attempt needs while a large effect may still turn up. More would be of
     # no use: the alternative is to finish, without having used it.
-    room = _arms_of(MIN_PAIRS, rules) if at.certified is None else 0.0
+    shortest = replace(rules, finalists=1) if at.searched else rules
+    room = _arms_of(MIN_PAIRS, shortest) if at.certified is None else 0.0
     if after >= room and at.can_search():
         return Move.SEARCH
     return Move.NARROW if narrow else Move.FINISH

@@ -61,16 +61,21 @@ def plan_pilot(
 
 
 def _most_blocks(rules: PilotRules, pairs: Sequence[PilotBlock]) -> int:
-    """The maximum number of blocks, so that the budget has room for a block of the search and the
-    certification besides.
+    """The maximum number of blocks, so that the budget has room for a block of the search on every
+    testbed and the certification besides; but never fewer than the shortest pilot takes.
     """
-    rest = 1.0 - rules.certify_share
-    runs = [math.inf if rules.budget_measurements is None else rest * rules.budget_measurements]
+    width = rules.testbeds
+    runs = math.inf if rules.budget_measurements is None else float(rules.budget_measurements)
     if pairs:
         run_s = sum(block.duration_s for block in pairs) / (2 * len(pairs))
-        runs.append(rest * rules.budget_s / run_s)
-    room = (min(runs) - rules.arms) / 2
-    return rules.max_blocks if room >= rules.max_blocks else max(MIN_PAIRS, int(room))
+        runs = min(runs, rules.budget_s / run_s)
+    # All testbeds measure at once, so blocks come in batches.
+    shortest = math.ceil(MIN_PAIRS / width) * width
+    certify = max(rules.certify_share * runs, float(shortest * rules.certify_arms))
+    room = (runs - certify - width * rules.arms) / 2 if runs < math.inf else math.inf
+    if room >= rules.max_blocks:
+        return rules.max_blocks
+    return min(rules.max_blocks, max(shortest, int(room) // width * width))
 
 
 def _counts(block: BlockTimes, twin: int) -> bool:

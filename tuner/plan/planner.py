@@ -213,7 +213,7 @@ class _State:
             dict(self.replay.endings),
             self.replay.decisions,
             pilot=self.pilot.assessment,
-            room=fresh_blocks(self._arms_left(), self._rules_now()),
+            room=fresh_blocks(self._arms_left(), replace(self._rules_now(), finalists=1)),
         )
 
     def _with_certificates(
@@ -289,13 +289,10 @@ class _State:
         certified = None if here.answer is None else here.answer.finalist
         picks = cache(lambda: view.picks(rules.arms * self.testbeds, self._most_new()))
         cost = Cost.of(self.table, self.testbeds)
+        numbers = [each.finalist for each in here.answers if each.finalist is not None]
         position = Position(
             attempt=len(all_attempts) + 1,
-            answers=tuple(
-                self._prediction(each.finalist)
-                for each in here.answers
-                if each.finalist is not None
-            ),
+            answers=tuple(map(self._prediction, numbers)),
             wide=wide,
             arms_left=cost.arms_left(rules),
             total_arms=cost.total_arms(rules),
@@ -307,6 +304,7 @@ class _State:
             own_trials=self._own_trials,
             refuted=self._is_refuted(all_attempts, here.answers),
             suspect=suspect(guards(self.table)),
+            searched=any(one.block.kind is BlockKind.SEARCH for one in self.table.scored),
         )
         best = candidate(view, rules, position)
         here = replace(here, best=best)
@@ -319,7 +317,7 @@ class _State:
                 return replace(here, step=step)
             case Move.CERTIFY:
                 assert best is not None
-                groups = tuple([self._finalists(best, standings)] * self.testbeds)
+                groups = tuple([self._finalists(best, standings, position)] * self.testbeds)
                 step = Explore(here.race + 1, number, BlockKind.CERTIFY, groups)
                 return replace(here, step=step, phase=Phase.CERTIFY)
             case Move.NARROW:
@@ -341,15 +339,17 @@ class _State:
             return True
         return len(self.table.pairs().get(pick, ())) < self.rules.race.max_blocks
 
-    def _finalists(self, best: Prediction, standings: Sequence[Certification]) -> tuple[Pick, ...]:
-        """The candidate and further promising trials, as many as the campaign asks for. What is
+    def _finalists(
+        self, best: Prediction, standings: Sequence[Certification], at: Position
+    ) -> tuple[Pick, ...]:
+        """The candidate and further promising trials, as many as the attempt may have. What is
         certified already would only take blocks and a share of the error.
         """
         numbers = {t.configuration: t.number for t in reversed(self._trials_of_rounds())}
         done = {finalist for each in standings for finalist in each.certified}
         # Predictions take time, and a single finalist needs none.
         others = self._own_trials(done) if self.rules.finalists > 1 else ()
-        configurations = finalists(best, others, self.rules)
+        configurations = finalists(best, others, self._rules_now(), at)
         return tuple(numbers.get(each, Proposal(each, "model")) for each in configurations)
 
     def _own_trials(self, without: Collection[int] = ()) -> list[Prediction]:
@@ -378,9 +378,8 @@ class _State:
     def _most_new(self) -> int | None:
         if self.rules.max_trials is None:
             return None
-        return max(
-            0, self.rules.max_trials - sum(trial.race > 0 for trial in self._trials_of_rounds())
-        )
+        count = sum(trial.race > 0 for trial in self._trials_of_rounds())
+        return max(0, self.rules.max_trials - count)
 
     def _arms_left(self) -> float:
         return Cost.of(self.table, self.testbeds).arms_left(self.rules)

@@ -109,6 +109,7 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         components=workload.components,
         # A comparison spends all of them on fresh blocks, which are checked when it is created.
         budget_measurements=None if spec.compare else spec.budget.measurements,
+        testbeds=len(spec.sections),
     )
     return Rules(
         components=workload.components,

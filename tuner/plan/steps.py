@@ -150,10 +150,10 @@ class Plan:
     differences. ``answers``: the answers so far, of which the last counts. ``pilot``: its
     assessment, once it has enough blocks. ``guards``: of the search so far, and of the newest
     attempt. ``best``: the best candidate, if it was computed. ``room``: the number of fresh blocks
-    of an attempt that still fit the budget. ``ended_by_budget``: the finalists whose newest attempt
-    ended because no further block fitted. At the end, ``can_search``: a block of the search would
-    have something to measure; ``spare``: the part of the budget that is left, in words, "" if it is
-    small.
+    of an attempt with one finalist that still fit the budget. ``ended_by_budget``: the finalists
+    whose newest attempt ended because no further block fitted. At the end, ``can_search``: a block
+    of the search would have something to measure; ``spare``: the part of the budget that is left,
+    in words, "" if it is small.
     """
 
     step: Step

@@ -67,8 +67,11 @@ def status_of(
     """
     names = {campaign.id: campaign for campaign in rows_read.campaigns}
     served = {queue for worker in workers for queue in worker.queues}
+    running = _running(rows_read, {run.campaign for run in runs}, has_ended, now)
+    # Resumed by hand, a campaign stays on the queue until its testbeds are open.
+    live = {run.campaign for run in running if run.presence is Presence.ALIVE}
     return Status(
-        running=_running(rows_read, {run.campaign for run in runs}, has_ended, now),
+        running=running,
         waiting=tuple(
             WaitingCampaign(
                 campaign=run.campaign,
@@ -79,7 +82,7 @@ def status_of(
                 not_before=run.not_before,
             )
             for run in runs
-            if not run.taken
+            if not run.taken and run.campaign not in live
         ),
         workers=tuple(
             KnownWorker(
@@ -88,7 +91,10 @@ def status_of(
                 pid=worker.holder.pid,
                 queues=worker.queues,
                 concurrency=worker.concurrency,
-                campaigns=tuple(run.campaign for run in runs if run.worker == worker.id),
+                # A job that a worker has put back still names that worker.
+                campaigns=tuple(
+                    run.campaign for run in runs if run.taken and run.worker == worker.id
+                ),
                 since=worker.started,
                 presence=_presence(worker.holder, worker.beat_age_s, worker.limit_s, has_ended),
                 heard_s=worker.beat_age_s,

@@ -16,7 +16,7 @@ from tests.recommending import recommending
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
 from tests.unit.apply.test_applying import die
-from tests.unit.campaign.campaigns import failing, faster, spec
+from tests.unit.campaign.campaigns import THREADS, failing, faster, spec
 from tests.unit.report.samples import printed
 from tuner.apply.pages import verified_lines
 from tuner.apply.verify_verdict import Verified
@@ -26,10 +26,11 @@ from tuner.errors import (
     CampaignHalted,
     ConfigurationError,
     ConflictError,
+    SpecError,
     TestbedError,
     WorkloadError,
 )
-from tuner.model import BASELINE, Campaign, Event, Request, Trial, Wish
+from tuner.model import BASELINE, Campaign, Configuration, Event, Request, Trial, Value, Wish
 from tuner.page.recommendations import Filters, known_recommendations
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import SnapshotCache
@@ -141,6 +142,39 @@ def test_a_later_answer_does_not_certify_what_was_applied(desk: Desk) -> None:
     later = replace(answer, configuration=answer.baseline)
     with pytest.raises(ConflictError, match="now recommends another configuration"):
         check_certified(application, later)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"fileserver.spare_threads": 3}, "no search space of the campaign has fileserver.spare_"),
+        ({"fileserver.sync_behavior": "later"}, "fileserver: sync_behavior: 'later' is not one of"),
+    ],
+)
+@pytest.mark.parametrize("whose", ["configuration", "baseline"])
+def test_settings_that_the_search_spaces_no_longer_have_are_refused_before_anything_is_stored(
+    desk: Desk, settings: dict[str, Value], why: str, whose: str
+) -> None:
+    campaign = desk.campaign()
+    answer = campaign.recommendation
+    assert answer is not None
+    old = Configuration.of(getattr(answer, whose).as_dict() | settings)
+    if whose == "baseline":
+        answer = replace(answer, baseline=old)
+    else:
+        answer = replace(answer, configuration=old)
+    with pytest.raises(SpecError, match=f"the recommendation cannot be verified: {why}"):
+        measure(desk, replace(campaign, recommendation=answer))
+    assert desk.store.campaigns() == [campaign]
+    assert desk.events(campaign)[-1] != EventKind.VERIFIED
+
+
+def test_what_was_found_beyond_the_limits_of_a_program_can_be_measured(desk: Desk) -> None:
+    beyond = {THREADS: 30000}
+    campaign_spec = spec(faster(-0.10), found=ORIGINAL | beyond)
+    campaign = recommending(desk.store, campaign_spec, ORIGINAL | beyond, CANDIDATE)
+    verification, _ = measure(desk, campaign, 3)
+    assert verification.state is CampaignState.FINISHED
 
 
 @pytest.mark.slow

@@ -17,7 +17,15 @@ from tuner.judge.levels import FLOOR_ALPHA
 from tuner.judge.score import margin
 from tuner.model import Configuration, Trial
 from tuner.plan.attempts import alpha_of
-from tuner.plan.economy import Move, Position, candidate, forecast_of, next_move
+from tuner.plan.economy import (
+    Move,
+    Position,
+    attempt_rules,
+    candidate,
+    finalists,
+    forecast_of,
+    next_move,
+)
 from tuner.plan.guide import Noise, Pick
 from tuner.plan.rules import Floors, Rules
 from tuner.propose.prediction import Contribution, Prediction
@@ -231,7 +239,7 @@ def test_several_testbeds_and_finalists_cost_as_many_arms() -> None:
     view = Stub(prediction(0.2), hopes=0.9)
     assert move(view, arms_left=6.0) is Move.CERTIFY
     assert move(view, arms_left=6.0, limits=rules(testbeds=2)) is Move.FINISH
-    assert move(view, arms_left=6.0, limits=rules(finalists=2)) is Move.FINISH
+    assert move(view, arms_left=6.0, limits=rules(finalists=2), searched=False) is Move.FINISH
 
 
 def test_testbeds_measure_the_fresh_blocks_of_an_attempt_together() -> None:
@@ -408,3 +416,37 @@ def test_after_a_failed_attempt_the_search_learns_more_before_the_next() -> None
     assert move(certain, attempt=2, refuted=True, can_search=False) is Move.CERTIFY
     tight = 2.0 * 5 + rules().arms  # not enough for a block of the search and five fresh ones
     assert move(certain, tight, attempt=2, refuted=True) is Move.CERTIFY
+
+
+@pytest.mark.parametrize(
+    ("testbeds", "arms_left", "number"),
+    [
+        (1, math.inf, 5),
+        (1, 18.0, 5),  # three blocks
+        (1, 17.9, 2),  # five blocks
+        (1, 14.9, 1),
+        (1, 3.0, 1),
+        (2, 24.0, 5),
+        (2, 23.9, 2),
+    ],
+)
+def test_an_attempt_has_fewer_finalists_where_the_budget_has_no_room_for_all(
+    testbeds: int, arms_left: float, number: int
+) -> None:
+    limits, here = rules(finalists=5, testbeds=testbeds), position(arms_left=arms_left)
+    assert attempt_rules(limits, here).finalists == number
+    best, *others = (prediction(0.2, name=name) for name in range(9))
+    assert len(finalists(best, others, limits, here)) == number
+    assert attempt_rules(limits, replace(here, searched=False)) == limits
+
+
+def test_with_several_finalists_the_search_leaves_no_more_than_with_one() -> None:
+    several = rules(finalists=5)
+    for limits in (rules(), several):
+        assert move(Stub(None), 10.0, limits=limits) is Move.SEARCH
+        assert move(Stub(None), 9.9, limits=limits) is Move.FINISH
+    assert move(Stub(prediction(0.2)), 8.0, limits=several) is Move.CERTIFY
+    # The first block of the search needs room for all finalists.
+    assert move(Stub(None), 22.0, limits=several, searched=False) is Move.SEARCH
+    assert move(Stub(None), 21.9, limits=several, searched=False) is Move.FINISH
+    assert move(Stub(prediction(0.2)), 17.9, limits=several, searched=False) is Move.FINISH

@@ -260,8 +260,8 @@ def test_what_looks_best_but_is_not_allowed_is_named_when_no_trial_is_worth_a_ce
     assert history.run() == Finish(None, None)
     assert attempts_of(history) == []
     assert answered(history).reason == (
-        "what looks best is 35.0% faster than the baseline, but it was not among the 1 "
-        "configurations allowed"
+        "what looks best is 35.0% faster than the baseline, but search.max_trials (1) allows no "
+        "other configuration"
     )
 
 

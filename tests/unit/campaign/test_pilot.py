@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.unit.campaign.campaigns import spec
 from tests.unit.campaign.places import Place
+from tuner.compose import look_up
+from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.pilot import PilotBlock, PilotRules
 from tuner.model import Answer, BlockKind
+from tuner.plan.economy import first_fresh_blocks, fresh_blocks
 from tuner.plan.piloting import _most_blocks
+from tuner.plan.rules import rules_of
 from tuner.states import CampaignState, TrialState
 from tuner.store import Store
 
@@ -155,3 +161,41 @@ def test_a_pilot_leaves_room_for_the_search_and_the_certification(
         budget_measurements=measurements,
     )
     assert _most_blocks(rules, [PilotBlock((1.0,), (1.0,), True, 60.0)] * 3) == blocks
+
+
+@pytest.mark.parametrize(
+    ("testbeds", "arms", "finalists", "most", "share", "override"),
+    [
+        (1, 8, 1, 20, 0.4, False),
+        (1, 8, 1, 20, 0.1, True),
+        (2, 8, 1, 20, 0.4, False),
+        (2, 3, 2, 4, 0.4, True),
+        (3, 1, 1, 5, 0.7, False),
+        (3, 8, 5, 3, 0.1, True),
+    ],
+)
+def test_after_the_longest_pilot_there_is_room_whenever_the_plan_says_so(
+    testbeds: int, arms: int, finalists: int, most: int, share: float, override: bool
+) -> None:
+    halls = [{"simulated": {"name": f"hall {number}"}} for number in range(testbeds)]
+    one = testbeds == 1
+    campaign_spec = spec(
+        pilot={"blocks": most, "override": override},
+        search={"arms": arms},
+        certification={"finalists": finalists, "share": share},
+        testbed=halls[0] if one else None,
+        testbeds=() if one else halls,
+    )
+    rules = rules_of(campaign_spec, look_up(campaign_spec).workload)
+    assert rules.pilot is not None
+    for measurements in range(6, 250):
+        pilot = replace(rules.pilot, budget_measurements=measurements)
+        rules = replace(rules, budget_measurements=measurements, pilot=pilot)
+        blocks = 0
+        while blocks < _most_blocks(pilot, []):
+            blocks += min(testbeds, most - blocks)
+        left = measurements - 2 * blocks - testbeds * (1 + arms)
+        fits = left >= 0 and fresh_blocks(left, rules) >= MIN_PAIRS
+        allowed = override or pilot.certify_room(measurements) >= MIN_PAIRS
+        expected = first_fresh_blocks(measurements, rules) >= MIN_PAIRS
+        assert (fits and allowed) == expected, measurements

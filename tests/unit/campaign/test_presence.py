@@ -101,6 +101,25 @@ def test_the_status_shows_all_that_is_known() -> None:
     assert "died; another worker takes over" in workers
 
 
+@pytest.mark.parametrize(
+    ("leases", "waits"),
+    [([], True), ([lease()], False), ([lease(HERE)], True), ([lease(heard_s=130.0)], True)],
+)
+def test_a_campaign_that_a_process_has_resumed_by_hand_no_longer_waits(
+    leases: list[Lease], waits: bool
+) -> None:
+    paused = replace(CAMPAIGN, state=CampaignState.PAUSED)
+    job = QueuedRun(1, CAMPAIGN.id, "simulated", (), False, 3)  # put back by worker 3
+    worker = WorkerProcess(3, THERE, ("simulated",), 2, NOW, 5.0, 60.0)
+    rows = Running([paused], leases, {})
+    current = status_of(rows, [job], [worker], lambda holder: holder == HERE, NOW)
+    assert [run.campaign for run in current.waiting] == [CAMPAIGN.id] * waits
+    assert [run.campaign for run in current.running] == [CAMPAIGN.id] * len(leases)
+    assert current.workers[0].campaigns == ()
+    current = status_of(rows, [replace(job, taken=True)], [worker], lambda _: False, NOW)
+    assert current.workers[0].campaigns == (CAMPAIGN.id,)
+
+
 def test_a_cancelled_campaign_is_not_resumed() -> None:
     (page,) = status_pages(status(lease(HERE), state=CampaignState.CANCELLED))
     assert "died; the campaign is cancelled" in printed(page, 200)

@@ -34,6 +34,7 @@ PILOT = PilotRules(
 )
 TRIALS = [trial(number, min(number, 1)) for number in range(4)]
 NOTHING = "none of 3 configurations tried looked 2.0% faster than the baseline"
+ONLY = "the only configuration tried did not look 2.0% faster than the baseline"
 
 
 def reason(plan: Plan, of: Rules = RULES) -> str:
@@ -73,8 +74,8 @@ def undecided(gain: float, noise: float) -> Certificate:
         (
             looks(4, 0.1125),
             9,
-            "what looks best is 11.9% faster than the baseline, but it was not among the 3 "
-            "configurations allowed",
+            "what looks best is 11.9% faster than the baseline, but search.max_trials (3) "
+            "allows no other configuration",
         ),
         (
             looks(1, 0.1125),
@@ -91,15 +92,23 @@ def test_without_a_finalist_what_looks_best_decides_the_reason(
 
 
 @pytest.mark.parametrize(
-    ("state", "more"), [(TrialState.RUNNING, ""), (TrialState.PRUNED, "; 1 was dropped early")]
+    ("states", "expected"),
+    [
+        ([TrialState.RUNNING], ONLY),
+        ([TrialState.PRUNED], f"{ONLY}; 1 configuration was dropped early"),
+        ([TrialState.FAILED], "the only configuration tried did not run"),
+        ([TrialState.FAILED] * 2, "none of 2 configurations tried could be run"),
+        (
+            [TrialState.FAILED, TrialState.PRUNED, TrialState.PRUNED],
+            f"{NOTHING}; 2 configurations were dropped early; 1 configuration did not run",
+        ),
+    ],
 )
-def test_the_reason_counts_a_single_configuration_in_the_singular(
-    state: TrialState, more: str
-) -> None:
-    plan, only = at_end(Finish(None, None), 9), [TRIALS[0], replace(TRIALS[1], state=state)]
-    answer = recommendation(plan, only, RULES, lambda c: {}, lambda c: {})
-    expected = "the only configuration tried did not look 2.0% faster than the baseline"
-    assert answer.reason == f"{expected}{more}"
+def test_the_reason_counts_the_configurations(states: list[TrialState], expected: str) -> None:
+    trials = [replace(one, state=state) for one, state in zip(TRIALS[1:], states, strict=False)]
+    plan = at_end(Finish(None, None), 9)
+    answer = recommendation(plan, [TRIALS[0], *trials], RULES, lambda c: {}, lambda c: {})
+    assert answer.reason == expected
 
 
 RULED_OUT = "not certified, as a gain above 2.0%, the least worth acting on, is ruled out: "
@@ -193,6 +202,36 @@ def test_without_a_block_of_the_search_the_reason_says_what_was_missing(
     assert answer.reason == expected
 
 
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (
+            {"pilot": PILOT, "budget_measurements": 20},
+            "the budget had no room for a full block of the search (search.arms: 3) and a "
+            "certificate after the pilot; choose a larger budget or a smaller search.arms in the "
+            "campaign file",
+        ),
+        (
+            {"arms": 1},
+            "the budget had no room for a full block of the search (search.arms: 1) and a "
+            "certificate; choose a larger budget in the campaign file",
+        ),
+        (
+            {"arms": 1, "testbeds": 2, "finalists": 2},
+            "the budget had no room for a full block of the search on every testbed (search.arms: "
+            "1) and a certificate (certification.finalists: 2); choose a larger budget or a "
+            "smaller certification.finalists in the campaign file",
+        ),
+    ],
+)
+def test_the_reason_names_only_what_limits_a_campaign_and_what_can_be_changed(
+    changed: dict[str, object], expected: str
+) -> None:
+    of = replace(RULES, **changed)  # type: ignore[arg-type]
+    plan = at_end(Finish(None, None), 0)
+    assert recommendation(plan, TRIALS[:1], of, lambda c: {}, lambda c: {}).reason == expected
+
+
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_plan_without_a_block_of_the_search_knows_whether_anything_could_be_tried(
     exists: bool,
@@ -216,7 +255,9 @@ def test_what_is_left_of_the_budget_is_mentioned_with_its_reason() -> None:
     left = "left of the budget: 2 min 50 s, as "
     too_little = f"{left}a full block of the search (search.arms: 4) and a certificate take more"
     assert notes(plan) == notes(replace(plan, step=Finish(1, certificate))) == (too_little,)
-    assert notes(plan, replace(RULES, finalists=5)) == (
+    # Only a campaign that has not begun needs room for all finalists.
+    assert notes(plan, replace(RULES, finalists=5)) == (too_little,)
+    assert notes(replace(plan, race=0), replace(RULES, finalists=5)) == (
         f"{left}a full block of the search (search.arms: 4) and a certificate "
         "(certification.finalists: 5) take more",
     )
@@ -245,8 +286,8 @@ def test_a_campaign_that_finds_nothing_uses_its_budget() -> None:
     history = History(rules(max_trials=None, arms=5, finalists=4, budget_s=300.0))
     history.run()
     left_s = 300.0 - sum(block.duration_s for block in history.blocks)
-    # A block of the search and the three blocks that a certificate takes.
-    assert left_s < history.arm_s * (6 + 3 * 5)
+    # A block of the search and the three blocks that a certificate of one finalist takes.
+    assert left_s < history.arm_s * (6 + 3 * 2)
 
 
 def fast_then(*later: tuple[float, float], robust: bool = False) -> Certificate:

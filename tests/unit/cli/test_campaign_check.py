@@ -171,19 +171,25 @@ def test_every_configuration_of_a_comparison_takes_a_measurement_of_each_block(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sections", "enough"),
+    ("testbeds", "sections", "enough"),
     [
-        ("budget: {measurements: 20}", False),
-        ("budget: {measurements: 21}", True),
-        ("budget: {measurements: 14}\nsearch: {arms: 1}", False),
-        ("budget: {measurements: 15}\nsearch: {arms: 1}", True),
+        (1, "budget: {measurements: 20}", False),
+        (1, "budget: {measurements: 21}", True),
+        (1, "budget: {measurements: 14}\nsearch: {arms: 1}", False),
+        (1, "budget: {measurements: 15}\nsearch: {arms: 1}", True),
+        (2, "budget: {measurements: 33}", False),
+        (2, "budget: {measurements: 34}", True),
+        (2, "budget: {measurements: 37}", True),
+        (2, "budget: {measurements: 39}", True),
     ],
 )
 def test_a_run_needs_as_many_measurements_as_the_plan_says(
-    tmp_path: Path, sections: str, enough: bool
+    tmp_path: Path, testbeds: int, sections: str, enough: bool
 ) -> None:
     effect = "{parameter: cache_manager.chunksize, low: 19, high: 24, change: -0.3}"
-    campaign = CAMPAIGN.replace("{found: {cache_manager.daemons: 3}}", f"{{effects: [{effect}]}}")
+    alike = [f"{{simulated: {{name: hall{n}, effects: [{effect}]}}}}" for n in range(testbeds)]
+    where = f"testbed: {alike[0]}" if testbeds == 1 else f"testbeds: [{', '.join(alike)}]"
+    campaign = re.sub(r"^testbed: .*$", where, CAMPAIGN, flags=re.MULTILINE)
     text = f"{campaign}{sections}\nfirst: [{{cache_manager.chunksize: 20}}]\n"
     assert ("too few" not in plan_of(tmp_path, text)) == enough
     arguments = ["run", str(tmp_path / "campaign.yaml"), "--quiet"]
