@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import search_spaces
 from deploy.cell import Cell, Cells, CellSpec, Node
 from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.process import ProcessId
+from tests.waiting import wait_for
 from tuner.hosts.node import SupervisedNode
 from tuner.hosts.node_supervisor import NodeSupervisors
 from tuner.services.openafs.bosserver import FileserverPlace
@@ -232,3 +234,17 @@ def process_in(node: Node, program: str) -> ProcessId | None:
             with suppress(ProcessLookupError):  # it has exited
                 return ProcessId.of(pid)
     return None
+
+
+def suspend(process: ProcessId) -> None:
+    """Stop a process, and wait until none of its threads runs any more: one that waits for a disk
+    delays the stop of all.
+    """
+
+    def is_stopped() -> bool:
+        stats = [each.read_text() for each in Path(f"/proc/{process.pid}/task").glob("*/stat")]
+        # The state follows the name, which may have parentheses.
+        return bool(stats) and all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+    os.kill(process.pid, signal.SIGSTOP)
+    wait_for(is_stopped, f"the stop of process {process.pid}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 from dataclasses import replace
 
@@ -12,9 +10,7 @@ import pytest
 
 from deploy.cell import Cell
 from deploy.cell.client import VOLUME_PATH
-from tests.integration.conftest import (
-    process_in,
-)
+from tests.integration.conftest import process_in, suspend
 from tests.integration.targets import Values, effective
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.services.openafs.cache_manager import CacheManager
@@ -29,7 +25,7 @@ def test_a_cache_manager_that_does_not_answer_fails_the_read_back_and_is_replace
     cache_manager.apply({"blocks": 150000})
     hung = process_in(cell.clients[0], "afsd.fuse")
     assert hung is not None
-    os.kill(hung.pid, signal.SIGSTOP)
+    suspend(hung)
     with pytest.raises(ConfigurationError, match=r"client1: afsd\.fuse does not answer: cmdebug"):
         cache_manager.read_back({"blocks": 150000})
     assert cache_manager.apply({"blocks": 100000}) == "remount"

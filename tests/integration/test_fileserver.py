@@ -19,6 +19,7 @@ from tests.integration.conftest import (
     PLACE,
     attach_fileserver,
     process_in,
+    suspend,
 )
 from tests.integration.targets import Values, commands_now, effective, file_log
 from tests.waiting import wait_for
@@ -199,7 +200,7 @@ def test_stopping_a_server_that_hangs_does_not_outlive_fstune_for_long(
     fileserver.apply({"threads": 30})
     hanging = process_in(cell.server, "dafileserver")
     assert hanging is not None
-    os.kill(hanging.pid, signal.SIGSTOP)
+    suspend(hanging)
     try:
         pid = os.fork()
         if pid == 0:

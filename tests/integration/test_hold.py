@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.cell import Cell
-from tests.integration.conftest import attach_fileserver, connect, process_in
+from tests.integration.conftest import attach_fileserver, connect, process_in, suspend
 from tests.waiting import wait_for
 from tuner.errors import ConflictError, TestbedError
 from tuner.hosts import hold as holding
@@ -225,7 +223,7 @@ def test_the_journal_alone_puts_the_fileserver_back(cell: Cell, hangs: bool) -> 
     if hangs:
         hung = process_in(cell.server, "dafileserver")
         assert hung is not None
-        os.kill(hung.pid, signal.SIGSTOP)
+        suspend(hung)
     script = Path(server.place.directory) / "fileserver" / "restore.sh"
     message = cell.server.check(["sh", str(script)], timeout_s=60.0)
     assert message == "restarted as found\n"
