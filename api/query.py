@@ -16,7 +16,7 @@ from api.problems import RequestError
 from tuner.documents import meant
 
 
-async def refuse_body(request: Request) -> None:
+async def check_body(request: Request) -> None:
     """Raise RequestError if the request has a body, other than ``{}``, that the route ignores, or
     one in which a key occurs twice.
     """
@@ -53,7 +53,7 @@ def _mapping(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def refuse_unknown_parameters(
-    request: Request, _body: Annotated[None, Depends(refuse_body)]
+    request: Request, _body: Annotated[None, Depends(check_body)]
 ) -> None:
     """Raise RequestError if the query has a parameter that the route does not have, or if it has a
     body and the route takes none, or one in which a key occurs twice.

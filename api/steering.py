@@ -35,7 +35,7 @@ from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
 from tuner.plan.rules import rules_of
-from tuner.run.branching import no_priors, priors
+from tuner.run.branching import guiding_trials, no_priors, priors
 from tuner.run.resuming import refuse_verification
 from tuner.run.steering import in_use, steer
 from tuner.run.warm_start import warm_start
@@ -115,13 +115,13 @@ def branch_campaign(
 ) -> BranchDocument:
     """Start a campaign whose search is guided by this one's results; its claims do not use them."""
     branch, unguided = _create(spec, campaign, serving, who, root, answer, key)
-    trials = {p.configuration for p in serving.store.priors(branch.id) if not p.is_baseline}
+    trials = guiding_trials(serving.store.priors(branch.id))
     if not trials and not unguided:
         # The request is repeated. By now that campaign may have measured more, or be deleted.
         unguided = "none could when the campaign was created"
     return BranchDocument(
         **CampaignDocument.of(branch, serving.store).model_dump(),
-        guiding_trials=len(trials),
+        guiding_trials=trials,
         unguided=unguided,
     )
 

@@ -9,7 +9,7 @@ from tuner.page import svg
 from tuner.page.names import called
 from tuner.page.snapshot import Snapshot
 from tuner.states import OVER
-from tuner.text import counted, faster, percent_faster
+from tuner.text import faster, percent_faster
 
 
 def incumbents_drawing(snapshot: Snapshot) -> Markup:
@@ -51,9 +51,8 @@ def incumbents_text(snapshot: Snapshot) -> str:
     if answer is not None and answer.answer is Answer.RECOMMENDED and answer.trial == last.trial:
         ratio = answer.ratio
     gain = "" if ratio is None else f", {faster(ratio)} than the baseline"
-    times = f"changed {counted(changes, 'time')}" if changes else "did not change"
-    times = times.replace("1 time", "once") if changes == 1 else times
+    changed = {0: "did not change", 1: "changed once"}.get(changes, f"changed {changes} times")
     return (
         f"After block {last.block} the incumbent is {called(last.trial)}{gain}; "
-        f"it {times}{'' if over else ' so far'}."
+        f"it {changed}{'' if over else ' so far'}."
     )

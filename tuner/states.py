@@ -189,6 +189,8 @@ class EventKind(StrEnum):
     #: An answer that can be used while the search continues, and the final answer.
     CERTIFIED = "certified"
     RECOMMENDATION = "recommendation"
+    #: The certificate of the answer so far no longer stands.
+    WITHDRAWN = "withdrawn"
     #: Files that could not be removed, and that earlier such events no longer hold.
     LEFTOVERS = "leftovers"
     LEFTOVERS_REMOVED = "leftovers-removed"

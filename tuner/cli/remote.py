@@ -33,6 +33,7 @@ from tuner.report.listing import show
 from tuner.report.log import LogForm
 from tuner.report.noise import noise_document
 from tuner.report.recommend import RecommendationDocument
+from tuner.report.standing import guided_by
 from tuner.report.tables import campaign_page
 from tuner.run.floors import floor_sentence
 from tuner.run.steering import refuse_last
@@ -131,9 +132,9 @@ def branch(
     """Start a campaign on the server that is guided by an earlier one, and watch it."""
     spec = _spec(file, override_pilot)
     with _campaigns(server) as campaigns:
-        new, guidance = campaigns.branch(spec, campaign, _wait_note)
-        if guidance:
-            say(f"fstune: {guidance}", err=True)
+        new, trials, why = campaigns.branch(spec, campaign, _wait_note)
+        if trials is not None:
+            say(f"fstune: {guided_by(trials, [campaign], why)}", err=True)
         _watch_new(campaigns, new, log, quiet=quiet)
 
 

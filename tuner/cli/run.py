@@ -39,7 +39,8 @@ from tuner.report.live import LiveProgress
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
-from tuner.run.branching import no_priors, priors
+from tuner.report.standing import guided_by
+from tuner.run.branching import guiding_trials, no_priors, priors
 from tuner.run.resuming import refuse_verification
 from tuner.run.runner import Outcome
 from tuner.run.steering import in_use
@@ -49,7 +50,6 @@ from tuner.spec.campaign import CampaignSpec, read_spec
 from tuner.spec.checking import check_measurements
 from tuner.states import OVER, not_resumable
 from tuner.store import Store
-from tuner.text import counted
 
 CampaignFile = Annotated[Path, typer.Argument(help="The campaign file (YAML).")]
 
@@ -192,8 +192,8 @@ def branch(
         def begin() -> Campaign:
             rules = rules_of(prepared.spec, prepared.workload)
             guidance = priors(store, old.id, rules, prepared.parameters)
-            why = "" if guidance else f": {no_priors(store, old.id, rules)}"
-            say(f"fstune: {_guided_by(guidance, [old.id])}{why}", err=True)
+            why = "" if guidance else no_priors(store, old.id, rules)
+            say(f"fstune: {guided_by(guiding_trials(guidance), [old.id], why)}", err=True)
             return _create(store, prepared.spec, guidance)
 
         if queue:
@@ -225,14 +225,8 @@ def _guided(store: Store, prepared: Prepared) -> Campaign:
     guidance, used = warm_start(store, spec, rules, prepared.aspects, prepared.parameters)
     if spec.warm_start == "auto":
         none = "no earlier campaign guides the search: none that has finished is similar"
-        say(f"fstune: {_guided_by(guidance, used) if used else none}", err=True)
+        say(f"fstune: {guided_by(guiding_trials(guidance), used) if used else none}", err=True)
     return _create(store, spec, guidance)
-
-
-def _guided_by(guidance: Sequence[Prior], campaigns: Sequence[str]) -> str:
-    configurations = {prior.configuration for prior in guidance if not prior.is_baseline}
-    trials = counted(len(configurations), "trial")
-    return f"the search is guided by {trials} of {', '.join(campaigns)}"
 
 
 def _create(store: Store, spec: CampaignSpec, guidance: Sequence[Prior] = ()) -> Campaign:

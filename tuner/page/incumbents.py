@@ -22,13 +22,12 @@ from tuner.results.reference_comparison import estimates_along
 from tuner.states import EventKind
 
 _LEAVES = (EventKind.TRIAL_PRUNED, EventKind.TRIAL_FAILED)
-_WITHDRAWN = "withdrawn"
 #: The kinds of events that can change the incumbent.
 MOVES: Final = (
     EventKind.TRIAL_PROMOTED,
     *_LEAVES,
     EventKind.CERTIFIED,
-    _WITHDRAWN,
+    EventKind.WITHDRAWN,
     EventKind.RECOMMENDATION,
 )
 #: The incumbent's estimate is computed at this many blocks at most.
@@ -67,7 +66,7 @@ class Incumbents:
             self._certified = answer.trial if certified else None
         elif event.kind == EventKind.CERTIFIED and isinstance(trial, int):
             self._certified = trial
-        elif event.kind == _WITHDRAWN:
+        elif event.kind == EventKind.WITHDRAWN:
             self._certified = None
         elif event.kind == EventKind.TRIAL_PROMOTED and isinstance(trial, int):
             self._promoted = trial

@@ -7,6 +7,7 @@ depend neither on which testbed finished first nor on which blocks were cut off 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,11 @@ from tuner.plan.steps import RunBatch, RunBlock
 from tuner.states import BlockState
 
 AnyBlock = TypeVar("AnyBlock", Block, BlockTimes)
+
+
+def whole_batches(blocks: float, testbeds: int) -> float:
+    """Return how many blocks are measured to have this many: on several testbeds, whole batches."""
+    return math.ceil(blocks / testbeds) * testbeds if testbeds > 1 else blocks
 
 
 @dataclass(frozen=True, slots=True)

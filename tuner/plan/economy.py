@@ -29,6 +29,7 @@ from tuner.judge.robust import fewest_pairs
 from tuner.judge.score import margin
 from tuner.model import Configuration
 from tuner.plan.attempts import alpha_of
+from tuner.plan.batches import whole_batches
 from tuner.plan.certifying import least_step
 from tuner.plan.guide import Noise, View
 from tuner.plan.rules import Floors, Rules
@@ -174,7 +175,7 @@ def attempt_rules(rules: Rules, at: Position) -> Rules:
     """
     if not at.searched or fresh_blocks(at.arms_left, rules) >= MIN_PAIRS:
         return rules
-    fit = int(at.arms_left / _in_batches(_FEWEST, rules)) - 1
+    fit = int(at.arms_left / whole_batches(_FEWEST, rules.testbeds)) - 1
     return replace(rules, finalists=max(1, min(rules.finalists, fit)))
 
 
@@ -316,7 +317,7 @@ def first_fresh_blocks(measurements: int, rules: Rules, *, guided: bool = False)
         limit = None if rules.compares or rules.pilot_override else rules.pilot
         if limit is not None and (few := limit.certify_room(measurements)) < MIN_PAIRS:
             return few
-        arms -= 2 * min(rules.pilot.max_blocks, _in_batches(MIN_PAIRS, rules))
+        arms -= 2 * min(rules.pilot.max_blocks, whole_batches(MIN_PAIRS, rules.testbeds))
     if not (rules.compares or guided):
         arms -= rules.testbeds * (1 + rules.arms)
     return fresh_blocks(max(0.0, arms), rules)
@@ -333,16 +334,7 @@ def least_measurements(rules: Rules, *, guided: bool = False) -> int:
 
 def _arms_of(blocks: float, rules: Rules) -> float:
     """Arms that an attempt needs for this many blocks."""
-    return _in_batches(blocks, rules) * (1 + rules.finalists)
-
-
-def _in_batches(blocks: float, rules: Rules) -> float:
-    """The number of blocks that are measured to have this many: on several testbeds, whole
-    batches.
-    """
-    if rules.testbeds > 1:
-        return math.ceil(blocks / rules.testbeds) * rules.testbeds
-    return blocks
+    return whole_batches(blocks, rules.testbeds) * (1 + rules.finalists)
 
 
 def _certifiable(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
 from tuner.model import BASELINE, BlockKind, BlockTimes, Trial
+from tuner.plan.batches import whole_batches
 from tuner.states import BlockState
 
 #: Origin of the twin.
@@ -70,7 +71,7 @@ def _most_blocks(rules: PilotRules, pairs: Sequence[PilotBlock]) -> int:
         run_s = sum(block.duration_s for block in pairs) / (2 * len(pairs))
         runs = min(runs, rules.budget_s / run_s)
     # All testbeds measure at once, so blocks come in batches.
-    shortest = math.ceil(MIN_PAIRS / width) * width
+    shortest = int(whole_batches(MIN_PAIRS, width))
     certify = max(rules.certify_share * runs, float(shortest * rules.certify_arms))
     room = (runs - certify - width * rules.arms) / 2 if runs < math.inf else math.inf
     if room >= rules.max_blocks:

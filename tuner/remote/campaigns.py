@@ -36,7 +36,7 @@ from tuner.remote.records import (
 )
 from tuner.report.recommend import RecommendationDocument
 from tuner.spec.campaign import CampaignSpec
-from tuner.text import clean, counted
+from tuner.text import clean
 
 
 class Campaigns:
@@ -151,17 +151,14 @@ class Campaigns:
 
     def branch(
         self, spec: CampaignSpec, campaign: str, lost: Callable[[str], None] = lambda _: None
-    ) -> tuple[Campaign, str]:
+    ) -> tuple[Campaign, int | None, str]:
         """Like ``create``, for one that is guided by what another ``campaign`` found; also return
-        by how much, a sentence; "" if the server is too old to say so.
+        by how many of its trials, None if the server is too old to say so, and why by none.
         """
         answer = mapping(self._create(campaign_path(campaign, "branch"), spec, lost))
-        trials, why = answer.get("guiding_trials"), answer.get("unguided")
-        guidance = ""
-        if isinstance(trials, int) and isinstance(why, str):
-            reason = f": {clean(why)}" if why else ""
-            guidance = f"the search is guided by {counted(trials, 'trial')} of {campaign}{reason}"
-        return read_campaign(answer), guidance
+        trials = answer.get("guiding_trials")
+        trials = trials if isinstance(trials, int) else None
+        return read_campaign(answer), trials, clean(str(answer.get("unguided") or ""))
 
     def _create(self, path: str, spec: CampaignSpec, lost: Callable[[str], None]) -> Any:
         # Only what the user set: the server has its own defaults, and may know other keys.

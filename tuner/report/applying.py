@@ -60,18 +60,17 @@ def without_effect(recommendation: Recommendation, spaces: Mapping[str, Space]) 
     """
     r = recommendation
     names = set()
-    for part, space in spaces.items():
-        new = dict(r.configuration.part(part))
-        for change in differences(r.baseline, r.configuration)[0]:
-            name = change.name.removeprefix(f"{part}.")
-            if name == change.name:
-                continue
-            less = {key: value for key, value in new.items() if key != name}
-            if change.old is not None:
-                less[name] = change.old
-            if _are_same(space, new, less, name):
-                names.add(change.name)
-                new = less
+    settings = {part: dict(r.configuration.part(part)) for part in spaces}
+    for change in differences(r.baseline, r.configuration)[0]:
+        part, _, name = change.name.partition(".")
+        if part not in spaces:
+            continue
+        less = {key: value for key, value in settings[part].items() if key != name}
+        if change.old is not None:
+            less[name] = change.old
+        if _are_same(spaces[part], settings[part], less, name):
+            names.add(change.name)
+            settings[part] = less
     return frozenset(names)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tuner.model import BlockKind
 from tuner.records.standing import Standing
-from tuner.text import duration, faster, interval
+from tuner.text import counted, duration, faster, interval
 
 
 def where(standing: Standing) -> str:
@@ -45,3 +47,9 @@ def how_many(standing: Standing) -> str:
     if standing.budget is not None:
         of = f" of about {standing.budget}" if standing.estimated else f"/{standing.budget}"
     return f"{standing.measurements}{of} measurements"
+
+
+def guided_by(trials: int, campaigns: Sequence[str], why: str = "") -> str:
+    """Return how many trials of earlier campaigns guide the search. ``why``: why none does."""
+    reason = f": {why}" if why else ""
+    return f"the search is guided by {counted(trials, 'trial')} of {', '.join(campaigns)}{reason}"

@@ -5,7 +5,7 @@ No measurement is reused as evidence: another space, workload or testbed may beh
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from tuner.model import BASELINE, Prior
 from tuner.plan.rules import Rules
@@ -36,6 +36,11 @@ def priors(store: Store, campaign: str, rules: Rules, parameters: Collection[str
         Prior(t.configuration, 0.0, f"{campaign}:{BASELINE}") for t in able if t.number == BASELINE
     ]
     return results + references if results else []
+
+
+def guiding_trials(guidance: Iterable[Prior]) -> int:
+    """Return how many trials guide a search: the baseline is only what they are compared with."""
+    return len({prior.configuration for prior in guidance if not prior.is_baseline})
 
 
 def no_priors(store: Store, campaign: str, rules: Rules) -> str:

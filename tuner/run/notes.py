@@ -140,7 +140,7 @@ class Notes:
         is_judgement = now.phase is not Phase.PILOT and not isinstance(now.step, Halt)
         if now.answer is None and earlier is not None and is_judgement:
             advice = withdrawal(now, trials, earlier, target.flags)
-            event = self._writer.event("withdrawn", advice.reason, {"trial": before})
+            event = self._writer.event(EventKind.WITHDRAWN, advice.reason, {"trial": before})
             self._writer.show(self._store.save_recommendation(self._id, advice, event))
 
     def answer(self, now: Plan, rules: Rules, target: Target) -> None:
