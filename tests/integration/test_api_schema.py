@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 import threading
 import time
 from collections import Counter
@@ -34,7 +35,7 @@ from tuner.store import Store
 from tuner.store.access import Access
 from tuner.tokens import Scope
 
-#: The seed makes the cases reproducible; streams are read only briefly.
+#: The seed makes the cases reproducible.
 CONFIGURATION = """
 seed = 1
 base-url = "{url}"
@@ -54,8 +55,9 @@ negative_data_rejection.enabled = false
 [[operations]]
 include-operation-id = "stream_events"
 max-stream-events = 1
-request-timeout = 0.2
 """
+#: The stream of a campaign that does not run has no event to end the reading.
+BRIEF = "request-timeout = 0.2\n"
 #: One request for each way to violate a campaign's document would be 1,600 requests for each of two
 #: operations. These have random documents instead.
 RANDOM = """
@@ -64,10 +66,14 @@ include-operation-id = "{operation}"
 phases.coverage.enabled = false
 generation.max-examples = 30
 """
-_STREAM = "GET /v1/campaigns/{campaign}/events/stream: "
-#: On a busy machine that time may be over before a stream starts; the second is a warning that the
-#: first would be too long to print in full.
-LATE = (f"{_STREAM}requests.exceptions.ReadTimeout", f"{_STREAM}hypothesis.errors.HypothesisWarn")
+_STREAM = re.escape("GET /v1/campaigns/{campaign}/events/stream: ")
+#: On a busy machine BRIEF may be over before the answer starts, or before a refusal is complete;
+#: the third is a warning that the others would be too long to print in full.
+LATE = (
+    rf"{_STREAM}requests\.exceptions\.ReadTimeout",
+    rf"{_STREAM}requests\.exceptions\.ConnectionError: .*Read timed out",
+    rf"{_STREAM}hypothesis\.errors\.HypothesisWarn",
+)
 PUBLIC = {"/healthz", "/readyz"}
 #: What uvicorn answers to what it cannot parse; such a request does not reach the application.
 NOT_HTTP = b"Invalid HTTP request received."
@@ -148,9 +154,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     assert not thread.is_alive()
 
 
-def exercise(running: Running, headers: str, examples: int, *random: str) -> Outcome:
-    """Make requests from the document and check every answer. ``random``: see RANDOM."""
+def exercise(
+    running: Running, headers: str, examples: int, *random: str, brief: bool = False
+) -> Outcome:
+    """Make requests from the document and check every answer. ``random`` and ``brief``: see RANDOM
+    and BRIEF.
+    """
     text = CONFIGURATION.format(url=running.url, headers=headers, examples=examples)
+    text += BRIEF if brief else ""
     text += "".join(RANDOM.format(operation=operation) for operation in random)
     config = schemathesis.Config.from_str(text)
     schema = schemathesis.openapi.from_url(f"{running.url}/openapi.json", config=config)
@@ -159,7 +170,7 @@ def exercise(running: Running, headers: str, examples: int, *random: str) -> Out
     for event in from_schema(schema).execute():
         if isinstance(event, events.NonFatalError):
             message = f"{event.label}: {event.info}"
-            if not any(message.startswith(late) for late in LATE):
+            if not (brief and any(re.match(late, message) for late in LATE)):
                 outcome.wrong.append(message)
         elif isinstance(event, events.FatalError):
             raise event.exception
@@ -194,7 +205,7 @@ def exercise(running: Running, headers: str, examples: int, *random: str) -> Out
 def test_every_answer_is_documented(running: Running, caplog: pytest.LogCaptureFixture) -> None:
     header = f'Authorization = "Bearer {running.token}"'
     # The document of a branch is that of a new campaign, and is checked by the same code.
-    outcome = exercise(running, header, 6, "branch_campaign")
+    outcome = exercise(running, header, 6, "branch_campaign", brief=True)
     assert outcome.wrong == []
     assert outcome.statuses.total() >= 2000
     # Not everything is refused: campaigns are started, steered and read.
