@@ -16,8 +16,9 @@ from pydantic import BaseModel, ConfigDict
 
 from api import problems
 from api.application_documents import ApplicationDocument, PlanDocument
+from api.authorisation import ADMIN, READ, Admin, Visitor
 from api.root import Root
-from api.service import ADMIN, READ, Admin, PathCampaign, Service, Serving, Visitor
+from api.service import PathCampaign, Service, Serving
 from tuner.applications import Application
 from tuner.apply.actor import Actor
 from tuner.apply.applying import look_again, make_plan

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from api import problems
+from api.authorisation import READ, Reader, still_valid
 from api.documents import (
     BlockDocument,
     CampaignDocument,
@@ -24,7 +25,7 @@ from api.documents import (
 )
 from api.exports import MEDIA_TYPE
 from api.paging import LARGEST, After, Limit, Page, PageToken, after_number, page, read_token
-from api.service import READ, PathCampaign, Reader, Service, Serving, service
+from api.service import PathCampaign, Service, Serving, service
 from api.watching import Presence
 from tuner.errors import NotFoundError, SpecError
 from tuner.model import Campaign
@@ -293,7 +294,7 @@ async def stream_events(
     has no ID: it reports that the process running the campaign has stopped sending heartbeats, or
     is alive again. The stream ends within seconds after its token is revoked or expires.
     """
-    async for event in serving.feeds.watch(campaign.id, after, lambda: serving.holds(who)):
+    async for event in serving.feeds.watch(campaign.id, after, lambda: still_valid(serving, who)):
         if event is None:
             yield ServerSentEvent(event="over", data={})
             return

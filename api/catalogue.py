@@ -14,9 +14,10 @@ from fastapi import APIRouter, Path, Query
 import search_spaces
 import workloads
 from api import problems
+from api.authorisation import READ
 from api.documents import Document
 from api.paging import Limit
-from api.service import READ, Serving
+from api.service import Serving
 from search_spaces import describe
 from tuner.errors import NotFoundError
 from tuner.measure.workload import load_workload

@@ -11,7 +11,8 @@ from prometheus_client.registry import Collector
 from pydantic import BaseModel
 
 from api import problems
-from api.service import READ, Service, Serving
+from api.authorisation import READ
+from api.service import Service, Serving
 from tuner.work.metrics import StoredCampaigns
 
 router = APIRouter(tags=["health"], responses=problems.responses())

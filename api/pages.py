@@ -14,25 +14,23 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from api import view
+from api.authorisation import (
+    COOKIE,
+    OPERATE,
+    READ,
+    Operator,
+    Reader,
+    Visitor,
+    same_origin,
+    visitor,
+)
 from api.campaigns import older_than, recommendation_of
 from api.comparison import compare_trials
 from api.documents import CampaignDocument
 from api.paging import PageToken, page, read_token
 from api.problems import Problem, RequestError
 from api.root import Root, inner_path, root_of
-from api.service import (
-    COOKIE,
-    OPERATE,
-    READ,
-    Operator,
-    PathCampaign,
-    Reader,
-    Service,
-    Serving,
-    Visitor,
-    same_origin,
-    visitor,
-)
+from api.service import PathCampaign, Service, Serving
 from api.steering import resume, send_wish
 from tuner.errors import NotFoundError
 from tuner.model import Answer, Campaign, Wish

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from api import problems
-from api.service import READ, Serving
+from api.authorisation import READ
+from api.service import Serving
 from tuner.records.status import Status
 from tuner.run.presence import status
 

@@ -1,21 +1,14 @@
-"""Shared dependencies of the routes: the store, the service settings and the caller."""
+"""Shared dependencies of the routes: the running service and the campaign named in the path."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path as FilePath
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import Depends, Path, Request
-from fastapi.security import APIKeyCookie, HTTPBearer
 
 from api.exports import Exports
-from api.problems import RequestError
 from api.starting import Starter
 from api.watching import Feeds
 from tuner.model import Campaign
@@ -26,14 +19,6 @@ from tuner.settings import ServiceSettings
 from tuner.store import Store
 from tuner.store.access import Access
 from tuner.store.pages import Pages
-from tuner.tokens import Scope, Token
-
-COOKIE = "fstune_session"
-_SAFE = ("GET", "HEAD", "OPTIONS")
-
-#: For the OpenAPI document only: ``visitor`` reads the request itself.
-_bearer = HTTPBearer(auto_error=False, description="A token from `fstune token create`.")
-_cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="Used by the web pages only.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +37,6 @@ class Service:
     exports: Exports
     starter: Starter
 
-    def holds(self, who: Visitor) -> bool:
-        """Whether a visitor's token is still valid."""
-        return who.token is None or self.access.holds(who.token, datetime.now(UTC))
-
-
-@dataclass(frozen=True, slots=True)
-class Visitor:
-    """A caller. ``token``: None where none is needed; ``by_cookie``: sent by a web page."""
-
-    token: Token | None
-    by_cookie: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name to record for this caller."""
-        return "the service" if self.token is None else f"{self.token.name}, over HTTP"
-
-    @property
-    def scope(self) -> Scope:
-        """What the visitor may do."""
-        return Scope.READ if self.token is None else self.token.scope
-
 
 def service(request: Request) -> Service:
     """The service handling a request."""
@@ -84,85 +47,6 @@ def service(request: Request) -> Service:
 
 Serving = Annotated[Service, Depends(service)]
 
-
-def visitor(request: Request, serving: Service) -> Visitor | None:
-    """Identify the caller of a request; None if a token is required but no valid one was sent."""
-    if not serving.settings.auth:
-        return Visitor(None)
-    scheme, _, text = request.headers.get("authorization", "").partition(" ")
-    # Other schemes are of a proxy in front of the service; a browser sends them with the cookie.
-    by_cookie = scheme.lower() != "bearer"
-    if by_cookie:
-        text = _session_of(request)
-    token = serving.access.token_of(text.strip(), datetime.now(UTC)) if text else None
-    return None if token is None else Visitor(token, by_cookie)
-
-
-def _session_of(request: Request) -> str:
-    """The session in a request's cookies, "" for none.
-
-    A browser also sends the cookies of shorter paths, where another service may be, but after ours
-    (RFC 6265): the first one counts. ``request.cookies`` has the last one.
-    """
-    cookies = ";".join(request.headers.getlist("cookie")).split(";")
-    pairs = (cookie.partition("=") for cookie in cookies)
-    return next((text for name, _, text in pairs if name.strip() == COOKIE), "")
-
-
-def needs(scope: Scope) -> Callable[[Request, Service, object, object], Visitor]:
-    """Dependency for routes that require ``scope``. It raises RequestError if access is denied."""
-
-    def check(
-        request: Request,
-        serving: Serving,
-        _token: Annotated[object, Depends(_bearer)],
-        _session: Annotated[object, Depends(_cookie)],
-    ) -> Visitor:
-        caller = visitor(request, serving)
-        if caller is None:
-            raise RequestError(
-                HTTPStatus.UNAUTHORIZED,
-                "unauthorized",
-                "send a valid token: 'Authorization: Bearer ...'; see 'fstune token create'",
-                {"WWW-Authenticate": 'Bearer realm="fstune"'},
-            )
-        refuse_other_origins(request, caller)
-        if not caller.scope.allows(scope):
-            why = (
-                "this service was started without --auth and is read-only"
-                if caller.token is None
-                else f"this token only allows {caller.scope}; a token for {scope} is needed"
-            )
-            raise RequestError(HTTPStatus.FORBIDDEN, "forbidden", why)
-        return caller
-
-    return check
-
-
-def refuse_other_origins(request: Request, caller: Visitor) -> None:
-    """Reject a change requested by another site's page with the visitor's cookie (CSRF)."""
-    if request.method not in _SAFE and caller.by_cookie and not same_origin(request):
-        raise RequestError(
-            HTTPStatus.FORBIDDEN, "other-origin", "changes are only accepted from its own pages"
-        )
-
-
-def same_origin(request: Request) -> bool:
-    """Whether a request comes from one of our own pages. Without an Origin header it does not."""
-    origin = urlsplit(request.headers.get("origin", ""))
-    ours = request.headers.get("host", "")
-    return bool(ours) and secrets.compare_digest(
-        f"{origin.scheme}://{origin.netloc}".encode(), f"{request.url.scheme}://{ours}".encode()
-    )
-
-
-_admin, _operate, _read = needs(Scope.ADMIN), needs(Scope.OPERATE), needs(Scope.READ)
-
-#: For routers: checked before anything is looked up.
-READ, OPERATE, ADMIN = Depends(_read), Depends(_operate), Depends(_admin)
-Reader = Annotated[Visitor, Depends(_read)]
-Operator = Annotated[Visitor, Depends(_operate)]
-Admin = Annotated[Visitor, Depends(_admin)]
 
 CampaignName = Annotated[
     str,

@@ -16,20 +16,12 @@ from fastapi import APIRouter, Body, Header, Query, Response
 import search_spaces
 import workloads
 from api import problems
+from api.authorisation import OPERATE, Operator, Visitor
 from api.documents import BranchDocument, CampaignDocument
 from api.middleware import etag
 from api.problems import RequestError
 from api.root import Root
-from api.service import (
-    OPERATE,
-    CampaignName,
-    NamedPathCampaign,
-    Operator,
-    PathCampaign,
-    Service,
-    Serving,
-    Visitor,
-)
+from api.service import CampaignName, NamedPathCampaign, PathCampaign, Service, Serving
 from tuner.apply.actor import reason_of
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError

@@ -13,9 +13,10 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from api import problems
+from api.authorisation import ADMIN, READ, Admin
 from api.documents import Document
 from api.root import Root
-from api.service import ADMIN, READ, Admin, PathCampaign, Serving
+from api.service import PathCampaign, Serving
 from tuner.apply.testbed import recommended
 from tuner.apply.verify_verdict import LEAST_BLOCKS
 from tuner.model import Event

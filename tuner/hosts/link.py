@@ -77,8 +77,7 @@ class Link:
             try:
                 yield channel
             finally:
-                with uninterrupted():
-                    channel.close()
+                _close(channel)
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Session]:
@@ -93,7 +92,7 @@ class Link:
             finally:
                 with uninterrupted():
                     if not session.is_reusable or not self._keep(session.channel):
-                        session.channel.close()
+                        _close(session.channel)
 
     def close(self) -> None:
         """Close the connection; the next command opens another. Wakes all waiters."""
@@ -144,7 +143,7 @@ class Link:
                 except (paramiko.SSHException, EOFError, OSError) as problem:
                     if isinstance(problem, TimeoutError):
                         self.drop(channel)
-                channel.close()
+                _close(channel)
 
     def _close_idle(self) -> None:
         with uninterrupted(), self._lock:
@@ -152,7 +151,7 @@ class Link:
 
     def _free_idle(self) -> None:
         while self._idle:
-            self._idle.pop().close()
+            _close(self._idle.pop())
 
     def _open_channel(self) -> paramiko.Channel:
         transport, fresh = self._transport()
@@ -256,3 +255,11 @@ def _route(host: SshHost) -> list[SshHost]:
     while route[0].jump is not None:
         route.insert(0, route[0].jump)
     return route
+
+
+def _close(channel: paramiko.Channel) -> None:
+    """Close a channel. That its connection is lost is no error here: it would hide the reason why
+    the channel is closed, a stop signal for example.
+    """
+    with uninterrupted(), contextlib.suppress(paramiko.SSHException, EOFError, OSError):
+        channel.close()

@@ -11,6 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import paramiko
 import pytest
 
 from deploy.cell.network import SERVER_ADDRESS
@@ -183,6 +184,23 @@ def test_a_stop_signal_leaves_a_connection_that_works(
         if not lock.struck:
             break
     assert at >= least
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_stop_signal_is_not_hidden_by_a_lost_connection(
+    keeps: bool, server: SshConnector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(channel: paramiko.Channel) -> None:
+        raise EOFError
+
+    def stop() -> None:
+        with server._link.session() if keeps else server._link.channel():
+            patched.setattr(paramiko.Channel, "close", lose)
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        stop()
+    assert server.run(["true"]).status == 0
 
 
 def test_commands_share_what_runs_them(server: SshConnector) -> None:
