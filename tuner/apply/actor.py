@@ -4,7 +4,7 @@ happens on their testbed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from tuner.apply.plan import changed_parts
 from tuner.apply.testbed import Destination
 from tuner.apply.waiting import wait_until_free
 from tuner.errors import ConflictError, StoreError
+from tuner.model import Configuration
 from tuner.run.holding import LeaseKeeper, hold_testbeds
 from tuner.settings import Settings
 from tuner.states import UNFINISHED, ApplicationState
@@ -45,18 +46,21 @@ class Actor:
         """The stored applications."""
         return Applications(self.store)
 
-    def destination(self, application: Application) -> Destination:
-        """The testbed of an application."""
+    def destination(self, application: Application, left_out: Sequence[str] = ()) -> Destination:
+        """The testbed of an application; ``left_out``: see ``Destination``."""
         campaign = self.store.campaign(application.campaign)
-        return Destination.of_application(campaign, application, self.state_directory)
+        return Destination.of_application(
+            campaign, application, self.state_directory, left_out=left_out
+        )
 
     @contextmanager
     def holding(
-        self, campaign: str, destination: Destination, *, only_look: bool = False
+        self, campaign: str, destination: Destination, *, own: str = "", only_look: bool = False
     ) -> Iterator[LeaseKeeper]:
         """Hold a testbed, after waiting for a process that is about to release it and
-        completing or undoing unfinished applications there. Raises ConflictError when it is in use,
-        with ``only_look`` also when an application is unfinished there.
+        completing or undoing unfinished applications there. ``own``: the application whose
+        destination this is. Raises ConflictError when it is in use, with ``only_look`` also when an
+        application is unfinished there.
         """
         limit_s = Settings().takeover_after_s
         with stop_signals(self.say, STOPPING):
@@ -69,7 +73,8 @@ class Actor:
                             f"first with fstune apply {application.id}, or undo it with fstune "
                             f"rollback {application.id}"
                         )
-                    complete_or_undo(self, application)
+                    its = destination if application.id == own else None
+                    complete_or_undo(self, application, destination=its)
                 yield holding
 
     @contextmanager
@@ -150,12 +155,18 @@ def complete_or_undo(
             return actor.move(
                 application, states.APPLIED, "applied", message, "", keep_request=True
             )
-        remark = testbed.put_back(before)
+        remark = put_back(testbed, before, destination)
         testbed.may_have_files |= checking and again
     if application.state is states.ROLLING_BACK:
         message = f"{application.id} is rolled back on {destination.label}"
         return actor.move(application, states.ROLLED_BACK, "rolled-back", message, remark)
     return failed(actor, application, destination, f"{why}; {remark}" if remark else why)
+
+
+def put_back(testbed: OpenTestbed, before: Configuration, destination: Destination) -> str:
+    """As ``OpenTestbed.put_back``; what is returned also names the clients that are left out."""
+    remark = testbed.put_back(before)
+    return "; ".join(filter(None, (destination.not_put_back, remark)))
 
 
 def finish(actor: Actor, application: Application) -> Application:

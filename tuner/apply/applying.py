@@ -9,12 +9,21 @@ is completed, if necessary by the next process that takes the testbed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tuner.applications import Application
-from tuner.apply.actor import Actor, as_stored, complete_or_undo, failed, reason_of
+from tuner.apply.actor import Actor, as_stored, complete_or_undo, failed, put_back, reason_of
 from tuner.apply.open_testbed import OpenTestbed, open_testbed
-from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, unfit
+from tuner.apply.plan import (
+    ApplyPlan,
+    PartPlan,
+    beyond_limits,
+    changed_parts,
+    notes,
+    plan_identity,
+    unknown,
+)
 from tuner.apply.testbed import Destination, recommended
 from tuner.errors import ConflictError, SpecError, StalePlanError, TunerError
 from tuner.identifiers import is_application_id, new_application_id
@@ -40,12 +49,13 @@ def make_plan(
 
     No setting is changed, except to complete or undo an unfinished application there: ``only_look``
     refuses that. The plan is stored as an application, which is None when there is nothing to
-    change. Raises TunerError: NotFoundError when nothing is recommended, ConflictError when the
-    testbed is in use or must not be changed.
+    change. Raises TunerError: NotFoundError when nothing is recommended, SpecError when it sets
+    what no program accepts, ConflictError when the testbed is in use or must not be changed.
     """
     answer = recommended(with_expiry(actor.store, campaign))
-    if wrong := unfit(answer.configuration, destination.needs.spaces):
-        raise SpecError(f"the recommendation cannot be applied: {'; '.join(wrong)}")
+    spaces = destination.needs.spaces
+    if wrong := unknown(answer.configuration, spaces):
+        raise _inapplicable(wrong)
     now = datetime.now(UTC)
     name = new_application_id(now)
     with (
@@ -53,6 +63,9 @@ def make_plan(
         open_testbed(destination, name, actor.say) as testbed,
     ):
         before = testbed.in_effect()
+        wrong, inherited = beyond_limits(before, answer.configuration, spaces)
+        if wrong:
+            raise _inapplicable(wrong)
         sentences = notes(
             before,
             answer.baseline,
@@ -61,6 +74,7 @@ def make_plan(
             destination.other,
             testbed.remarks,
             answer.notes,
+            inherited,
         )
         plan = ApplyPlan(
             campaign=campaign.id,
@@ -97,6 +111,10 @@ def make_plan(
     message = f"{actor.by} planned to apply trial {answer.trial} on {destination.label} ({name})"
     event = NewEvent(now, "apply-planned", message, {"application": name, "plan": plan.identity})
     return plan, actor.applications.add(application, event)
+
+
+def _inapplicable(reasons: Sequence[str]) -> SpecError:
+    return SpecError(f"the recommendation cannot be applied: {'; '.join(reasons)}")
 
 
 def _parts(
@@ -247,16 +265,18 @@ def _fail(
         )
 
 
-def roll_back(actor: Actor, application: Application) -> Application:
+def roll_back(actor: Actor, application: Application, left_out: Sequence[str] = ()) -> Application:
     """Restore the configuration from before an application; return the stored application.
 
-    This includes interrupted applications, whether they were decided on or not. Raises
+    This includes interrupted applications, whether they were decided on or not. ``left_out``:
+    clients that are gone for good and no longer in the testbed file; they are not put back, and the
+    stored reason names them. Raises SpecError when the application has no such clients,
     ConflictError when it is not in force, or another one was applied after it; TunerError when a
     host fails: it can be repeated then.
     """
-    destination = actor.destination(application)
+    destination = actor.destination(application, left_out)
     cut_off = application.state in UNFINISHED
-    with actor.holding(application.campaign, destination):
+    with actor.holding(application.campaign, destination, own=application.id):
         application = as_stored(actor, application)
         if cut_off and application.state is not ApplicationState.APPLIED:
             return application  # already undone in ``holding``
@@ -268,7 +288,7 @@ def roll_back(actor: Actor, application: Application) -> Application:
                 message = f"{actor.by} rolls {application.id} back on {destination.label}"
                 rolling = ApplicationState.ROLLING_BACK
                 application = actor.move(application, rolling, "rolling-back", message, "")
-                remark = testbed.put_back(application.before)
+                remark = put_back(testbed, application.before, destination)
                 message = f"{actor.by} rolled {application.id} back on {destination.label}"
                 state = ApplicationState.ROLLED_BACK
                 application = actor.move(application, state, "rolled-back", message, remark)

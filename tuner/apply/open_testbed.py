@@ -159,7 +159,7 @@ class OpenTestbed:
             if any(part.journals(self.name) != {JournalState.NONE} for part in self.parts.values()):
                 raise
             # No journal is left to restore: retrying would change nothing.
-            remark = f"every host was put back, but something else was changed there: {problem}"
+            remark = f"the hosts were put back, but something else was changed there: {problem}"
             self.say(remark)
             return remark
         return ""

@@ -92,7 +92,7 @@ def changed_parts(before: Configuration, after: Configuration) -> frozenset[str]
 
 def unknown(configuration: Configuration, spaces: Mapping[str, Space]) -> list[str]:
     """Settings that the search spaces do not have, or no longer: a sentence each. Values beyond the
-    limits of a program are none of them: a host may have been found with one.
+    limits of a program are none of them: see ``beyond_limits``.
     """
     problems = []
     for name, _ in configuration:
@@ -109,15 +109,20 @@ def unknown(configuration: Configuration, spaces: Mapping[str, Space]) -> list[s
     return problems
 
 
-def unfit(after: Configuration, spaces: Mapping[str, Space]) -> list[str]:
-    """Reasons why a configuration can never be applied, whatever is in effect; a sentence each. A
-    campaign may have been imported, so its configurations are not trusted.
+def beyond_limits(
+    before: Configuration, after: Configuration, spaces: Mapping[str, Space]
+) -> tuple[list[str], list[str]]:
+    """Values of ``after`` that are invalid on every host, a sentence each: first those that the
+    change sets, which must not be applied since a campaign may have been imported, then those that
+    are set ``before`` already, such as by an administrator.
     """
-    return unknown(after, spaces) or [
-        f"{part}: {why}"
-        for part, space in spaces.items()
-        for why in space.impossible(after.part(part))
-    ]
+    changes = frozenset(names_of_changes(before, after))
+    new, inherited = list[str](), list[str]()
+    for part, space in spaces.items():
+        for name, value in after.part(part).items():
+            sentences = inherited if f"{part}.{name}" not in changes else new
+            sentences += [f"{part}: {why}" for why in space.impossible({name: value})]
+    return new, inherited
 
 
 def steps(
@@ -176,10 +181,11 @@ def notes(
     other_testbed: bool,
     remarks: Sequence[str],
     campaign_notes: Sequence[str],
+    inherited: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Notes to read before agreeing to a plan. ``baseline``: the configuration that the campaign
     measured against; ``measured_programs``: the programs it measured with; ``other_testbed``:
-    whether it was measured on another testbed.
+    whether it was measured on another testbed; ``inherited``: see ``beyond_limits``.
     """
     sentences = []
     if other_testbed:
@@ -193,4 +199,5 @@ def notes(
         sentences.append(
             f"the settings in effect are not the ones it was measured against: {names}"
         )
+    sentences += [f"{why}; it is set already, and stays" for why in inherited]
     return (*sentences, *remarks, *campaign_notes)

@@ -26,7 +26,9 @@ _HEALTH = Path(__file__).with_name("health.yaml")
 @dataclass(frozen=True, slots=True)
 class Destination:
     """The testbed of an application. ``name``: its identity; ``label``: a short name for people;
-    ``other``: whether the campaign was not measured on it; ``clients``: see ``TestbedIdentity``.
+    ``other``: whether the campaign was not measured on it; ``clients``: see ``TestbedIdentity``;
+    ``left_out``: clients of an application that its testbed file no longer names, because they are
+    gone for good: whatever is put back is not put back there.
     """
 
     section: TestbedSection
@@ -37,6 +39,7 @@ class Destination:
     label: str
     other: bool
     clients: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -67,12 +70,14 @@ class Destination:
         state_directory: Path,
         *,
         measures: bool = False,
+        left_out: Sequence[str] = (),
     ) -> Destination:
         """The testbed of an application. ``measures``: whether the workload is going to be
-        measured; otherwise it may be missing.
+        measured; otherwise it may be missing. ``left_out``: see ``Destination``.
 
-        Raises SpecError, for example when the testbed file is missing; ConflictError when the file
-        now describes another testbed, or the same with other clients.
+        Raises SpecError, for example when the testbed file is missing or ``left_out`` names no
+        client of the application; ConflictError when the file now describes another testbed, or the
+        same with other clients, or still names one that is ``left_out``.
         """
         spec = CampaignSpec.from_json(campaign.spec)
         section = _section(json.loads(application.section))
@@ -82,13 +87,8 @@ class Destination:
                 f"{application.id} is for {application.testbed}, but its testbed file now names "
                 f"{destination.name}: restore the file as it was"
             )
-        if application.clients and application.clients != destination.clients:
-            raise ConflictError(
-                f"{application.id} is for {_clients(application.clients)}, but its testbed file "
-                f"now names {_clients(destination.clients)}: write the address of each client as "
-                "it was, since an IP address and a name are never taken for the same host"
-            )
-        return destination
+        _check_clients(application, destination.clients, left_out)
+        return replace(destination, left_out=tuple(sorted(set(left_out))))
 
     @classmethod
     def _for_section(
@@ -106,6 +106,13 @@ class Destination:
         label = identity.label or section.type.summary(section.section)
         other = (name, identity.clients) not in _testbeds_of(campaign, spec, directory)
         return cls(section, spec, needs, directory, name, label, other, identity.clients)
+
+    @property
+    def not_put_back(self) -> str:
+        """A clause on the clients that are left out; empty if there are none."""
+        if not self.left_out:
+            return ""
+        return f"{_clients(self.left_out)} left out, so not put back"
 
     @property
     def document(self) -> str:
@@ -126,6 +133,28 @@ def _name(identity: TestbedIdentity, campaign: Campaign) -> str:
 
 def _clients(hosts: Sequence[str]) -> str:
     return f"{'client' if len(hosts) == 1 else 'clients'} {', '.join(hosts)}"
+
+
+def _check_clients(application: Application, now: Sequence[str], left_out: Sequence[str]) -> None:
+    """Check that a testbed file names the clients of an application, except those left out. An
+    application of an earlier release has no record of them. Raises SpecError, ConflictError.
+    """
+    name, clients = application.id, application.clients
+    if strange := sorted(set(left_out) - set(clients)):
+        whose = f"is for {_clients(clients)}" if clients else "has no record of its clients"
+        raise SpecError(f"--without: {', '.join(strange)}: {name} {whose}")
+    if still := sorted(set(left_out) & set(now)):
+        raise ConflictError(
+            f"--without: the testbed file of {name} still names {_clients(still)}: take out of the "
+            "file what is to be left out"
+        )
+    if clients and [one for one in clients if one not in left_out] != list(now):
+        raise ConflictError(
+            f"{name} is for {_clients(clients)}, but its testbed file now names {_clients(now)}: "
+            "write the address of each client as it was, since an IP address and a name are never "
+            "taken for the same host; or if a client is gone for good, take it out of the file "
+            f"and leave it out with: fstune rollback {name} --without CLIENT"
+        )
 
 
 def _testbeds_of(

@@ -52,6 +52,16 @@ TestbedFile = Annotated[
         show_default=False,
     ),
 ]
+Without = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--without",
+        metavar="CLIENT",
+        help="A client that is gone for good, as 'fstune applications' names it: it is not put "
+        "back. Can be repeated.",
+        show_default=False,
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Reference = Annotated[
     str,
@@ -145,15 +155,19 @@ def _finish(actor: Actor, application: Application) -> None:
 def rollback(
     reference: Reference = "last",
     yes: Yes = False,
+    without: Without = None,
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
 ) -> None:
     """Restore exactly what was in effect before an application, and check that it is in effect.
 
-    This includes applications that were interrupted at any point.
+    This includes applications that were interrupted at any point. A client that is gone for good
+    can be left out: take it out of the testbed file and name it with --without. That is recorded.
     """
     if (address := server_address(server, state_dir, database)) is not None:
+        if without:
+            raise SpecError("--without: not through a server; run it on the machine of the server")
         from tuner.cli import remote_apply
 
         remote_apply.rollback(address, reference, partial(_agree, yes, "Roll it back?"))
@@ -161,11 +175,14 @@ def rollback(
     with open_store(state_dir, database) as store:
         actor = Actor(store, state_directory(state_dir), _who(), _tell)
         application = _application(store, reference)
+        left_out = tuple(without or ())
         for line in application_lines([application]):
             say(line)
+        if left_out:
+            say(f"  this time: {actor.destination(application, left_out).not_put_back}")
         _agree(yes, "Roll it back?")
         with _interruptible():
-            result = roll_back(renamed(actor, application), application)
+            result = roll_back(renamed(actor, application), application, left_out)
     say(rolled_back_line(result))
 
 

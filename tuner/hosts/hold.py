@@ -253,12 +253,12 @@ class Hold:
         if self._restarted.is_set() and not self._only_restores:
             raise TestbedError(
                 f"{self.host} was restarted while it was in use: the settings in effect there may "
-                "have changed; see 'fstune resume'"
+                f"have changed; {self.lease.owner.advice}"
             )
         if self._lost.is_set():
             raise TestbedError(
                 f"{self.host} has put itself back: fstune was silent for "
-                f"{self.lease.after_s:.0f} s, or somebody restored it; see 'fstune resume'"
+                f"{self.lease.after_s:.0f} s, or somebody restored it; {self.lease.owner.advice}"
             )
 
 

@@ -51,7 +51,9 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The holder of a host: a campaign and the machine that runs it."""
+    """The holder of a host: a campaign, which may be a verification, or an application, and the
+    machine that runs it.
+    """
 
     campaign: str
     machine: str
@@ -61,6 +63,13 @@ class Owner:
 
     def __str__(self) -> str:
         return f"{self.campaign} {self.machine}"
+
+    @property
+    def advice(self) -> str:
+        """What to do when it has lost a host; a clause."""
+        if is_application_id(self.campaign):
+            return "see 'fstune applications' for what is in force"
+        return "see 'fstune resume', or for a verification 'fstune verify'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +261,11 @@ class Lease:
 
 
 def _in_use(host: str, campaign: str, machine: str, age_s: float) -> str:
-    kind, end = "campaign", "resume"
+    # A host does not know which campaigns are verifications: only their database does.
+    kind, end = "campaign", f"fstune resume {campaign} (unless it is a verification)"
     if is_application_id(campaign):
-        kind, end = "application", "rollback"
+        kind, end = "application", f"fstune rollback {campaign}"
     return (
         f"{host} is in use by {kind} {campaign} on {machine}, last seen {age_s:.0f} s ago; wait "
-        f"until it ends, or if its process has died: fstune {end} {campaign}, or fstune testbed "
-        "restore FILE"
+        f"until it ends, or if its process has died: {end}, or fstune testbed restore FILE"
     )

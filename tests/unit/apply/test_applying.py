@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.recommending import recommending
 from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
-from tests.unit.campaign.campaigns import failing
+from tests.unit.campaign.campaigns import THREADS, failing, spec
 from tuner.applications import Application
 from tuner.apply.actor import finish
 from tuner.apply.applying import carry_out, look_again, make_plan, roll_back
@@ -21,11 +22,12 @@ from tuner.errors import (
     ConfigurationError,
     ConflictError,
     NotFoundError,
+    SpecError,
     StalePlanError,
     TestbedError,
     WorkloadError,
 )
-from tuner.model import Answer, Campaign
+from tuner.model import Answer, Campaign, Value
 from tuner.services.lasting import JournalState
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated.testbed import _SimulatedPart as Part
@@ -49,6 +51,30 @@ def test_a_plan_shows_what_changes_and_changes_nothing(desk: Desk) -> None:
     assert application.planned_by == "alice"
     assert application.state is STATES.PLANNED
     assert desk.in_force(campaign) == ORIGINAL
+
+
+@pytest.mark.slow
+def test_what_was_found_beyond_the_limits_of_a_program_stays_and_is_noted(desk: Desk) -> None:
+    """Its administrator has set it, and the recommendation does not change it."""
+    beyond: dict[str, Value] = {THREADS: 30000, "cache_manager.daemons": 3}
+    after = beyond | {"fileserver.dir_buffers": 300}
+    campaign = recommending(desk.store, spec(found=beyond), beyond, after)
+    plan, application = make_plan(desk.actor, campaign, desk.destination(campaign))
+    assert application is not None
+    (note,) = plan.notes
+    assert note.startswith("fileserver: threads: 30000 is above ")
+    assert note.endswith("; it is set already, and stays")
+    carry_out(desk.actor, application)
+    assert desk.in_force(campaign) == after
+
+
+def test_a_value_beyond_the_limits_of_a_program_is_not_set(desk: Desk) -> None:
+    """Not even if the record of the campaign, which may be imported, has found it."""
+    beyond = {THREADS: 30000}
+    campaign = recommending(desk.store, spec(found=ORIGINAL), ORIGINAL | beyond, CANDIDATE | beyond)
+    with pytest.raises(SpecError, match="cannot be applied: fileserver: threads: 30000 is above"):
+        make_plan(desk.actor, campaign, desk.destination(campaign))
+    assert desk.actor.applications.all() == []
 
 
 @pytest.mark.slow

@@ -15,16 +15,20 @@ from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.campaign.campaigns import spec
 from tuner.applications import Application
 from tuner.apply.applying import carry_out, roll_back
+from tuner.apply.open_testbed import OpenTestbed
 from tuner.apply.pages import application_lines, plan_lines
 from tuner.apply.plan import ApplyPlan
 from tuner.apply.testbed import Destination
 from tuner.cli.apply import _in_force_at
-from tuner.errors import ConflictError
+from tuner.errors import ConflictError, SpecError, TestbedError
 from tuner.hosts.reach import ReachSection
 from tuner.model import Campaign, Configuration
+from tuner.services import kind
+from tuner.services.simulated.kind import SimulatedType
 from tuner.states import ApplicationState
 from tuner.store import NewEvent
 
+STATES = ApplicationState
 BEFORE, AFTER = Configuration.of(ORIGINAL), Configuration.of(CANDIDATE)
 
 
@@ -89,12 +93,94 @@ def test_a_rollback_on_other_clients_is_refused(desk: Desk, tmp_path: Path) -> N
     why = (
         r"is for clients c1\.example\.org, c2\.example\.org, but its testbed file now names "
         r"client c3\.example\.org: write the address of each client as it was, since an IP "
-        "address and a name are never taken for the same host"
+        "address and a name are never taken for the same host; or if a client is gone for good, .*"
+        r"leave it out with: fstune rollback a20260301-120000-8wj2 --without CLIENT$"
     )
     for use in (roll_back, carry_out):
         with pytest.raises(ConflictError, match=why):
             use(desk.actor, application)
     assert desk.actor.applications.get(application.id).state is ApplicationState.APPLIED
+
+
+@pytest.mark.parametrize(
+    ("left_out", "error", "why"),
+    [
+        (["c3.example.org"], SpecError, "--without: c3.example.org: a2026.* is for clients c1"),
+        (["c1.example.org"], ConflictError, "file of a2026.* still names client c1.example.org: "),
+    ],
+)
+def test_only_a_client_that_the_file_no_longer_names_is_left_out(
+    desk: Desk, tmp_path: Path, left_out: list[str], error: type[Exception], why: str
+) -> None:
+    file = write(tmp_path / "one.yaml", client("c1"), client("c2"))
+    campaign = campaign_on(desk, file)
+    application = applied(desk, campaign, Destination.of(campaign, tmp_path))
+    write(file, client("c1"))
+    with pytest.raises(error, match=why):
+        roll_back(desk.actor, application, left_out)
+    with pytest.raises(SpecError, match=r"c2\.example\.org: a2026.* has no record of its clients"):
+        roll_back(desk.actor, replace(application, clients=()), ["c2.example.org"])
+    destination = desk.actor.destination(application, ["c2.example.org"])
+    assert destination.left_out == ("c2.example.org",)
+    write(file, client("c1"), client("c4"))
+    with pytest.raises(ConflictError, match=r"now names clients c1.*, c4.*: write"):
+        roll_back(desk.actor, application, ["c2.example.org"])
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The clients of simulated testbeds, which have none otherwise."""
+    names, identity = ["c1", "c2"], SimulatedType.identity
+
+    def with_clients(self: SimulatedType, section: Any, directory: Path) -> kind.TestbedIdentity:
+        return replace(identity(self, section, directory), clients=tuple(names))
+
+    monkeypatch.setattr(SimulatedType, "identity", with_clients)
+    return names
+
+
+@pytest.mark.slow
+def test_a_rollback_without_a_client_that_is_gone_says_so_for_good(
+    desk: Desk, clients: list[str]
+) -> None:
+    campaign = desk.campaign()
+    application = desk.apply(campaign)
+    clients.remove("c2")
+    with pytest.raises(ConflictError, match="--without CLIENT"):
+        roll_back(desk.actor, application)
+    back = roll_back(desk.actor, application, ["c2"])
+    assert (back.state, back.reason) == (STATES.ROLLED_BACK, "client c2 left out, so not put back")
+    assert desk.in_force(campaign) == ORIGINAL
+    first, *_ = application_lines(desk.actor.applications.all())
+    assert first == f"{back.id}  rolled_back: client c2 left out, so not put back"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", [STATES.APPLYING, STATES.ROLLING_BACK])
+def test_what_was_cut_off_is_undone_without_a_client_that_is_gone(
+    desk: Desk, clients: list[str], monkeypatch: pytest.MonkeyPatch, state: ApplicationState
+) -> None:
+    campaign = desk.campaign()
+    planned = desk.plan(campaign)
+
+    def die(*_: object) -> None:
+        raise TestbedError("it does not answer")
+
+    with monkeypatch.context() as patch:
+        if state is STATES.ROLLING_BACK:
+            carry_out(desk.actor, planned)
+        patch.setattr(OpenTestbed, "put_back", die)
+        patch.setattr(OpenTestbed, "check_health", die)
+        use = roll_back if state is STATES.ROLLING_BACK else carry_out
+        with pytest.raises(TestbedError, match="it does not answer"):
+            use(desk.actor, desk.actor.applications.get(planned.id))
+    cut_off = desk.actor.applications.get(planned.id)
+    assert cut_off.state is state
+    clients.remove("c2")
+    back = roll_back(desk.actor, cut_off, ["c2"])
+    assert back.state in (STATES.FAILED, STATES.ROLLED_BACK)
+    assert "client c2 left out, so not put back" in back.reason
+    assert desk.in_force(campaign) == ORIGINAL
 
 
 def test_the_same_clients_in_another_order_are_the_same(desk: Desk, tmp_path: Path) -> None:

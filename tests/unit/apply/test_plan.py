@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import search_spaces
 from tuner.apply.pages import plan_lines
-from tuner.apply.plan import ApplyPlan, PartPlan, changed_parts, notes, plan_identity, steps, unfit
+from tuner.apply.plan import (
+    ApplyPlan,
+    PartPlan,
+    beyond_limits,
+    changed_parts,
+    notes,
+    plan_identity,
+    steps,
+    unknown,
+)
 from tuner.model import Configuration, Value
 
 OLD = Configuration.of({"fileserver.threads": 64, "cache_manager.daemons": 3})
@@ -66,11 +75,23 @@ def test_the_page_says_what_each_change_means_for_what_runs() -> None:
 
 
 def test_settings_unknown_to_the_search_spaces_are_not_applied() -> None:
-    assert unfit(NEW, SPACES) == []
-    unknown = Configuration.of({"fileserver.nonsense": 1, "elsewhere.threads": 1})
-    assert len(unfit(unknown, SPACES)) == 2
-    (why,) = unfit(Configuration.of({"fileserver.threads": "many"}), SPACES)
+    assert unknown(NEW, SPACES) == []
+    nonsense = Configuration.of({"fileserver.nonsense": 1, "elsewhere.threads": 1})
+    assert len(unknown(nonsense, SPACES)) == 2
+    (why,) = unknown(Configuration.of({"fileserver.threads": "many"}), SPACES)
     assert "threads" in why
+
+
+def test_only_values_that_a_plan_sets_itself_must_be_within_the_limits() -> None:
+    high = {"fileserver.threads": 30000}
+    wide, new = Configuration.of(high), Configuration.of(high | {"fileserver.dir_buffers": 300})
+    (why,), inherited = beyond_limits(OLD, new, SPACES)
+    assert why.startswith("fileserver: threads: 30000 is above ")
+    assert inherited == []
+    assert beyond_limits(wide, new, SPACES) == ([], [why])
+    assert beyond_limits(OLD, NEW, SPACES) == ([], [])
+    (why,), inherited = beyond_limits(wide, Configuration.of({"fileserver.threads": 40000}), SPACES)
+    assert (why.split()[2], inherited) == ("40000", [])
 
 
 def test_a_part_changes_when_one_of_its_settings_does() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +14,11 @@ from tests.unit.apply.conftest import CANDIDATE, ORIGINAL
 from tests.unit.campaign.campaigns import THREADS, failing, faster, spec
 from tests.unit.cli.conftest import Fstune
 from tuner.applications import Application
-from tuner.cli.apply import apply
+from tuner.cli.apply import apply, rollback
 from tuner.errors import ConfigurationError
 from tuner.model import Answer
+from tuner.services import kind
+from tuner.services.simulated.kind import SimulatedType
 from tuner.states import ApplicationState
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
@@ -103,6 +107,35 @@ def test_nothing_is_asked_without_a_terminal(state: Path, fstune: Fstune) -> Non
     assert newest(state).state is ApplicationState.APPLIED
     once_more = fstune("apply", planned.id, "--yes")
     assert once_more.returncode == 4
+
+
+def test_a_client_to_leave_out_must_be_one_of_the_application(state: Path, fstune: Fstune) -> None:
+    fstune("apply", store_campaign(state), "--yes")
+    refused = fstune("rollback", "--without", "c9", "--yes")
+    assert refused.returncode == 2
+    assert "--without: c9: a2" in refused.stderr
+    assert newest(state).state is ApplicationState.APPLIED
+    server = ("--server", "https://tuning.example.org")
+    refused = fstune("rollback", "--without", "c9", *server)
+    assert refused.returncode == 2
+    assert "--without: not through a server" in refused.stderr
+
+
+def test_a_rollback_shows_whom_it_leaves_out(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clients, identity = ["c1", "c2"], SimulatedType.identity
+
+    def with_clients(self: SimulatedType, section: Any, directory: Path) -> kind.TestbedIdentity:
+        return replace(identity(self, section, directory), clients=tuple(clients))
+
+    monkeypatch.setattr(SimulatedType, "identity", with_clients)
+    apply(store_campaign(state), yes=True, state_dir=state)
+    clients.remove("c2")
+    rollback(newest(state).id, yes=True, without=["c2"], state_dir=state)
+    output = capsys.readouterr().out
+    assert "\n  this time: client c2 left out, so not put back\n" in output
+    assert output.endswith("\nrolled_back: client c2 left out, so not put back\n")
 
 
 def test_showing_a_saved_plan_changes_nothing(state: Path, fstune: Fstune) -> None:
