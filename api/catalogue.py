@@ -22,7 +22,7 @@ from search_spaces import describe
 from tuner.errors import NotFoundError
 from tuner.measure.workload import load_workload
 from tuner.page.recommendations import Filters, KnownRecommendation, known_recommendations
-from tuner.report.recommend import RecommendationDocument
+from tuner.report.recommendation_document import RecommendationDocument
 from tuner.services.kinds import offer, offers
 
 router = APIRouter(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from search_spaces.effects import NO_PRESET
 from search_spaces.expressions import Expression, Value
 from search_spaces.model import Bound, Form, Kind, Outside, Parameter, Risk, Role, Use
 from search_spaces.space import Space
+from search_spaces.values_in_effect import NO_PRESET
 
 #: Values that ``json`` can serialize.
 Json = Mapping[str, "Json"] | Sequence["Json"] | str | int | bool | None

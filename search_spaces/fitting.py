@@ -6,7 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from search_spaces.effects import (
+from search_spaces.expressions import Value
+from search_spaces.model import Constraint, Kind, Parameter, SpaceError
+from search_spaces.space_file import Catalogue
+from search_spaces.values_in_effect import (
     broken_constraints,
     default,
     expand_preset,
@@ -15,9 +18,6 @@ from search_spaces.effects import (
     settle,
     type_problem,
 )
-from search_spaces.expressions import Value
-from search_spaces.model import Constraint, Kind, Parameter, SpaceError
-from search_spaces.space_file import Catalogue
 
 
 @dataclass(frozen=True, slots=True)

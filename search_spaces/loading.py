@@ -11,14 +11,6 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TypeVar
 
-from search_spaces.effects import (
-    COMMAND_LENGTH,
-    MEMORY_ESTIMATE,
-    NO_PRESET,
-    check_values,
-    safe_problem,
-    type_problem,
-)
 from search_spaces.expressions import Expression, ExpressionError, Value
 from search_spaces.forms import form_problem
 from search_spaces.model import (
@@ -46,6 +38,14 @@ from search_spaces.model import (
 from search_spaces.reading import Section
 from search_spaces.sources import packaged, source, whole_document
 from search_spaces.space import Space
+from search_spaces.values_in_effect import (
+    COMMAND_LENGTH,
+    MEMORY_ESTIMATE,
+    NO_PRESET,
+    check_values,
+    safe_problem,
+    type_problem,
+)
 
 _Word = TypeVar("_Word", bound=StrEnum)
 

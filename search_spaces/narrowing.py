@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from search_spaces.effects import settle, type_problem
 from search_spaces.expressions import Value
 from search_spaces.model import Kind, Outside, Parameter, Risk, Role, SpaceError, nearest
 from search_spaces.space_file import Catalogue
+from search_spaces.values_in_effect import settle, type_problem
 
 S = TypeVar("S", bound=Catalogue)
 

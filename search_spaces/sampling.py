@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from search_spaces.effects import expand_preset
 from search_spaces.expressions import Value
 from search_spaces.fitting import before, satisfy, walk
 from search_spaces.model import Kind, Parameter
 from search_spaces.space import Space
+from search_spaces.values_in_effect import expand_preset
 
 #: Suffix of a parameter's name in the question whether to set it at all.
 WHETHER = "?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from search_spaces import commandline, effects, fitting, narrowing
+from search_spaces import commandline, fitting, narrowing, values_in_effect
 from search_spaces.expressions import Value
 from search_spaces.model import (
     Expected,
@@ -34,7 +34,7 @@ class Space(Catalogue):
         silently misread a word as a number.
         """
         parsed = commandline.parse(self, argv)
-        values = effects.expand_preset(self, parsed.values, self.preset_fields)
+        values = values_in_effect.expand_preset(self, parsed.values, self.preset_fields)
         return Parsed(values, parsed.rest)
 
     def laid_over(
@@ -45,7 +45,7 @@ class Space(Catalogue):
         A preset in it is expanded if ``values`` contains one of the values that it sets,
         since the program accepts both together.
         """
-        return effects.laid_over(self, initial, values)
+        return values_in_effect.laid_over(self, initial, values)
 
     def lines(self, values: Mapping[str, Value]) -> list[str]:
         """The output of ``render`` as lines to read or type; empty if nothing is set."""
@@ -75,11 +75,11 @@ class Space(Catalogue):
 
         ``initial``: a configuration that is in use, whose own violations are not repeated.
         """
-        return effects.violations(self, values, facts, initial)
+        return values_in_effect.violations(self, values, facts, initial)
 
     def impossible(self, values: Mapping[str, Value]) -> list[str]:
         """The reasons why ``values`` is invalid on every host, as sentences; otherwise empty."""
-        return effects.impossible(self, values)
+        return values_in_effect.impossible(self, values)
 
     def effective(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
@@ -88,7 +88,7 @@ class Space(Catalogue):
 
         Parameters that the program does not report are omitted.
         """
-        return effects.effective(self, values, facts)
+        return values_in_effect.effective(self, values, facts)
 
     def in_effect(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
@@ -97,7 +97,7 @@ class Space(Catalogue):
 
         Unset parameters without a fixed default are omitted.
         """
-        env, _ = effects.settle(self, values, facts)
+        env, _ = values_in_effect.settle(self, values, facts)
         return {p.name: env[p.name] for p in self.parameters if p.name in env}
 
     def fit(
@@ -120,8 +120,8 @@ class Space(Catalogue):
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
     ) -> int:
         """Estimated memory that the program uses with ``values``, in bytes."""
-        env, _ = effects.settle(self, values, facts)
-        return effects.memory_estimate(self, env)
+        env, _ = values_in_effect.settle(self, values, facts)
+        return values_in_effect.memory_estimate(self, env)
 
     def searching(self, names: Collection[str]) -> Space:
         """The space with these parameters also searched, regardless of their risk."""

@@ -24,7 +24,7 @@ from tuner.records.standing import Observer
 from tuner.run.holding import hold_testbeds
 from tuner.run.identity import aspects
 from tuner.run.lanes import CampaignTestbed
-from tuner.run.resuming import ChangedError
+from tuner.run.resume_checks import ChangedError
 from tuner.services.kind import Needs, TestbedIdentity
 from tuner.services.testbed import Testbed
 from tuner.settings import Settings

@@ -21,7 +21,7 @@ from tuner.model import Campaign
 from tuner.page.document import ReportDocument
 from tuner.records.status import RunningCampaign, Status
 from tuner.report.json_documents import campaign_document
-from tuner.report.recommend import RecommendationDocument
+from tuner.report.recommendation_document import RecommendationDocument
 from tuner.services.openafs.testbed_file import TestbedFile, read_testbed
 from tuner.spec.campaign import CampaignSpec, read_spec
 from tuner.spec.space_section import load_space
@@ -222,6 +222,16 @@ def _map() -> list[str]:
 def test_what_is_on_the_map_exists() -> None:
     for path in _map():
         assert (ROOT / path).exists(), f"docs/architecture.md names {path}"
+
+
+def test_the_files_that_decide_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    (table,) = re.findall(r"## Where it is decided\n(.*?)\n##", text, re.DOTALL)
+    files = re.findall(r"`([\w/]+\.py)`", table)
+    assert len(files) > 10
+    for file in files:
+        places = [ROOT / "tuner" / file, ROOT / file]
+        assert any(place.exists() for place in places), f"docs/architecture.md names {file}"
 
 
 def test_every_package_and_module_of_the_engine_is_on_the_map() -> None:

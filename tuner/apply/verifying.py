@@ -29,7 +29,7 @@ from tuner.errors import (
     TunerError,
 )
 from tuner.interruption import check
-from tuner.judge.floors import FLOORS
+from tuner.judge.auto_floor import FLOORS
 from tuner.model import (
     BASELINE,
     Answer,

@@ -33,7 +33,7 @@ from tuner.report.answer import why_baseline
 from tuner.report.json_documents import campaign_json
 from tuner.report.listing import show
 from tuner.report.noise import noise_document
-from tuner.report.recommend import (
+from tuner.report.recommendation_document import (
     RecommendationDocument,
     recommendation_document,
     recommendation_flags,
@@ -44,8 +44,8 @@ from tuner.results.expiry import with_expiry
 from tuner.results.noise import campaign_noise
 from tuner.results.overview import overview, reference_comparisons
 from tuner.results.stored_comparison import stored_comparison
-from tuner.run.floors import floor_sentence
 from tuner.run.presence import absence
+from tuner.run.stored_floor import floor_sentence
 from tuner.services.form import Part
 from tuner.spec.space_section import stored_spaces
 from tuner.states import EventKind

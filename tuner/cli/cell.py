@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from deploy.cell import Cell, Cells, CellSpec
-from tuner.cli.by_name import show_by_name
+from tuner.cli.named_nodes import show_by_name
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.errors import NotFoundError

@@ -32,11 +32,11 @@ from tuner.report.json_documents import campaign_json
 from tuner.report.listing import show
 from tuner.report.log import LogForm
 from tuner.report.noise import noise_document
-from tuner.report.recommend import RecommendationDocument
+from tuner.report.recommendation_document import RecommendationDocument
 from tuner.report.standing import guided_by
 from tuner.report.tables import campaign_page
-from tuner.run.floors import floor_sentence
 from tuner.run.steering import refuse_last
+from tuner.run.stored_floor import floor_sentence
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState
 

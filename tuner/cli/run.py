@@ -41,15 +41,16 @@ from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
 from tuner.report.standing import guided_by
 from tuner.run.branching import guiding_trials, no_priors, priors
-from tuner.run.resuming import refuse_verification
+from tuner.run.resume_checks import refuse_verification
 from tuner.run.runner import Outcome
 from tuner.run.steering import in_use
 from tuner.run.waiting import wait
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec, read_spec
 from tuner.spec.checking import check_measurements
-from tuner.states import OVER, not_resumable
+from tuner.states import OVER, CampaignState, not_resumable
 from tuner.store import Store
+from tuner.store.deletion import delete_campaign
 
 CampaignFile = Annotated[Path, typer.Argument(help="The campaign file (YAML).")]
 
@@ -117,9 +118,13 @@ def pilot(
         raise SpecError(f"{file}: {reason}")
     with open_or_make_store(directory, database) as store:
         campaign = _guided(store, prepared)
-        outcome, result = _conduct(
-            store, campaign, prepared, directory, log, quiet=quiet, pilot_only=True
-        )
+        try:
+            outcome, result = _conduct(
+                store, campaign, prepared, directory, log, quiet=quiet, pilot_only=True
+            )
+        except ConflictError:
+            _forget_refused(store, campaign.id)
+            raise
     problem = None if result is None else show_end(pilot_page(result))
     if outcome.error is not None:
         raise outcome.error
@@ -284,6 +289,16 @@ def _conduct(
             if not wait(store, campaign.id, until, observer, is_free=free):
                 return replace(outcome, campaign=store.campaign(campaign.id)), result
             prepared = prepare(prepared.spec, directory)
+
+
+def _forget_refused(store: Store, campaign: str) -> None:
+    """Delete a campaign whose run was refused before it began: the command is to be repeated, which
+    creates another.
+    """
+    with suppress(TunerError):  # the refusal says more
+        new = store.campaign(campaign).state is CampaignState.CREATED
+        if new and not in_use(store, campaign):
+            delete_campaign(store, campaign)
 
 
 def _is_free(store: Store, campaign: str, testbeds: Sequence[str]) -> bool:

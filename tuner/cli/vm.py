@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from deploy.vm import Guest, GuestOptions, Guests, seed
 from deploy.vm.image import Say
-from tuner.cli.by_name import show_by_name
+from tuner.cli.named_nodes import show_by_name
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.hosts.nodes import translate_errors

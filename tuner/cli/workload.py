@@ -39,9 +39,12 @@ app = typer.Typer(
 )
 
 _MIB = 1 << 20
-#: The directories of runs, see ``rundir``.
+#: How the identifiers of runs begin. Eight hexadecimal digits follow.
 _TRY = "try-"
-_RUN_DIRECTORY = re.compile(rf"\.?fstune-{_TRY}[0-9a-f]{{8}}")
+#: The names of their directories, which are hidden while they are created or removed.
+_RUN_DIRECTORY = re.compile(
+    rf"\.?{re.escape(os.path.basename(rundir.path_of('/', _TRY)))}[0-9a-f]{{8}}"
+)
 
 Name = Annotated[
     str,

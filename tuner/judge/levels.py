@@ -11,7 +11,7 @@ FIRST_SHARE = 0.6
 #: One-sided error at which each component is shown to meet its floor if floors are ``bounded``: the
 #: probability that a component passes although its true loss is larger.
 FLOOR_ALPHA = 0.2
-#: Maximum number of blocks of a certification.
+#: Maximum number of blocks of a certification or a pilot.
 MOST_BLOCKS = 500
 
 

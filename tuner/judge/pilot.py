@@ -23,9 +23,9 @@ from tuner.judge.assumptions import (
     baseline_drift,
     dependence,
 )
+from tuner.judge.auto_floor import ENOUGH, FloorChoice, choose_floor
 from tuner.judge.confidence import confidence_interval
 from tuner.judge.evalue import MIN_PAIRS, Floats
-from tuner.judge.floors import ENOUGH, FloorChoice, choose_floor
 from tuner.judge.levels import MOST_BLOCKS
 from tuner.judge.power import Forecast, detectable_effect, predict
 from tuner.judge.score import checked_weights, component_names, log_times, margin
@@ -65,6 +65,7 @@ class PilotRules:
     arms: runs per search block. budget_s, budget_measurements: maximum time (s) and maximum number
     of runs in total, None for no limit. certify_share: share of them reserved for certification,
     with at most certify_blocks blocks of certify_arms runs each. testbeds: blocks measured at once.
+    compares: nothing is searched, so that all measurements after the pilot certify.
     Raises ValueError for values out of range.
     """
 
@@ -82,6 +83,7 @@ class PilotRules:
     components: tuple[str, ...] = ()
     budget_measurements: int | None = None
     testbeds: int = 1
+    compares: bool = False
 
     def __post_init__(self) -> None:
         checked_weights(self.weights, len(self.weights))
@@ -293,7 +295,8 @@ def _outlook(
         raise ValueError(f"the blocks of a pilot must take more than 0 s, got {run_s:g} s a run")
     in_time = rules.budget_s / run_s
     runs = in_time
-    if rules.budget_measurements is not None:
+    # That a comparison has enough of them for its fresh blocks is checked when it is created.
+    if rules.budget_measurements is not None and not rules.compares:
         runs = min(runs, rules.budget_measurements)
     n, n_in_time = rules.certify_room(runs), rules.certify_room(in_time)
     search = int((1.0 - rules.certify_share) * runs / rules.arms)

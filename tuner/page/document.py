@@ -17,7 +17,7 @@ from tuner.records.named_comparison import NamedComparison
 from tuner.report import named_comparison
 from tuner.report.noise import noise_row
 from tuner.report.parameter_effects import EffectsDocument
-from tuner.report.recommend import Effect, Part, RecommendationDocument
+from tuner.report.recommendation_document import Effect, Part, RecommendationDocument
 from tuner.states import CampaignState
 
 SCHEMA: Final = "fstune-report/1"

@@ -23,7 +23,7 @@ from tuner.page.names import KINDS, called
 from tuner.page.rows import SettingRow, drift_drawing, effect_rows, varies
 from tuner.records.estimate import Estimate
 from tuner.report.noise import HEADINGS, adjusted
-from tuner.report.recommend import Effect
+from tuner.report.recommendation_document import Effect
 from tuner.results.drift import DriftPoint
 from tuner.text import confidence_text, counted, moment, signed, signed_interval
 

@@ -15,7 +15,7 @@ from tuner.page.names import Names, names
 from tuner.records.differences import changes
 from tuner.report.drawing import Printable, paragraph
 from tuner.report.listing import Column, Listing
-from tuner.report.recommend import RecommendationDocument, recommendation_document
+from tuner.report.recommendation_document import RecommendationDocument, recommendation_document
 from tuner.report.styles import NAME, literal
 from tuner.results.expiry import expired, fingerprint
 from tuner.store import Store

@@ -36,7 +36,7 @@ from tuner.report.answer import claim, headline
 from tuner.report.applying import meanings, steps, without_effect
 from tuner.report.diagnostics import diagnostics_rows
 from tuner.report.parameter_effects import effects_document
-from tuner.report.recommend import Effect, effect, recommendation_document
+from tuner.report.recommendation_document import Effect, effect, recommendation_document
 from tuner.report.summary import Effort, effort_text, no_answer_yet, time_rows
 from tuner.report.why import reasons
 from tuner.results.expiry import with_expiry
@@ -110,6 +110,7 @@ def report_document(
     numbers = {trial.number for trial in snapshot.trials}
     # The leader is the recommended trial once there is one.
     sentences = [] if snapshot.leader == BASELINE else reasons(sample(look.paired), snapshot.leader)
+    stay = frozenset[str]() if answer is None else without_effect(answer, spaces)
     evidence = Evidence(
         campaign=record,
         spec=look.spec,
@@ -122,7 +123,7 @@ def report_document(
         readable=snapshot.readable,
         chosen_floor=snapshot.floor,
         hosts=bool(look.hosts),
-        without_effect=frozenset() if answer is None else without_effect(answer, spaces),
+        without_effect=stay,
     )
     return ReportDocument(
         fstune=tuner.__version__,
@@ -150,7 +151,7 @@ def report_document(
             for d in changed
         ],
         equal=equal,
-        meanings=[] if answer is None else meanings(answer, spaces),
+        meanings=[] if answer is None else meanings(answer, spaces, stay),
         components={
             name: Effect(**effect(e.ratio, e.lower, e.upper)) for name, e in _components(look)
         },

@@ -19,7 +19,7 @@ from tuner.results.drift import DriftPoint, drift
 from tuner.results.overview import read_on
 from tuner.results.reference_comparison import estimate
 from tuner.results.standing import against_baseline
-from tuner.run.floors import chosen_floor
+from tuner.run.stored_floor import chosen_floor
 from tuner.states import BlockState, EventKind
 from tuner.store import Store
 from tuner.store.pages import Pages

@@ -63,7 +63,8 @@ def plan_pilot(
 
 def _most_blocks(rules: PilotRules, pairs: Sequence[PilotBlock]) -> int:
     """The maximum number of blocks, so that the budget has room for a block of the search on every
-    testbed and the certification besides; but never fewer than the shortest pilot takes.
+    testbed, unless it compares, and the certification besides; but never fewer than the shortest
+    pilot takes.
     """
     width = rules.testbeds
     runs = math.inf if rules.budget_measurements is None else float(rules.budget_measurements)
@@ -73,7 +74,8 @@ def _most_blocks(rules: PilotRules, pairs: Sequence[PilotBlock]) -> int:
     # All testbeds measure at once, so blocks come in batches.
     shortest = int(whole_batches(MIN_PAIRS, width))
     certify = max(rules.certify_share * runs, float(shortest * rules.certify_arms))
-    room = (runs - certify - width * rules.arms) / 2 if runs < math.inf else math.inf
+    search = 0 if rules.compares else width * rules.arms
+    room = (runs - certify - search) / 2 if runs < math.inf else math.inf
     if room >= rules.max_blocks:
         return rules.max_blocks
     return min(rules.max_blocks, max(shortest, int(room) // width * width))

@@ -8,8 +8,8 @@ from enum import StrEnum
 
 import workloads
 from tuner.errors import SpecError
-from tuner.judge.floors import FLOORS
-from tuner.judge.levels import ALPHA, FIRST_SHARE, FLOOR_ALPHA
+from tuner.judge.auto_floor import FLOORS
+from tuner.judge.levels import ALPHA, FIRST_SHARE, FLOOR_ALPHA, MOST_BLOCKS
 from tuner.judge.pilot import Pilot, PilotRules
 from tuner.judge.race import RaceRules
 from tuner.measure.workload import Workload, load_workload, workload_measured
@@ -98,18 +98,19 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         weights=workload.weights,
         delta=spec.statistics.delta,
         floor=floor,
-        max_blocks=max(3, spec.pilot.blocks),
+        # Files of earlier releases may name more than can be planned.
+        max_blocks=min(MOST_BLOCKS, max(3, spec.pilot.blocks)),
         budget_s=spec.budget.wall_time,
         arms=1 + spec.search.arms,
-        certify_blocks=spec.certification.blocks,
+        certify_blocks=min(MOST_BLOCKS, spec.certification.blocks),
         certify_share=spec.certification.share,
         certify_arms=1 + finalists,
         alpha_certify=alpha,
         floor_alpha=alpha if strict else FLOOR_ALPHA,
         components=workload.components,
-        # A comparison spends all of them on fresh blocks, which are checked when it is created.
-        budget_measurements=None if spec.compare else spec.budget.measurements,
+        budget_measurements=spec.budget.measurements,
         testbeds=len(spec.sections),
+        compares=bool(spec.compare),
     )
     return Rules(
         components=workload.components,

@@ -34,7 +34,7 @@ from tuner.remote.records import (
     read_status,
     read_trial,
 )
-from tuner.report.recommend import RecommendationDocument
+from tuner.report.recommendation_document import RecommendationDocument
 from tuner.spec.campaign import CampaignSpec
 from tuner.text import clean
 

@@ -39,7 +39,7 @@ from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import ComparedConfiguration, NamedComparison, ShownEffect, Word
 from tuner.records.status import Absence, Status
-from tuner.report.recommend import Options, RecommendationDocument
+from tuner.report.recommendation_document import Options, RecommendationDocument
 from tuner.text import clean
 from tuner.time_use import TimeUse
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import RenderableType
@@ -43,7 +43,7 @@ def applying(
     r = recommendation
     if r.answer is not Answer.RECOMMENDED:
         return ()
-    meaning = meanings(r, spaces)
+    meaning = meanings(r, spaces, without_effect(r, spaces))
     todo = [line for step in steps(r, spaces) for line in _todo(step)]
     parts: list[RenderableType] = []
     if meaning:
@@ -101,14 +101,17 @@ def _are_same(
     )
 
 
-def meanings(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
-    """Describe in sentences each changed setting, its old value, and the cost in memory."""
-    return [*_meanings(recommendation, spaces), *_costs(recommendation, spaces)]
+def meanings(
+    recommendation: Recommendation, spaces: Mapping[str, Space], stay: Collection[str]
+) -> list[str]:
+    """Describe in sentences each changed setting, its old value, and the cost in memory. ``stay``:
+    see ``without_effect``.
+    """
+    return [*_meanings(recommendation, spaces, stay), *_costs(recommendation, spaces)]
 
 
-def _meanings(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
+def _meanings(r: Recommendation, spaces: Mapping[str, Space], stay: Collection[str]) -> list[str]:
     lines = []
-    stay = without_effect(r, spaces)
     for change in differences(r.baseline, r.configuration)[0]:
         part, _, name = change.name.partition(".")
         space = spaces.get(part)

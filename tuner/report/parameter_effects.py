@@ -19,7 +19,7 @@ from tuner.records.parameter_effects import (
     ParameterEffect,
     ParameterEffects,
 )
-from tuner.report.recommend import Effect, Part, effect
+from tuner.report.recommendation_document import Effect, Part, effect
 from tuner.text import faster, interval, value_text
 
 #: How much weight the effects can bear, in one sentence for readers who stop there.

@@ -7,7 +7,7 @@ import math
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tuner.judge.floors import ENOUGH
+from tuner.judge.auto_floor import ENOUGH
 from tuner.judge.pilot import ComponentNoise, Pilot, PilotOutcome
 from tuner.judge.words import blocks, percent
 from tuner.report.answer import columns, section

@@ -19,7 +19,7 @@ from tuner.plan.steps import Finish, Halt, Phase, Plan
 from tuner.results.testbed_effect import effect_between
 from tuner.run.event_writer import Data, EventWriter
 from tuner.run.failures import failed_runs, left_out
-from tuner.run.floors import tell_floor
+from tuner.run.stored_floor import tell_floor
 from tuner.services.target import Target
 from tuner.states import EventKind, TrialState
 from tuner.store import Store

@@ -28,7 +28,6 @@ from tuner.results.standing import standing
 from tuner.run.equivalence import Facts, as_found, check_alike, least_facts
 from tuner.run.event_writer import EventWriter
 from tuner.run.failures import RELEASE, Failures, left_out
-from tuner.run.floors import stored_floor
 from tuner.run.holding import LeaseKeeper
 from tuner.run.identity import programs
 from tuner.run.lane_group import Closed, LaneGroup
@@ -36,7 +35,7 @@ from tuner.run.lanes import CampaignTestbed, Lane, Stopped, assigned, at_once
 from tuner.run.measuring import BlockRunner
 from tuner.run.notes import Notes
 from tuner.run.proposing import compared, guide_of
-from tuner.run.resuming import (
+from tuner.run.resume_checks import (
     ChangedError,
     blocks_so_far,
     check_identity,
@@ -45,6 +44,7 @@ from tuner.run.resuming import (
     putting_back,
 )
 from tuner.run.steering import StopRequested
+from tuner.run.stored_floor import stored_floor
 from tuner.run.stored_priors import stored_priors
 from tuner.services.target import Target
 from tuner.spec.campaign import CampaignSpec

@@ -16,6 +16,7 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
 )
@@ -68,6 +69,10 @@ _EXISTS = "it exists"
 _FORMER = {"trials_per_race": "arms", "blocks_per_race": "blocks_per_trial"}
 
 
+#: Maximum number of blocks of a pilot or an attempt in files of earlier releases.
+_FORMER_MOST_BLOCKS = 1000
+
+
 class SearchSection(Section):
     """How to search. ``arms``: configurations in a block, in addition to the baseline.
     ``blocks_per_trial``: maximum number of search blocks for one of them. ``sampler``: what
@@ -96,13 +101,26 @@ class BudgetSection(Section):
     measurements: int | None = Field(default=None, ge=8)
 
 
+def _as_stored(blocks: object, check: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
+    """Check a number of blocks. A campaign that exists may have as many as were allowed once."""
+    if (
+        info.context == _EXISTS
+        and isinstance(blocks, int)
+        and MOST_BLOCKS < blocks <= _FORMER_MOST_BLOCKS
+    ):
+        return blocks
+    return check(blocks)
+
+
 class PilotSection(Section):
     """The pilot: the baseline against its twin, before anything is tuned. ``blocks``: maximum
     number of its blocks, 0 for no pilot. ``override``: continue although it advises against.
     """
 
-    blocks: int = Field(default=20, ge=0, le=500)
+    blocks: int = Field(default=20, ge=0, le=MOST_BLOCKS)
     override: bool = False
+
+    _stored_blocks = field_validator("blocks", mode="wrap")(_as_stored)
 
     @field_validator("blocks")
     @classmethod
@@ -140,6 +158,8 @@ class CertificationSection(Section):
     finalists: int = Field(default=1, ge=1, le=10)
     share: Fraction = 0.4
     floors: Literal["auto", "strict", "bounded"] = "auto"
+
+    _stored_blocks = field_validator("blocks", mode="wrap")(_as_stored)
 
 
 def _absolute(path: str) -> str:

@@ -122,9 +122,11 @@ def check_measurements(spec: CampaignSpec) -> None:
     """
     most, testbeds = spec.budget.measurements, len(spec.sections)
     blocks = math.ceil(MIN_PAIRS / testbeds) * testbeds
-    runs = blocks * (1 + len(spec.compare)) + (2 * MIN_PAIRS if spec.pilot.blocks else 0)
+    pilot_runs = 2 * min(spec.pilot.blocks, blocks)
+    runs = blocks * (1 + len(spec.compare)) + pilot_runs
     if spec.compare and most is not None and most < runs:
+        less = ", or leave out the pilot" if pilot_runs else ""
         raise SpecError(
             f"budget.measurements: this comparison takes at least {runs}, not {most}; allow more, "
-            "or compare fewer configurations"
+            f"or compare fewer configurations{less}"
         )

@@ -37,7 +37,7 @@ from tuner.page.snapshot import SnapshotCache
 from tuner.plan.steps import RunBlock
 from tuner.remote.records import checked, recommendation_of
 from tuner.report.answer import claim, headline
-from tuner.report.recommend import (
+from tuner.report.recommendation_document import (
     recommendation_document,
     recommendation_flags,
     recommendation_page,
@@ -45,7 +45,7 @@ from tuner.report.recommend import (
 from tuner.run.arm_runs import ArmRuns
 from tuner.run.event_writer import EventWriter
 from tuner.run.measuring import BlockRunner
-from tuner.run.resuming import refuse_verification
+from tuner.run.resume_checks import refuse_verification
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated.testbed import _SimulatedEngine
 from tuner.services.testbed import Unavailable

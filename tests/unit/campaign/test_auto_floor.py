@@ -15,15 +15,15 @@ import pytest
 from tests.unit.campaign.places import Place
 from tuner.errors import SpecError
 from tuner.judge import pilot as pilot_module
+from tuner.judge.auto_floor import FLOORS, FloorChoice
 from tuner.judge.certify import Certificate, certify_several
-from tuner.judge.floors import FLOORS, FloorChoice
 from tuner.judge.pilot import Pilot, PilotBlock, assess_pilot
 from tuner.measure.workload import load_workload
 from tuner.model import Answer, BlockKind, Event
 from tuner.plan import certifying
 from tuner.plan.rules import Floors, Rules, rules_of, settled_rules, stored_rules
-from tuner.run.floors import chosen_floor, floor_sentence, stored_floor
 from tuner.run.identity import aspects
+from tuner.run.stored_floor import chosen_floor, floor_sentence, stored_floor
 from tuner.spec.campaign import CampaignSpec, read_spec
 from tuner.states import EventKind
 from tuner.store import Store

@@ -90,6 +90,15 @@ def move(
     return next_move(view, candidate(view, limits or rules(), here), limits or rules(), here)
 
 
+def test_an_attempt_of_more_blocks_than_can_be_planned_is_planned_for_fewer() -> None:
+    """Stored campaigns may have up to 1000."""
+    many, most = (
+        forecast_of(prediction(0.05), NOISE, rules(certify_blocks=blocks), 1, 20)
+        for blocks in (1000, 500)
+    )
+    assert many == most
+
+
 def test_before_anything_is_measured_it_searches() -> None:
     assert move(Stub(None), math.inf, total_arms=math.inf) is Move.SEARCH
     assert move(Stub(prediction(0.03, 0.03)), math.inf, total_arms=math.inf) is Move.SEARCH

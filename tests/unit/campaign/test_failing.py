@@ -31,7 +31,7 @@ from tuner.errors import (
 )
 from tuner.model import BASELINE, Answer, BlockKind, Configuration, Trial
 from tuner.plan.steps import RunBlock
-from tuner.report.recommend import recommendation_document
+from tuner.report.recommendation_document import recommendation_document
 from tuner.report.summary import Effort, campaign_summary
 from tuner.run.arm_runs import ArmRuns
 from tuner.run.failures import Failures

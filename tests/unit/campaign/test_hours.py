@@ -13,7 +13,7 @@ from tests.unit.campaign.several import several
 from tuner.compose import conduct
 from tuner.errors import ConflictError, InUseError, TestbedError
 from tuner.model import Request, Wish
-from tuner.run.resuming import putting_back
+from tuner.run.resume_checks import putting_back
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated import kind as simulated_kind
 from tuner.services.testbed import Unavailable

@@ -177,6 +177,33 @@ def test_a_comparison_has_measurements_for_its_first_blocks(
     assert sum(len(block.measurements) for block in campaign.blocks) == least
 
 
+@pytest.mark.parametrize(("most", "pilots"), [(18, 3), (26, 7)])
+def test_a_long_pilot_keeps_to_the_measurements_of_a_comparison(
+    begin: Begin, most: int, pilots: int
+) -> None:
+    """So noisy that neither the pilot nor the comparison ends early."""
+    limits = {"budget": {"measurements": most}, "certification": {"share": 0.4}}
+    campaign = begin(comparing(noise=1.0, pilot={"blocks": 20, "override": True}, **limits))
+    assert campaign.run().campaign.state is CampaignState.FINISHED
+    kinds = [block.kind for block in campaign.blocks]
+    assert kinds.count(BlockKind.PILOT) == pilots
+    assert sum(len(block.measurements) for block in campaign.blocks) <= most
+    assert kinds.count(BlockKind.CERTIFY) >= 3
+
+
+def test_the_shortest_pilot_on_several_testbeds_is_whole_batches() -> None:
+    halls = [{"simulated": {"name": f"hall {number}"}} for number in range(2)]
+
+    def limited(most: int, blocks: int) -> CampaignSpec:
+        sections = {"testbed": None, "testbeds": halls, "pilot": {"blocks": blocks}}
+        return comparing(budget={"measurements": most}, **sections)
+
+    for blocks, least in ((0, 16), (3, 22), (20, 24)):
+        with pytest.raises(SpecError, match=f"takes at least {least}, not {least - 1}"):
+            check_measurements(limited(least - 1, blocks))
+        check_measurements(limited(least, blocks))
+
+
 @pytest.mark.parametrize(
     ("compare", "message"),
     [

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tuner.compose import prepare
+from tuner.compose import look_up, prepare
 from tuner.errors import SpecError
+from tuner.plan.rules import rules_of
 from tuner.spec.campaign import CampaignSpec, read_spec
 
 FILES = Path(__file__).parent.parent.parent / "data" / "campaigns"
@@ -48,6 +49,23 @@ def test_a_campaign_that_exists_keeps_a_name_that_a_new_one_may_not_have(name: s
     assert CampaignSpec.from_json(json.dumps(document)).name == name
     with pytest.raises(ValidationError, match="name"):
         CampaignSpec.model_validate(document)
+
+
+@pytest.mark.parametrize("section", ["pilot", "certification"])
+def test_a_campaign_that_exists_keeps_more_blocks_than_a_new_one_may_have(section: str) -> None:
+    whole = json.loads(CampaignSpec.model_validate(SHORTEST).to_json())
+    document = whole | {section: {"blocks": 1000}}
+    existing = CampaignSpec.from_json(json.dumps(document))
+    assert getattr(existing, section).blocks == 1000
+    assert CampaignSpec.from_json(existing.to_json()) == existing
+    # No pilot is longer than can be planned.
+    pilot = rules_of(existing, look_up(existing).workload).pilot
+    assert pilot is not None
+    assert max(pilot.max_blocks, pilot.certify_blocks) <= 500
+    with pytest.raises(ValidationError, match="less than or equal to 500"):
+        CampaignSpec.model_validate(document)
+    with pytest.raises(SpecError, match=f"{section}.blocks"):
+        CampaignSpec.from_json(json.dumps(whole | {section: {"blocks": 1001}}))
 
 
 @pytest.mark.slow

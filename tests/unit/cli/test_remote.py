@@ -15,7 +15,7 @@ from tuner.cli import remote
 from tuner.errors import SpecError
 from tuner.model import Wish
 from tuner.remote.campaigns import Campaigns
-from tuner.report.recommend import recommendation_document
+from tuner.report.recommendation_document import recommendation_document
 
 SENTENCES = ["Calls: 200 with the baseline, 100 with it."]
 RECORD = {

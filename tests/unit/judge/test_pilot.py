@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tuner.judge.assumptions import Alarm, GuardKind
-from tuner.judge.floors import FLOORS
+from tuner.judge.auto_floor import FLOORS
 from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
 from tuner.judge.power import detectable_effect, predict
 from tuner.judge.verdict import Outcome

@@ -19,6 +19,7 @@ from tests.recommending import recommending
 from tests.unit.api.conftest import CAMPAIGN, fstune
 from tests.unit.campaign.campaigns import spec
 from tuner.model import Answer, BlockKind
+from tuner.page import report_builder
 from tuner.page.conditions import hosts_found
 from tuner.page.document import ReportDocument
 from tuner.page.html import RESTS_ON, policy, report_html
@@ -26,6 +27,8 @@ from tuner.page.markdown import report_markdown, text
 from tuner.page.names import Names, names
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import SnapshotCache
+from tuner.report import applying
+from tuner.report.applying import without_effect
 from tuner.spec.campaign import CampaignSpec, read_spec
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
@@ -293,11 +296,23 @@ def test_a_campaign_without_an_answer_has_a_report_that_says_so(
     assert answer in report_markdown(document)
 
 
-def test_a_setting_that_is_in_effect_already_is_no_change(tmp_path: Path) -> None:
+def test_a_setting_that_is_in_effect_already_is_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+
+    def look(*of: Any) -> frozenset[str]:
+        looks.append(of)
+        return without_effect(*of)
+
+    # It is worked out once for all sections.
+    for module in (report_builder, applying):
+        monkeypatch.setattr(module, "without_effect", look)
     with Store.open(tmp_path) as store:
         new = {"fileserver.threads": 64, "cache_manager.daemons": 4}
         campaign = recommending(store, spec(), {}, new)
         document = report_document(SnapshotCache(store), campaign.id)
+    assert len(looks) == 1
     assert {row.name for row in document.settings} == set(new)
     assert any(text.endswith("no change: 4 is in effect already") for text in document.meanings)
     assert not any("changed together" in text for text in document.threats)

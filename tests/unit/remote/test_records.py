@@ -19,7 +19,7 @@ from tuner.remote.records import (
     recommendation_of,
 )
 from tuner.report.json_documents import campaign_document
-from tuner.report.recommend import recommendation_document, recommendation_page
+from tuner.report.recommendation_document import recommendation_document, recommendation_page
 from tuner.states import CampaignState
 from tuner.time_use import TimeUse
 

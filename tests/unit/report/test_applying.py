@@ -11,7 +11,7 @@ import search_spaces
 from tests.unit.report.samples import NO_FINALIST, RECOMMENDED, campaign, printed
 from tuner.model import Configuration
 from tuner.report.applying import without_effect
-from tuner.report.recommend import recommendation_page
+from tuner.report.recommendation_document import recommendation_page
 from tuner.spec.space_section import stored_spaces
 
 CLIENT = "openafs-cache-manager-linux-1.8"

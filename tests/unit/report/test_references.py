@@ -8,7 +8,7 @@ import math
 from tests.unit.report.samples import RECOMMENDED, campaign, printed
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
-from tuner.report.recommend import (
+from tuner.report.recommendation_document import (
     RecommendationDocument,
     recommendation_document,
     recommendation_page,

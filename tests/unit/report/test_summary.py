@@ -18,7 +18,7 @@ from tests.unit.report.samples import (
 )
 from tuner.cli.ending import no_answer
 from tuner.model import Configuration, Recommendation
-from tuner.report.recommend import recommendation_page
+from tuner.report.recommendation_document import recommendation_page
 from tuner.report.summary import Effort, campaign_summary
 from tuner.states import CampaignState
 from tuner.time_use import TimeUse

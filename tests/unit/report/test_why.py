@@ -10,7 +10,7 @@ import pytest
 from tests.unit.report.samples import NOT_BETTER, RECOMMENDED, campaign, printed
 from tests.unit.report.test_diagnostics import Counts, block
 from tuner.model import Block, Recommendation
-from tuner.report.recommend import recommendation_page
+from tuner.report.recommendation_document import recommendation_page
 from tuner.report.tables import campaign_page
 from tuner.report.why import median_interval, reasons
 from tuner.states import BlockState

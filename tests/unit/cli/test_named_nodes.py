@@ -3,7 +3,7 @@
 import pytest
 
 from deploy.cell import CellError
-from tuner.cli.by_name import show_by_name
+from tuner.cli.named_nodes import show_by_name
 from tuner.cli.say import say
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tuner.judge.auto_floor import ENOUGH, FLOORS, choose_floor, floor_chance
 from tuner.judge.evalue import e_values
-from tuner.judge.floors import ENOUGH, FLOORS, choose_floor, floor_chance
 from tuner.judge.power import predict
 from tuner.judge.score import margin
 from tuner.judge.thresholds import threshold

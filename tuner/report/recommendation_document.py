@@ -1,6 +1,7 @@
-"""Render a recommendation for people (text), programs (JSON) and shells (command-line options).
+"""A recommendation as a JSON document, as one page of text and as command-line options.
 
-Owns the document's schema. Its percentages follow tuner.judge.words: positive = faster.
+Owns the schema of the document; the sentences are in `answer.py`. Percentages follow
+tuner.judge.words: positive = faster.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tests.unit.report.samples import (
     printed,
 )
 from tuner.model import Recommendation
-from tuner.report.recommend import (
+from tuner.report.recommendation_document import (
     SCHEMA,
     RecommendationDocument,
     recommendation_document,

@@ -1,4 +1,4 @@
-"""Effects of a configuration: values in effect, and violations."""
+"""Values of a configuration: limits, defaults, what is in effect, and violations."""
 
 from __future__ import annotations
 
