@@ -23,7 +23,7 @@ from enum import StrEnum
 import numpy as np
 
 from tuner.judge.evalue import MIN_PAIRS
-from tuner.judge.levels import FLOOR_ALPHA, MOST_BLOCKS
+from tuner.judge.levels import FLOOR_ALPHA, planned_blocks
 from tuner.judge.power import Forecast, power_by
 from tuner.judge.robust import fewest_pairs
 from tuner.judge.score import margin
@@ -79,21 +79,16 @@ def forecast_of(
 
     ``fewest``: blocks needed in any case.
     """
-    most = min(blocks, _planned_blocks(rules))
+    most = min(blocks, planned_blocks(rules.certify_blocks))
     if most < MIN_PAIRS or noise.score <= 0.0:
         return Forecast(float(noise.score <= 0.0 < prediction.gain), float(MIN_PAIRS))
     gains = (prediction.gain + prediction.error * _POINTS) / noise.score
     weights = _WEIGHTS / _WEIGHTS.sum()
     alpha = _alpha(attempt, rules)
-    by_block = power_by(gains, most, _planned_blocks(rules), alpha).T @ weights
+    by_block = power_by(gains, most, planned_blocks(rules.certify_blocks), alpha).T @ weights
     by_block = by_block * _floors(prediction, noise, rules, attempt, most)
     by_block[: max(0, fewest - MIN_PAIRS)] = 0.0
     return Forecast.of(by_block)
-
-
-def _planned_blocks(rules: Rules) -> int:
-    """The blocks that an attempt is planned for: files of earlier releases may allow it more."""
-    return min(MOST_BLOCKS, rules.certify_blocks)
 
 
 def _alpha(attempt: int, rules: Rules) -> float:
@@ -113,7 +108,9 @@ def _floors(
     for (mean, error), spread in zip(prediction.components, noise.components, strict=True):
         if spread > 0.0:
             effect = (room - mean) / math.hypot(spread, error)
-            by_block = power_by(np.array([effect]), most, _planned_blocks(rules), alpha)[0]
+            by_block = power_by(
+                np.array([effect]), most, planned_blocks(rules.certify_blocks), alpha
+            )[0]
             chances = chances * np.sqrt(by_block)
     return chances
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 import workloads
 from tuner.errors import SpecError
 from tuner.judge.auto_floor import FLOORS
-from tuner.judge.levels import ALPHA, FIRST_SHARE, FLOOR_ALPHA, MOST_BLOCKS
+from tuner.judge.levels import ALPHA, FIRST_SHARE, FLOOR_ALPHA, planned_blocks
 from tuner.judge.pilot import Pilot, PilotRules
 from tuner.judge.race import RaceRules
 from tuner.measure.workload import Workload, load_workload, workload_measured
@@ -98,11 +98,10 @@ def rules_of(spec: CampaignSpec, workload: Workload) -> Rules:
         weights=workload.weights,
         delta=spec.statistics.delta,
         floor=floor,
-        # Files of earlier releases may name more than can be planned.
-        max_blocks=min(MOST_BLOCKS, max(3, spec.pilot.blocks)),
+        max_blocks=planned_blocks(max(3, spec.pilot.blocks)),
         budget_s=spec.budget.wall_time,
         arms=1 + spec.search.arms,
-        certify_blocks=min(MOST_BLOCKS, spec.certification.blocks),
+        certify_blocks=planned_blocks(spec.certification.blocks),
         certify_share=spec.certification.share,
         certify_arms=1 + finalists,
         alpha_certify=alpha,

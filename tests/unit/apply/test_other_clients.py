@@ -23,8 +23,6 @@ from tuner.cli.apply import _in_force_at
 from tuner.errors import ConflictError, SpecError, TestbedError
 from tuner.hosts.reach import ReachSection
 from tuner.model import Campaign, Configuration
-from tuner.services import kind
-from tuner.services.simulated.kind import SimulatedType
 from tuner.states import ApplicationState
 from tuner.store import NewEvent
 
@@ -125,18 +123,6 @@ def test_only_a_client_that_the_file_no_longer_names_is_left_out(
     write(file, client("c1"), client("c4"))
     with pytest.raises(ConflictError, match=r"now names clients c1.*, c4.*: write"):
         roll_back(desk.actor, application, ["c2.example.org"])
-
-
-@pytest.fixture
-def clients(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The clients of simulated testbeds, which have none otherwise."""
-    names, identity = ["c1", "c2"], SimulatedType.identity
-
-    def with_clients(self: SimulatedType, section: Any, directory: Path) -> kind.TestbedIdentity:
-        return replace(identity(self, section, directory), clients=tuple(names))
-
-    monkeypatch.setattr(SimulatedType, "identity", with_clients)
-    return names
 
 
 @pytest.mark.slow

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,8 +15,6 @@ from tuner.applications import Application
 from tuner.cli.apply import apply, rollback
 from tuner.errors import ConfigurationError
 from tuner.model import Answer
-from tuner.services import kind
-from tuner.services.simulated.kind import SimulatedType
 from tuner.states import ApplicationState
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
@@ -122,14 +118,8 @@ def test_a_client_to_leave_out_must_be_one_of_the_application(state: Path, fstun
 
 
 def test_a_rollback_shows_whom_it_leaves_out(
-    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    state: Path, clients: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clients, identity = ["c1", "c2"], SimulatedType.identity
-
-    def with_clients(self: SimulatedType, section: Any, directory: Path) -> kind.TestbedIdentity:
-        return replace(identity(self, section, directory), clients=tuple(clients))
-
-    monkeypatch.setattr(SimulatedType, "identity", with_clients)
     apply(store_campaign(state), yes=True, state_dir=state)
     clients.remove("c2")
     rollback(newest(state).id, yes=True, without=["c2"], state_dir=state)
