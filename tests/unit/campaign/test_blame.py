@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.campaign.campaigns import FAST, THREADS, Campaign, Recorder, failing, faster, spec
 from tests.unit.campaign.conftest import Begin
-from tests.unit.campaign.histories import BLOCK, NOON
 from tests.unit.campaign.several import NAMES, lose, several
+from tests.unit.plan.histories import BLOCK, NOON
 from tuner.errors import CampaignHalted, ConfigurationError, WorkloadError
 from tuner.judge.pilot import PilotRules
 from tuner.model import BASELINE, Answer, BlockKind, Configuration, Trial

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.campaign.campaigns import THREADS, spec
 from tests.unit.campaign.conftest import Begin
-from tests.unit.campaign.histories import History, rules
+from tests.unit.plan.histories import History, rules
 from tuner.model import BASELINE, BlockKind, Configuration, Trial, Value
 from tuner.plan.steps import RunBlock
 from tuner.records.named_comparison import Word

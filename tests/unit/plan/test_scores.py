@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.campaign.histories import COMPONENTS, History, planner, rules
+from tests.unit.plan.histories import COMPONENTS, History, planner, rules
 from tests.unit.store.records import DISTURBED
 from tuner.judge.score import log_scores
 from tuner.model import BASELINE, COVARIATES, Block, BlockKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.campaign.histories import COMPONENTS, measurement
+from tests.unit.plan.histories import COMPONENTS, measurement
 from tuner.judge.levels import ALPHA
 from tuner.model import BASELINE, Block, BlockKind, BlockTimes
 from tuner.plan.attempts import alpha_of, attempts

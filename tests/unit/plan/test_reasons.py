@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.campaign.histories import History, rules, trial
-from tests.unit.campaign.means_guide import MeansGuide, configuration
+from tests.unit.plan.histories import History, rules, trial
+from tests.unit.plan.means_guide import MeansGuide, configuration
 from tuner.judge.adjustment import DifferenceAdjustment, no_adjustment
 from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify
 from tuner.judge.pilot import PilotRules

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from tests.unit.campaign.means_guide import MeansGuide, configuration
+from tests.unit.plan.means_guide import MeansGuide, configuration
 from tuner.judge.race import RaceRules
 from tuner.model import (
     BASELINE,

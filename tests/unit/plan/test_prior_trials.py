@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from search_spaces import Chance, draw
-from tests.unit.campaign.histories import rules
+from tests.unit.plan.histories import rules
 from tests.unit.propose.spaces import FACTS, SERVER, SMALL_CLIENT, small, tunables
 from tuner.model import BASELINE, Configuration, Prior, Trial, Value
 from tuner.plan.model_guide import ModelGuide

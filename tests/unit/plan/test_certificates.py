@@ -10,8 +10,8 @@ from itertools import groupby, pairwise
 
 import pytest
 
-from tests.unit.campaign.histories import History, planner, rules
-from tests.unit.campaign.test_plan import certified, fresh_orders
+from tests.unit.plan.histories import History, planner, rules
+from tests.unit.plan.test_planner import certified, fresh_orders
 from tuner.judge.adjustment import DifferenceAdjustment
 from tuner.judge.assumptions import Alarm, Guard, GuardKind
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify_several

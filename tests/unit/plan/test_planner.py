@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.campaign.histories import History, planner, rules, trial
-from tests.unit.campaign.means_guide import configuration
+from tests.unit.plan.histories import History, planner, rules, trial
+from tests.unit.plan.means_guide import configuration
 from tuner.judge.certify import CertificateOutcome
 from tuner.judge.race import Action
 from tuner.model import BASELINE, BlockKind, Trial

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.campaign.histories import rules
+from tests.unit.plan.histories import rules
 from tuner.judge.certify import CertificateOutcome, PairedTimes, certify
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.levels import FLOOR_ALPHA

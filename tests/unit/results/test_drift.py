@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.campaign.histories import COMPONENTS, NOON, measurement
+from tests.unit.plan.histories import COMPONENTS, NOON, measurement
 from tuner.model import BASELINE, Block, BlockKind
 from tuner.plan.scores import ScoreTable
 from tuner.results.drift import DriftPoint, drift

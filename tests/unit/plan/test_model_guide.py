@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.campaign.histories import BLOCK, rules, trial
+from tests.unit.plan.histories import BLOCK, rules, trial
 from tests.unit.propose.spaces import small
 from tuner.model import BASELINE, BlockTimes, Configuration, Prior, Trial
 from tuner.plan.model_guide import ModelGuide

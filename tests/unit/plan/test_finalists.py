@@ -8,8 +8,8 @@ from itertools import groupby
 
 import pytest
 
-from tests.unit.campaign.histories import History, rules
-from tests.unit.campaign.means_guide import MeansGuide, MeansView, configuration
+from tests.unit.plan.histories import History, rules
+from tests.unit.plan.means_guide import MeansGuide, MeansView, configuration
 from tuner.judge.certify import CertificateOutcome
 from tuner.model import BASELINE, Answer, BlockKind, Configuration, Recommendation, Trial
 from tuner.plan.answer import recommendation

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.campaign.histories import rules
+from tests.unit.plan.histories import rules
 from tuner.model import Block, BlockKind, Configuration, Event, Trial
 from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import Explore, Phase, Plan

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.unit.campaign.histories import BLOCK, rules, trial
+from tests.unit.plan.histories import BLOCK, rules, trial
 from tuner.plan.racing import Replay, advance
 from tuner.plan.scores import ScoreTable
 

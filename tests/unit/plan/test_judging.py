@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from tests.unit.campaign.histories import COMPONENTS, measurement, rules
+from tests.unit.plan.histories import COMPONENTS, measurement, rules
 from tuner.judge.assumptions import Alarm, Guard, GuardKind
 from tuner.judge.certify import CertificateOutcome
 from tuner.model import BASELINE, Block, BlockKind

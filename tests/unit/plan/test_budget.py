@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.campaign.histories import BLOCK, COMPONENTS, planner, rules, trial
+from tests.unit.plan.histories import BLOCK, COMPONENTS, planner, rules, trial
 from tuner.model import BlockTimes
 from tuner.plan.budget import Cost
 from tuner.plan.scores import ScoreTable

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.campaign.histories import COMPONENTS, measurement
+from tests.unit.plan.histories import COMPONENTS, measurement
 from tuner.judge.assumptions import Alarm, GuardKind
 from tuner.model import BASELINE, Block, BlockKind
 from tuner.plan.certifying import guards, guards_due
