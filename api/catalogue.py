@@ -1,6 +1,4 @@
-"""Routes for what a campaign can refer to (search spaces, workloads, testbeds), and for finding
-recommendations.
-"""
+"""Routes that list search spaces, workloads, testbeds and certified recommendations."""
 
 from __future__ import annotations
 

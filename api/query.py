@@ -1,5 +1,6 @@
-"""Refuse query parameters and bodies that a route does not have, and keys that a body has twice:
-they would silently do nothing.
+"""Refuse unknown query parameters, bodies that a route does not take, and keys given twice.
+
+They would silently do nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The path of the service on its host, where a proxy publishes it below one: ASGI's ``root_path``.
+"""The path below which a proxy publishes the service: ASGI's ``root_path``.
 
 Every address that a browser or program is to follow begins with it.
 """

@@ -1,6 +1,4 @@
-"""Start campaign runs for the service, either as separate processes that outlive it or through the
-queue that workers serve.
-"""
+"""Start the service's campaigns: in processes that outlive it, or through the queue of workers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Routes that start and steer campaigns. The work is done by other processes, so they respond
-immediately (202).
+"""Routes that start and steer campaigns.
+
+The work is done by other processes, so they respond immediately (202).
 """
 
 from __future__ import annotations

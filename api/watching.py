@@ -1,5 +1,6 @@
-"""Live events of campaigns and liveness of their processes. All watchers of a campaign share its
-database queries.
+"""Live events of campaigns, and whether their processes respond.
+
+All watchers of a campaign share its database queries.
 """
 
 from __future__ import annotations

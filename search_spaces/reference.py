@@ -1,5 +1,6 @@
-"""Generate the reference page of all parameters from the spaces: ``python -m
-search_spaces.reference docs/search-spaces.md``.
+"""Generate the reference page of all parameters from the spaces.
+
+``python -m search_spaces.reference docs/search-spaces.md`` writes it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""All failures that fstune reports: one class hierarchy, each class with a slug, an HTTP status and
-an exit code.
+"""All failures that fstune reports: one tree of classes, with a slug, HTTP status and exit status.
 
 The message of an error says what went wrong, where, and what to do, in one line. Any other
 exception that escapes is a bug of fstune and shows its traceback.

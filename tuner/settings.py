@@ -88,8 +88,7 @@ class Settings(_Settings):
 
 
 class ServiceSettings(_Settings):
-    """Settings of ``fstune serve``, from variables named ``FSTUNE_API_`` plus the name of the
-    setting.
+    """Settings of ``fstune serve``, from variables named ``FSTUNE_API_`` plus the setting's name.
 
     ``auth``: whether a token is required; without it the service is read-only. ``hosts``: the host
     names under which a service without tokens may be addressed, besides those of the loopback.
@@ -98,7 +97,8 @@ class ServiceSettings(_Settings):
     proxies that are trusted to name the client they forward for. ``queue``: leave campaigns to
     workers. ``requests_per_s``: limit per address on average, ``burst`` at once. ``streams``: the
     maximum number of concurrent event streams. ``root_path``: the path below which a proxy
-    publishes the service; the proxy removes it from the requests that it passes on.
+    publishes the service; the proxy removes it from the requests that it passes on. The address and
+    port on which it listens are options of the command, not settings.
     """
 
     model_config = SettingsConfigDict(env_prefix="FSTUNE_API_", env_ignore_empty=True, frozen=True)

@@ -1,5 +1,6 @@
-"""States of campaigns, trials, blocks and applications, the only place that defines their
-transitions; outcomes of verifications.
+"""States of campaigns, trials, blocks and applications, their transitions, and kinds of events.
+
+No other module defines a transition. The outcomes of verifications are here too.
 """
 
 from __future__ import annotations

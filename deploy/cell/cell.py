@@ -1,5 +1,4 @@
-"""Create, inspect and remove a private OpenAFS cell on this machine: one server node and client
-nodes.
+"""Create, inspect and remove a private OpenAFS cell: one server node, and nodes for its clients.
 
 Owns the cell's directory. Everything that belongs to a cell is below it or ends with its processes,
 so taking a cell down is complete even after a crash or a reboot. Cells with different names can

@@ -1,5 +1,4 @@
-"""A node of the private cell: a host built from namespaces, with its own processes, network and
-file tree.
+"""A node of a private cell: a host made of namespaces, with its own processes, network and files.
 
 Owns starting, entering and stopping a node. All processes of a node are in the PID namespace of its
 first process (``node_init.py``); killing that one kills all of them and releases every mount and

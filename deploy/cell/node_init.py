@@ -1,5 +1,4 @@
-"""First process of a node of the private cell: build the node's root file system, then reap
-children.
+"""First process of a node of a private cell: build its root file system, then reap children.
 
 Runs as PID 1 of new mount, network, PID, IPC and UTS namespaces (started by ``node.py``), as a
 plain script on the host's python3: standard library only, no imports from this project. When this

@@ -1,5 +1,4 @@
-"""Initial setup of a private cell's server node: cell files, key, bosserver, database servers,
-fileserver and one volume.
+"""Set up the server node of a private cell: key, bosserver, databases, fileserver, one volume.
 
 The fileserver's options are changed later by the tuner, through ``bos``.
 """

@@ -1,5 +1,7 @@
-"""NFSv3 server in the server node, as a reference for campaigns: it has the same network and kind
-of storage as the fileserver. It runs in user space, so the host's kernel needs no NFS server.
+"""NFSv3 server in the server node of a private cell, as a reference for campaigns.
+
+It has the same network and kind of storage as the fileserver. It runs in user space, so the host's
+kernel needs no NFS server.
 """
 
 from __future__ import annotations

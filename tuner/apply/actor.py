@@ -1,5 +1,6 @@
-"""Who applies or rolls back; interrupted applications are completed or undone before anything else
-happens on their testbed.
+"""Who applies or rolls back, and how interrupted applications are completed or undone.
+
+That is done before anything else happens on their testbed.
 """
 
 from __future__ import annotations

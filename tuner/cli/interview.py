@@ -1,5 +1,6 @@
-"""Asks the questions of a command (those of ``fstune init`` are in ``tuner.services.start``), which
-its options or the user at the terminal answer.
+"""Asks the questions of a command that its options leave open, at the terminal.
+
+The questions of ``fstune init`` are in ``tuner.services.start``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options and arguments shared by several commands, and their interpretation."""
+"""Options that several commands share, and the store, server or directory that they select."""
 
 from __future__ import annotations
 

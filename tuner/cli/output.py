@@ -1,4 +1,4 @@
-"""The option that makes a command print JSON."""
+"""The option ``--json``, which makes a command print JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections of testbed files that say how hosts are reached and restore themselves.
+"""The sections ``reach`` and ``restore`` of testbed files: how hosts are reached and put back.
 
 They are the same for every kind of service with hosts. A testbed file refers to real machines in
 use, so every value that becomes a command argument later is validated strictly.

@@ -1,5 +1,7 @@
-"""The error rates that a campaign guarantees and divides, their check, and the size of a
-certification. Imports nothing, so that commands that only print them start quickly.
+"""The error rates that a campaign guarantees, and the most blocks that its tests are planned for.
+
+``tuner.plan.attempts`` divides the error among attempts. Imports nothing, so that commands that
+only print these numbers start quickly.
 """
 
 from __future__ import annotations

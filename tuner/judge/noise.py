@@ -1,5 +1,4 @@
-"""How much each noise-reduction measure helps: the variance of a difference of two runs with each
-of them. No side effects.
+"""The noise report: how much each measure against noise reduces the variance of a difference. Pure.
 
 The quantity is always the variance of the log ratio of two runs of equal configurations: twice that
 of one run. Runs also differ by their configurations, so the mean of each trial is subtracted first;

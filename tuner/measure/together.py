@@ -1,5 +1,4 @@
-"""Runs the workload on several clients at once: starts every phase on all of them together, and
-merges their results.
+"""Runs the workload on several clients: every phase starts on all at once; results are merged.
 
 Owns what only several clients need: the gate at which all wait, stopping all when one fails, and
 the assignment of files to clients. Every client has files of its own; before each stage that needs

@@ -1,4 +1,6 @@
-"""Drops the contents of all files below a directory from this host's page cache, and verifies it.
+"""Drops a reference's files from the page cache of a client host, and verifies that they are gone.
+
+Only references need it: each kind of service empties the caches of its own clients.
 
 A standalone program, copied to a client host and run by its python3 (standard library only, 3.9):
 ``uncache.py DIRECTORY`` prints one JSON document, ``{"files": ..., "bytes": ..., "resident_bytes":

@@ -1,5 +1,4 @@
-"""Batches of blocks measured concurrently, one per testbed: the order in which decisions see them,
-and the slots still missing. Pure.
+"""Batches of blocks, one for each testbed, measured at once: which are complete or missing. Pure.
 
 Decisions consider a batch only once it is complete, and read it in slot order. They therefore
 depend neither on which testbed finished first nor on which blocks were cut off and measured again.

@@ -1,5 +1,4 @@
-"""State of the attempts at a certificate, judged from the blocks so far: which certificates stand,
-and which one is withdrawn. Pure.
+"""Which certificates stand, and which are withdrawn, judged from the blocks so far. Pure.
 
 Caches what is known of each attempt, so that no plan computes it twice: the guards at a block, the
 adjustment of a finalist, and when an attempt was first certified.

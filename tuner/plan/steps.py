@@ -1,6 +1,4 @@
-"""What a plan consists of: the next step of a campaign, with the random order of its arms, and the
-state of the campaign.
-"""
+"""The plan of a campaign as records: its next step, with the order of arms, and its state."""
 
 from __future__ import annotations
 

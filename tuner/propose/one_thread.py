@@ -1,5 +1,6 @@
-"""Linear algebra in one thread: several invert small matrices many times more slowly, since they
-wait for each other.
+"""Linear algebra in one thread.
+
+Several threads invert small matrices many times more slowly, since they wait for each other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Applying, rolling back and verifying on a server: requests are sent, then their outcome is
-awaited.
-"""
+"""Applying, rolling back and verifying on a server: send the request, wait for the outcome."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The standing of a campaign for outside observers: built from its rows and events, without the
-plan of the run. Pure.
-"""
+"""The standing of a campaign that another process runs, built from its rows and events. Pure."""
 
 from __future__ import annotations
 

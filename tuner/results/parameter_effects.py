@@ -1,5 +1,6 @@
-"""The effect of each parameter, as far as a campaign's measurements show it: estimates of the
-search model, for people. No decision rests on them, and they certify nothing. Pure.
+"""The effect of each parameter: estimates of the search model, for people. Pure.
+
+No decision rests on them, and they certify nothing.
 
 The effect of a value is that of setting it instead of the baseline's, averaged over the other
 settings with which the campaign measured (partial dependence). Its interval comes from the model's

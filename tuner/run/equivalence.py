@@ -1,6 +1,4 @@
-"""Check that the testbeds of a campaign are equivalent: the same programs and original settings,
-and hosts with the same limits. Pure.
-"""
+"""Check that a campaign's testbeds have the same programs, original settings and limits. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Accounting of a run's wall time: every second is charged to one account, and the rest is fstune's
-own overhead.
+"""Accounting of a run's wall time: every second has one account; the rest is fstune's overhead.
 
 A run on several testbeds has one ledger for each. While they measure at once, the busiest one
 counts: its elapsed time is that of the run, and what it does is how the run uses its time. That

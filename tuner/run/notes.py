@@ -1,6 +1,4 @@
-"""Record the findings of the plan, once each: endings, promotions, the pilot, guards, differences
-between testbeds, and finally the answer.
-"""
+"""Record each finding of the plan once: ended trials, pilot, guards, certificates, the answer."""
 
 from __future__ import annotations
 

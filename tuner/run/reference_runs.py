@@ -1,5 +1,4 @@
-"""Measure the references of a campaign: each at a random position among the arms of a block,
-without being one of them.
+"""Measure the references of a campaign, each at a random position among the arms of a block.
 
 A reference that fails is reported but voids nothing, since no decision rests on it.
 """

@@ -1,5 +1,4 @@
-"""Export of a whole campaign to one file, for backup and exchange, and import: format 3, described
-in docs/export.md.
+"""Export of a whole campaign to one file, and its import: format 3 of docs/export.md.
 
 The file has the rows of a campaign as they are, independent of the kind of database. Leases and
 pending requests are left out: they only matter at the moment.

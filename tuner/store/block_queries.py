@@ -1,5 +1,6 @@
-"""The queries of blocks with what was measured in them: all of it, or only times, for very many
-blocks. Each is run within the transaction of its caller.
+"""Queries of blocks with their measurements: whole, or only the times of very many blocks.
+
+Each is run within the transaction of its caller.
 """
 
 from __future__ import annotations

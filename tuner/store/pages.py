@@ -1,5 +1,6 @@
-"""Paged reading of a database, for display: every query uses a key, and nothing large is read as a
-whole.
+"""Paged reading of a database, for display.
+
+Every query uses a key, and nothing large is read as a whole.
 """
 
 from __future__ import annotations

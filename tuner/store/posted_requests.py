@@ -1,5 +1,4 @@
-"""Requests that may arrive twice, each stored with the campaign that it created, in one
-transaction.
+"""Requests that may arrive twice, each stored in one transaction with the campaign that it created.
 
 So no request is ever stored as in progress: a process that dies while handling one has either done
 nothing, or stored the campaign. A repeated request then starts that campaign unless it was started

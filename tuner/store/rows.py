@@ -1,6 +1,4 @@
-"""Conversion between records and rows: a field is stored in the column of its name, if there is
-one.
-"""
+"""Conversion between records and rows: a field is stored in the column of its name, if any."""
 
 from __future__ import annotations
 

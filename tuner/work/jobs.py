@@ -1,5 +1,4 @@
-"""The use of Procrastinate: its only task here, retries, and a connection that waits for the
-server.
+"""How fstune uses Procrastinate: its one task, retries, and a connection that waits for the server.
 
 The only module that imports Procrastinate. It is slow to import, so only code that needs it imports
 this one.

@@ -1,5 +1,4 @@
-"""Whether a workload can run on a testbed of OpenAFS at all: enough clients, and room for the names
-of its files.
+"""Whether a workload can run on an OpenAFS testbed: enough clients, room for its files' names.
 
 A directory of AFS has 1023 pages of 64 slots. Every page needs one of them, the first one twelve
 more, and a name one to three. When no slot is left, creating a file fails with EFBIG.
