@@ -120,6 +120,7 @@ def details(parameter: Parameter) -> list[tuple[str, str]]:
             read_back_text += f", which shows `{read_back.shows.text}`"
     flags = [f"`{flag}`" for flag in parameter.flags]
     others = set(parameter.choices) - set(parameter.candidates)
+    unset = parameter.same_as_unset
     rows = [
         ("written", " or ".join(flags)),
         ("proposed", _range(parameter)),
@@ -129,6 +130,7 @@ def details(parameter: Parameter) -> list[tuple[str, str]]:
         ("at most", _bound(parameter.at_most)),
         ("default", defaults(parameter)),
         ("special", "; ".join(f"{v}: {means}" for v, means in parameter.special.items())),
+        ("the same as unset", "" if unset is None else str(unset)),
         ("only if", f"`{condition.expression.text}`: {condition.why}" if condition else ""),
         (
             "set together with",
@@ -198,6 +200,7 @@ def _parameter(parameter: Parameter) -> dict[str, Json]:
         "range": bounds,
         "choices": list(parameter.choices),
         "special": dict(parameter.special),
+        "same_as_unset": parameter.same_as_unset,
         "default": {
             preset: value.text if isinstance(value, Expression) else value
             for preset, value in parameter.defaults.items()

@@ -65,6 +65,8 @@ def clip(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> Value 
     """The nearest valid value; None if no value is valid."""
     if not parameter.kind.numeric or isinstance(value, str):
         return value
+    if value == parameter.same_as_unset:
+        return value
     low, high = limits(parameter, env)
     if low is not None and high is not None and low > high:
         return None
@@ -111,16 +113,17 @@ def walk(
                 if value is None:
                     value = companions.get(name)
             same = original.has(parameter, value)
-            if same and name in original.outside and isinstance(value, int):
-                values[name] = value
-                effect, _ = in_effect(space, parameter, value, env)
-                if effect is not None:
-                    env[name] = effect
-                continue
-            if value is not None and parameter.fixed is None:
+            stays = parameter.fixed is not None or (same and name in original.outside)
+            if value is not None and not stays:
                 value = _moved(parameter, value, env)
             if value is not None:
-                values[name] = env[name] = value
+                values[name] = value
+                effect: Value | None = value
+                # Only a value that was not moved may be one that the program clamps or ignores.
+                if stays or value == parameter.same_as_unset:
+                    effect = _after_clamping(space, parameter, value, env)
+                if effect is not None:
+                    env[name] = effect
                 if parameter.accompanied_by and not same:
                     companions.update(parameter.accompanied_by)
                 continue
@@ -128,6 +131,16 @@ def walk(
         if unset is not None:
             env[name] = unset
     return values, env
+
+
+def _after_clamping(
+    space: Catalogue, parameter: Parameter, value: Value, env: Mapping[str, Value]
+) -> Value | None:
+    """The value in effect; words and switches are never clamped."""
+    if not parameter.kind.numeric or isinstance(value, str):
+        return value
+    effect, _ = in_effect(space, parameter, value, env)
+    return effect
 
 
 class Fitter:

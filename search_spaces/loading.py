@@ -163,6 +163,7 @@ def _parameter(name: str, section: Section) -> Parameter:
         choice_flags=choice_flags,
         off_flag=section.text("off_flag", ""),
         special=section.words_by_word("special"),
+        same_as_unset=section.optional_integer("same_as_unset"),
         defaults=_defaults(section, kind),
         only_if=_condition(section.section("only_if")),
         at_least=_bound(section.section("at_least")),
@@ -181,6 +182,8 @@ def _parameter(name: str, section: Section) -> Parameter:
     parameter = _with_range(section, parameter)
     if problem := safe_problem(parameter):
         section.fail("safe", problem)
+    if parameter.same_as_unset is not None and not kind.numeric:
+        section.fail("same_as_unset", f"a parameter of kind {kind} has no number for it")
     section.refuse_unknown()
     return parameter
 
@@ -268,9 +271,8 @@ def _read_back(section: Section | None) -> ReadBack | None:
 
 def _constraint(section: Section, by_name: Mapping[str, Parameter]) -> Constraint:
     rule = _expression(section, "rule", section.text("rule"))
-    why = section.text("why")
     lower, unset = (_names(section, key, by_name) for key in ("lower", "unset"))
-    constraint = Constraint(rule, why, lower, unset)
+    constraint = Constraint(rule, section.text("why"), lower, unset)
     for name in lower:
         if not by_name[name].kind.numeric:
             section.fail("lower", f"{name} is not a number")

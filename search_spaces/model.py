@@ -165,7 +165,8 @@ class Parameter:
     bounds of the sensible range. ``strict_range``: whether narrowing set them, so that not even a
     limit moves a value out of them. ``choices``: all valid words; ``candidates``: the sensible
     ones. ``special``: values that mean something else than their number, and what; numbers also as
-    a range such as ``1..1024``. ``defaults``: the program's own default by preset; None if there is
+    a range such as ``1..1024``. ``same_as_unset``: a number that the program reads as if the
+    parameter were unset. ``defaults``: the program's own default by preset; None if there is
     no fixed default.
     ``accompanied_by``: values to set with it, because setting it alone changes another parameter.
     ``safe``: values that put nothing but performance at risk although others do; of a number, the
@@ -188,6 +189,7 @@ class Parameter:
     choice_flags: Mapping[str, str] = field(default_factory=dict)
     off_flag: str = ""
     special: Mapping[str, str] = field(default_factory=dict)
+    same_as_unset: int | None = None
     defaults: Mapping[str, Expression | Value | None] = field(default_factory=dict)
     only_if: Condition | None = None
     at_least: Bound | None = None

@@ -182,5 +182,7 @@ def _answer(parameter: Parameter, value: Value) -> Value | None:
         return True if value is True else None
     if isinstance(value, str):
         return value if value in parameter.candidates else None
+    if value == parameter.same_as_unset:
+        return None
     near = min(max(value, parameter.low), parameter.high)
     return near.bit_length() - 1 if parameter.kind is Kind.POWER_OF_TWO else near

@@ -54,6 +54,8 @@ def in_effect(
     space: Catalogue, parameter: Parameter, value: int, env: Mapping[str, Value]
 ) -> tuple[Value | None, str]:
     """The value in effect for a requested number, and the reason if it was clamped."""
+    if value == parameter.same_as_unset:
+        return default(space, parameter, env), parameter.meaning(value) or "the same as unset"
     hard = parameter.hard
     if value not in hard and not parameter.meaning(value):
         bounds = hard.text
@@ -171,6 +173,11 @@ def violations(
 ) -> list[str]:
     """See Space.violations."""
     if messages := _ill_formed(space, values):
+        return messages
+    for name, number in values.items():
+        if space[name].hard.outside is Outside.REFUSES and (initial or {}).get(name) != number:
+            messages += _beyond_hard(space[name], number).values()
+    if messages:  # The program does not start, so nothing is in effect to compute limits from.
         return messages
     env, _ = settle(space, values, facts)
     env_before = env if initial is None else settle(space, initial, facts)[0]

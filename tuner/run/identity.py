@@ -27,6 +27,7 @@ _EXPLANATORY = frozenset(
         "evidence",
         "left_out",
         "order",
+        "same_as_unset",
         "source",
         "strict_range",
         "title",

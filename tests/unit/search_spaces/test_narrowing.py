@@ -43,6 +43,14 @@ def test_a_fixed_value_is_always_there() -> None:
     assert len({tuple(values) for values in samples}) > 5
 
 
+def test_a_fixed_value_counts_as_the_program_clamps_it() -> None:
+    open_files = {"nofile": 4096}
+    cached = SERVER.narrow(fix={"vhandle_max_cachesize": 100000})
+    assert cached.fit({}, open_files) == {"vhandle_max_cachesize": 100000}
+    threads = SERVER.narrow(fix={"threads": 16000})
+    assert threads.fit({"large_vnodes": 400}, open_files)["large_vnodes"] == 2 * 4064 + 1
+
+
 def test_a_range_is_respected() -> None:
     space = SERVER.narrow(only=["threads", "udp_buffer"], ranges={"threads": [10, 20]})
     samples = [draw(space, Chance(seed)) for seed in range(60)]

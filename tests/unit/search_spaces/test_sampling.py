@@ -247,3 +247,14 @@ def test_a_long_command_line_loses_what_is_searched_and_not_what_was_found() -> 
     values = draw(strict, Chance(1), {"fixed_command_length": 190}, initial)
     assert strict.violations(values, {"fixed_command_length": 190}) == []
     assert not values.items() >= initial.items()
+
+
+def test_a_number_that_means_unset_stays_and_limits_nothing() -> None:
+    values: dict[str, Value] = {"blocks": 200000, "chunksize": 0, "files": 5000}
+    assert CLIENT.fit(values) == values
+    assert CLIENT.fit({**values, "memcache": True}) == {
+        "memcache": True,
+        "blocks": 200000,
+        "chunksize": 0,
+    }
+    assert answers(CLIENT, values)["chunksize?"] is False

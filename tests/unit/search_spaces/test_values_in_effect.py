@@ -19,6 +19,8 @@ ROOMY = {"net_core_rmem_max": 33554432, "memory_bytes": 1 << 36, "nofile": 52428
         ({"udp_buffer": 65537 * 1024}, "udp_buffer: 67109888 is above 33554432"),
         ({"preset": "L", "threads": 9}, "threads may not be set: a preset sets it"),
         ({"callbacks": 9999}, "callbacks: 9999 is below 10000, which the program refuses"),
+        ({"volume_hash": 65}, "volume_hash: 65 is above 28, which the program refuses"),
+        ({"volume_hash": -70}, "volume_hash: -70 is below 6, which the program refuses"),
         ({"volume_cache": 100}, "which the program clamps"),
         ({"tread": 9}, "did you mean 'threads'?"),
         ({"threads": "9"}, "threads: '9' is not a whole number"),
@@ -93,6 +95,17 @@ def test_a_special_value_is_not_judged_by_its_number(
 def test_a_special_value_is_not_ignored() -> None:
     assert WINDOWS.in_effect({"block_size": 64})["block_size"] == 64
     assert WINDOWS.in_effect({"block_size": 1025})["block_size"] == 4096
+
+
+def test_a_number_that_means_unset_has_the_default_in_effect() -> None:
+    values: dict[str, Value] = {"blocks": 200000, "chunksize": 0, "files": 5000}
+    assert CLIENT.violations(values) == []
+    expected = CLIENT.effective(values)["chunksize"]
+    assert (expected.reading, expected.value, expected.requested) == (1 << 18, 18, 0)
+    assert expected.why == "choose by the size of the cache"
+    runtime = load("openafs-client-runtime")
+    facts = {"boot_blocks": 300000, "chunk_kib": 1024}
+    assert runtime.in_effect({"cache_size": 0}, facts)["cache_size"] == 300000
 
 
 def test_file_descriptors_limit_the_threads() -> None:
