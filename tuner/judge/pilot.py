@@ -141,14 +141,14 @@ class Outlook:
     """What the budget can achieve at the noise measured by the pilot.
 
     run_s: time of one run, including its share of restarts. search_blocks, certify_blocks: numbers
-    that fit the budget. detectable: the smallest improvement, a fraction, certified with 80% power
-    (ignoring floors). delta: outlook for certifying an improvement of delta. floor: the choice of
-    ``floor: auto``. floors: P(the floor is shown for an unchanged component, at the error of the
-    gain), by component.
+    that fit the budget; search_blocks is None where nothing is searched. detectable: the smallest
+    improvement, a fraction, certified with 80% power (ignoring floors). delta: outlook for
+    certifying an improvement of delta. floor: the choice of ``floor: auto``. floors: P(the floor is
+    shown for an unchanged component, at the error of the gain), by component.
     """
 
     run_s: float
-    search_blocks: int
+    search_blocks: int | None
     certify_blocks: int
     detectable: float
     delta: Forecast | None
@@ -295,11 +295,13 @@ def _outlook(
         raise ValueError(f"the blocks of a pilot must take more than 0 s, got {run_s:g} s a run")
     in_time = rules.budget_s / run_s
     runs = in_time
-    # That a comparison has enough of them for its fresh blocks is checked when it is created.
-    if rules.budget_measurements is not None and not rules.compares:
+    if rules.budget_measurements is not None:
         runs = min(runs, rules.budget_measurements)
     n, n_in_time = rules.certify_room(runs), rules.certify_room(in_time)
-    search = int((1.0 - rules.certify_share) * runs / rules.arms)
+    search: int | None = int((1.0 - rules.certify_share) * runs / rules.arms)
+    if rules.compares:  # whatever the pilot leaves is for fresh blocks
+        left = max(0.0, runs - 2 * pilot_blocks)
+        n, search = min(rules.certify_blocks, int(left / rules.certify_arms)), None
     sds = [component.sd_difference for component in components]
     choice = choose_floor(sds, pilot_blocks, n, rules.floor_alpha)
     alpha = rules.alpha_certify

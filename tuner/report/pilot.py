@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tuner.judge.auto_floor import ENOUGH
-from tuner.judge.pilot import ComponentNoise, Pilot, PilotOutcome
+from tuner.judge.pilot import ComponentNoise, Outlook, Pilot, PilotOutcome
 from tuner.judge.words import blocks, percent
 from tuner.report.answer import columns, section
 from tuner.report.drawing import paragraph
@@ -44,17 +44,21 @@ def pilot_page(pilot: Pilot) -> RenderableType:
     parts.append(
         section(
             "Outlook",
-            paragraph(
-                f"a run takes {duration(look.run_s)}; the budget allows "
-                f"{blocks(look.search_blocks)} of search and {blocks(look.certify_blocks)} of "
-                "certification"
-            ),
+            paragraph(f"a run takes {duration(look.run_s)}; the budget allows {_room(look)}"),
             paragraph(look.reason),
         )
     )
     if pilot.warnings:
         parts.append(section("Warnings", *map(paragraph, pilot.warnings)))
     return Group(*parts)
+
+
+def _room(look: Outlook) -> str:
+    """Say how many blocks the budget allows; a comparison searches nothing."""
+    certify = f"{blocks(look.certify_blocks)} of certification"
+    if look.search_blocks is None:
+        return certify
+    return f"{blocks(look.search_blocks)} of search and {certify}"
 
 
 def _headline(pilot: Pilot, smallest: str) -> str:

@@ -157,6 +157,29 @@ def test_what_can_be_shown_is_limited_by_the_measurements_too() -> None:
     assert tiny.refusals == ("the budget leaves 2 blocks for certification, at least 3 are needed",)
 
 
+def test_the_outlook_of_a_comparison_is_what_the_pilot_leaves_of_time_and_measurements() -> None:
+    blocks = pilot_blocks(12, 0.04)
+    compared = replace(RULES, compares=True, certify_arms=4)
+    hour = replace(compared, budget_s=3600.0)
+    free, timed, limited, tiny = (
+        assess_pilot(blocks, rules)
+        for rules in (
+            compared,
+            hour,
+            replace(compared, budget_measurements=44),
+            replace(compared, budget_measurements=35),
+        )
+    )
+    # An hour is 60 runs. The pilot took 24; the rest is for blocks of 4, whatever the share is.
+    assert [each.outlook.certify_blocks for each in (free, timed, limited, tiny)] == [30, 9, 5, 2]
+    assert {each.outlook.search_blocks for each in (free, timed, limited, tiny)} == {None}
+    assert limited.outlook.detectable > timed.outlook.detectable > free.outlook.detectable
+    assert limited.outlook.reason.startswith("5 blocks of certification show ")
+    assert tiny.refusals == ("the budget leaves 2 blocks for certification, at least 3 are needed",)
+    # Strictness follows from these, and is not stored: it must stay what it was.
+    assert limited.outlook.floors == free.outlook.floors != ()
+
+
 def test_noise_alone_is_no_reason_to_refuse() -> None:
     noisy = pilot_blocks(20, 0.1, seed=3)
     early = assess_pilot(noisy[:4], RULES)

@@ -78,3 +78,15 @@ def test_what_can_be_shown_names_only_a_floor_that_can_be(floor: float | None) -
     # A floor set in the campaign file has a different warning.
     warning = "not even a floor of 50.0%" if floor is None else "that a floor of 5.0% is shown"
     assert warning in part(page, "Warnings")
+
+
+def test_the_page_of_a_comparison_mentions_no_search() -> None:
+    chance = random.Random(3)
+    blocks = [
+        PilotBlock((exp(chance.gauss(0.0, 0.01)),) * 2, (1.0, 1.0), n % 2 == 0, 10.0)
+        for n in range(12)
+    ]
+    compared = replace(RULES, compares=True, budget_measurements=36)
+    page = printed(pilot_page(assess_pilot(blocks, compared)), 120)
+    assert "the budget allows 6 blocks of certification" in page
+    assert "of search" not in page
