@@ -277,18 +277,19 @@ class PresenceDocument(Document):
     """Whether the process of a running campaign is alive.
 
     ``reason``: "" if it is, else a clause that describes its absence. ``queued``: a worker will
-    resume the campaign.
+    resume the campaign. ``verifies``: it is a verification, which cannot be resumed.
     """
 
     reason: str
     queued: bool
+    verifies: bool
 
     @classmethod
     def of(cls, absence: Absence | None) -> PresenceDocument:
         """Convert an absence; None if the process is alive."""
         if absence is None:
-            return cls(reason="", queued=False)
-        return cls(reason=absence.reason, queued=absence.queued)
+            return cls(reason="", queued=False, verifies=False)
+        return cls(reason=absence.reason, queued=absence.queued, verifies=absence.verifies)
 
 
 class DriftDocument(Document):

@@ -52,7 +52,7 @@ from tuner.run.holding import LeaseKeeper
 from tuner.run.lanes import Lane
 from tuner.run.ledger import Ledgers
 from tuner.run.measuring import BlockRunner
-from tuner.services.testbed import ReadyTestbed
+from tuner.services.testbed import NamesHolder, ReadyTestbed
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState, EventKind, TrialState, VerifyOutcome
 from tuner.stop_signals import holding_off_stops
@@ -229,6 +229,8 @@ def _measure(
     testbed = destination.lasting()
     ledgers = Ledgers([testbed.clock])
     testbed.claim(verification.id)
+    if isinstance(testbed, NamesHolder):  # so that nobody is told to resume it
+        testbed.say_verification()
     lane = Lane(destination.name, destination.name, testbed, ledgers.each[0])
     try:
         lane.open(destination.needs.workload, actor.say)

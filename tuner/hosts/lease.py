@@ -24,6 +24,8 @@ WATCH = "watch.sh"
 #: In the restore directory: how long the holder may be silent, in seconds.
 AFTER = "after_s"
 _BUSY = 75
+#: The last word of the line that names a holder, if it is a verification.
+_VERIFICATION = "verification"
 #: What the watch makes of a lease before it restores the host.
 _EXPIRED = "lease.expired"
 #: FRESH LEASE EXPIRED: makes FRESH the LEASE if there is none; not if a watch has just ended one,
@@ -51,12 +53,14 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The holder of a host: a campaign, which may be a verification, or an application, and the
-    machine that runs it.
+    """The holder of a host: a campaign or an application, and the machine that runs it.
+
+    ``verifies``: the campaign is a verification.
     """
 
     campaign: str
     machine: str
+    verifies: bool = False
 
     def __post_init__(self) -> None:
         word(self.campaign, "campaign")  # it becomes part of a path on the host
@@ -69,7 +73,7 @@ class Owner:
         """What to do when it has lost a host; a clause."""
         if is_application_id(self.campaign):
             return "see 'fstune applications' for what is in force"
-        return "see 'fstune resume', or for a verification 'fstune verify'"
+        return f"see 'fstune {'verify' if self.verifies else 'resume'}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ class Lease:
     @property
     def mark(self) -> str:
         """The line that names the holder."""
-        return f"{self.owner} {self.token}"
+        return f"{self.owner} {self.token}{f' {_VERIFICATION}' if self.owner.verifies else ''}"
 
     @property
     def path(self) -> str:
@@ -170,7 +174,7 @@ class Lease:
             # The holder may allow itself a longer silence than we do.
             age_s = self._live_s(max(self.after_s, self._holders_after_s()))
             if age_s is not None:
-                raise InUseError(_in_use(self.host, campaign, machine, age_s))
+                raise InUseError(_in_use(self.host, mark, age_s))
             # A campaign that is not a word was never ours, and there may be no runs to end.
             with suppress(TestbedError, SpecError):
                 self.end_runs(self.connector, self.directory, campaign)
@@ -260,12 +264,14 @@ class Lease:
             return float(check(self.connector, ["cat", "/proc/uptime"]).split()[0])
 
 
-def _in_use(host: str, campaign: str, machine: str, age_s: float) -> str:
-    # A host does not know which campaigns are verifications: only their database does.
-    kind, end = "campaign", f"fstune resume {campaign} (unless it is a verification)"
+def _in_use(host: str, mark: str, age_s: float) -> str:
+    campaign, machine, _, what, *_ = *mark.split(), "", "", "", ""
+    kind, end = "campaign", f"fstune resume {campaign}, or "
     if is_application_id(campaign):
-        kind, end = "application", f"fstune rollback {campaign}"
+        kind, end = "application", f"fstune rollback {campaign}, or "
+    elif what == _VERIFICATION:  # it cannot be resumed
+        kind, end = what, ""
     return (
         f"{host} is in use by {kind} {campaign} on {machine}, last seen {age_s:.0f} s ago; wait "
-        f"until it ends, or if its process has died: {end}, or fstune testbed restore FILE"
+        f"until it ends, or if its process has died: {end}fstune testbed restore FILE"
     )

@@ -27,7 +27,8 @@ class RunningCampaign:
     ``host``, ``pid``, ``since``: the process, and when it took the testbed; empty if no process
     holds one. ``heard_s``: seconds since its last heartbeat, or since the campaign's last event
     without a process; after ``limit_s`` another process may take over. ``queued``: a worker will
-    resume it. ``wish``: a pending request to it, from ``asked_by``.
+    resume it. ``wish``: a pending request to it, from ``asked_by``. ``verifies``: it is a
+    verification, which cannot be resumed.
     """
 
     campaign: str
@@ -43,6 +44,7 @@ class RunningCampaign:
     queued: bool = False
     wish: Wish | None = None
     asked_by: str = ""
+    verifies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class Status:
             sentence = f"{who} has died; it was last heard from {age} ago"
         else:
             sentence = f"{who} has not been heard from for {age}"
-        return Absence(campaign, sentence, last.queued)
+        return Absence(campaign, sentence, last.queued, last.verifies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +140,27 @@ class Absence:
     """A campaign whose state is running, but without a live process.
 
     ``reason``: a clause that states the reason. ``queued``: a worker resumes it automatically.
+    ``verifies``: it is a verification, which cannot be resumed.
     """
 
     campaign: str
     reason: str
     queued: bool
+    verifies: bool = False
 
     def advice(self, options: str = "") -> str:
         """Return a clause that says what to do; ``options``: options that select the campaign."""
         if self.queued:
             return f"a worker resumes it, see fstune status{options}"
+        if self.verifies:
+            return f"to end this verification: fstune cancel {self.campaign}{options}"
         return f"to resume it: fstune resume {self.campaign}{options}"
 
     def brief(self) -> str:
         """Return reason and advice, short enough for a list."""
-        return "waits for a worker" if self.queued else "its process is gone; resume it"
+        if self.queued:
+            return "waits for a worker"
+        return f"its process is gone; {'cancel' if self.verifies else 'resume'} it"
 
     def sentence(self, options: str = "") -> str:
         """Return reason and advice in one line."""

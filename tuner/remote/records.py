@@ -129,7 +129,8 @@ def read_absence(document: str, campaign: str) -> Absence | None:
     except ValidationError as problem:
         raise _misunderstanding(problem) from None
     sentence = clean(str(presence.get("reason", "")))
-    return Absence(campaign, sentence, presence.get("queued") is True) if sentence else None
+    queued, verifies = (presence.get(name) is True for name in ("queued", "verifies"))
+    return Absence(campaign, sentence, queued, verifies) if sentence else None
 
 
 def read_blocks(blocks: Iterable[Any], measurements: Iterable[Any] = ()) -> list[Block]:

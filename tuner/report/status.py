@@ -133,7 +133,11 @@ def _state(run: RunningCampaign) -> Text:
     if run.presence is Presence.DIED:
         if run.state in OVER:
             return Text(f"died; the campaign is {run.state}", style=SLOWER)
-        todo = "a worker resumes it" if run.queued else "resume it with 'fstune resume'"
+        todo = "resume it with 'fstune resume'"
+        if run.queued:
+            todo = "a worker resumes it"
+        elif run.verifies:
+            todo = "end this verification with 'fstune cancel'"
         return Text(f"died; {todo}", style=SLOWER)
     if run.presence is Presence.SILENT:
         limit = duration(run.limit_s or 0.0)

@@ -46,6 +46,7 @@ def absence(store: Store, campaign: str) -> Absence | None:
         [each for each in running.campaigns if each.id == campaign],
         [lease for lease in running.leases if lease.campaign == campaign],
         {},
+        running.verifications & {campaign},
     )
     reason = status_of(this, (), (), is_gone, datetime.now(UTC)).absence(campaign)
     # Only then do the queued runs matter.
@@ -160,6 +161,7 @@ def _running(
                 queued=campaign.id in queued,
                 wish=None if request is None else request.wish,
                 asked_by="" if request is None else request.asked_by,
+                verifies=campaign.id in rows_read.verifications,
             )
         )
     leased = {lease.campaign for lease in rows_read.leases}
@@ -172,6 +174,7 @@ def _running(
             presence=Presence.DIED,
             heard_s=max(0.0, (now - campaign.updated).total_seconds()),
             queued=campaign.id in queued,
+            verifies=campaign.id in rows_read.verifications,
         )
         for campaign in rows_read.campaigns
         if campaign.state is CampaignState.RUNNING and campaign.id not in leased

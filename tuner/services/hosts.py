@@ -88,6 +88,10 @@ class HeldHosts(ABC, Generic[F]):
         self._owner = Owner(campaign, socket.gethostname())
         return False
 
+    def say_verification(self) -> None:
+        """See NamesHolder."""
+        self._owner = replace(self._owner, verifies=True)
+
     def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
         """See Testbed.open.
 
@@ -163,7 +167,7 @@ class HeldHosts(ABC, Generic[F]):
         """See Recoverable.put_back. Hosts that were taken are left to their watches."""
         if self._holds:
             return []
-        restore, owner = self._file.restore, Owner(campaign, socket.gethostname())
+        restore, owner = self._file.restore, replace(self._owner, campaign=campaign)
         with closing(Hosts(self._file, self._base, self._state)) as hosts:
             return recover(hosts.all, restore.directory, owner, restore.after)
 

@@ -95,6 +95,15 @@ class Testbed(Protocol):
 
 
 @runtime_checkable
+class NamesHolder(Protocol):
+    """A testbed whose hosts tell others who uses them."""
+
+    def say_verification(self) -> None:
+        """Let its hosts call the campaign of ``claim`` a verification. Called before ``open``."""
+        ...
+
+
+@runtime_checkable
 class Recoverable(Protocol):
     """A testbed of a testbed file. It can be restored without being opened, also when it must not
     be used now; 'fstune testbed restore' does so by hand.

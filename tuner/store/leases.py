@@ -1,6 +1,4 @@
-"""State that processes share through the database: leases of testbeds, requests to campaigns, their
-priors, and what they measured with.
-"""
+"""Leases of testbeds and requests to campaigns; what a campaign measured with, and its priors."""
 
 from __future__ import annotations
 
@@ -22,12 +20,14 @@ from tuner.store.rows import NewEvent, record, values
 @dataclass(frozen=True, slots=True)
 class Running:
     """A snapshot of what is running. ``campaigns``: those in state running, or with a leased
-    testbed, newest first; ``requests``: the pending request to each of them, by identifier.
+    testbed, newest first; ``requests``: the pending request to each of them, by identifier;
+    ``verifications``: the identifiers of those that are verifications.
     """
 
     campaigns: list[Campaign]
     leases: list[Lease]
     requests: dict[str, Request]
+    verifications: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +124,11 @@ class LeaseStore(OpenStore):
 
         def read(connection: Connection) -> Running:
             campaigns = queries.campaigns(connection, where)
-            of = select(request).where(
-                request.c.campaign.in_([campaign.id for campaign in campaigns])
-            )
+            ids = [campaign.id for campaign in campaigns]
+            of = select(request).where(request.c.campaign.in_(ids))
             requests = {row.campaign: record(Request, row) for row in connection.execute(of)}
-            return Running(campaigns, self._leases(connection), requests)
+            verifications = queries.verifications(connection, ids)
+            return Running(campaigns, self._leases(connection), requests, verifications)
 
         return self._database.read(read)
 
@@ -274,7 +274,8 @@ def _in_use(connection: Connection, lease: Lease, campaign: str, later: Later) -
     runs = in_progress is None and now in (CampaignState.CREATED, CampaignState.RUNNING)
     if runs and lease.campaign == campaign:
         return f"campaign {campaign} is being run by another process: {who}; {later.runs}"
-    user = f"campaign {lease.campaign}"
+    verifies = queries.verifications(connection, [lease.campaign])
+    user = f"{'verification' if verifies else 'campaign'} {lease.campaign}"
     if in_progress is not None:
         user = f"application {in_progress} of {user}"
     return f"testbed {lease.testbed} is in use by {user}: {who}; {later.free}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,7 +18,7 @@ from tuner.model import (
     Lease,
     Recommendation,
 )
-from tuner.states import BlockState, State, TrialState
+from tuner.states import BlockState, EventKind, State, TrialState
 from tuner.store import statements, tables
 from tuner.store.rows import NewEvent, record, values
 from tuner.time_use import TimeUse
@@ -55,6 +56,15 @@ def campaigns(connection: Connection, *where: ColumnElement[bool]) -> list[Campa
     ]
 
 
+def verifications(connection: Connection, campaigns: Collection[str]) -> frozenset[str]:
+    """Return those of these campaigns, given by identifier, that are verifications."""
+    event = tables.event.c
+    query = select(event.campaign).where(
+        event.campaign.in_(campaigns), event.kind == EventKind.VERIFICATION
+    )
+    return frozenset(connection.scalars(query))
+
+
 def resolve(connection: Connection, reference: str, where: str) -> str:
     """Return the identifier for a reference: an identifier, a unique prefix of one, a unique name,
     or ``last``.
@@ -77,7 +87,7 @@ def resolve(connection: Connection, reference: str, where: str) -> str:
         )
         # Nor must a verification: the user means the campaign that it verifies.
         own_events = tables.event.c.campaign == table.c.id
-        kind = tables.event.c.kind == states.EventKind.VERIFICATION
+        kind = tables.event.c.kind == EventKind.VERIFICATION
         own = ~select(tables.event.c.number).where(own_events, kind).exists()
         for where_newest in ((has_block, own), (own,)):
             newest = select(table.c.id).where(*where_newest).order_by(*_NEWEST_FIRST).limit(1)

@@ -223,6 +223,7 @@ def test_a_campaign_that_nobody_runs_says_so(snapshot: Snapshot) -> None:
     assert (page.can_pause, page.can_resume, page.can_cancel) == (False, True, True)
     # A queued campaign is left to its worker.
     assert not page_of(running, replace(absence, queued=True)).can_resume
+    assert not page_of(running, replace(absence, verifies=True)).can_resume
 
 
 def test_a_campaign_that_stopped_says_why(snapshot: Snapshot) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -102,6 +104,22 @@ def test_the_reported_result_names_the_request(desk: Desk) -> None:
     assert (event.data["request"], event.data["elsewhere"]) == (7, False)
     (event,) = desk.store.events(verification.id, kinds={EventKind.VERIFICATION})
     assert event.data == {"verifies": campaign.id, "request": 7}
+
+
+def test_hosts_are_told_of_a_verification_before_they_are_opened(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, steps, opens = desk.campaign(faster(-0.10)), [], SimulatedTestbed.open
+
+    def opening(*of: Any) -> Any:
+        steps.append("open")
+        return opens(*of)
+
+    say = partial(steps.append, "say")  # as a class attribute it is no method: it gets no self
+    monkeypatch.setattr(SimulatedTestbed, "say_verification", say, raising=False)
+    monkeypatch.setattr(SimulatedTestbed, "open", opening)
+    measure(desk, campaign, 3)
+    assert steps == ["say", "open"]
 
 
 def test_a_verification_is_recorded_in_the_name_of_its_requester(desk: Desk) -> None:
@@ -307,8 +325,8 @@ def test_a_verification_cannot_be_resumed(desk: Desk, monkeypatch: pytest.Monkey
         pytest.raises(Broken),
     ):
         measure(desk, campaign)
-    running = [c for c in desk.store.campaigns() if c.state is CampaignState.RUNNING]
-    (killed,) = running
+    (killed,) = (c for c in desk.store.campaigns() if c.state is CampaignState.RUNNING)
+    assert desk.store.running().verifications == {killed.id}
     with pytest.raises(ConflictError, match="run 'fstune verify' again"):
         refuse_verification(desk.store, killed.id)
     refuse_verification(desk.store, campaign.id)

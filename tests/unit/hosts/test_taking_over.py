@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.unit.hosts.place import OURS, PROVES, THEIRS, Place
 from tests.waiting import wait_for
-from tuner.errors import ConflictError, TestbedError
+from tuner.errors import ConflictError, InUseError, TestbedError
 from tuner.hosts import guard
 from tuner.hosts import lease as leases
 from tuner.hosts.hold import Hold
@@ -117,11 +118,21 @@ def test_a_lease_that_does_not_prove_the_death_of_its_holder_is_respected(
     take_and_die(place)
     path = place.directory / "lease" / "process"
     path.unlink() if process is None else path.write_text(process)
-    # Only its database knows whether it is one.
-    advice = r"fstune resume campaign-1 \(unless it is a verification\), or fstune testbed restore"
+    advice = "fstune resume campaign-1, or fstune testbed restore"
     with pytest.raises(ConflictError, match=f"by campaign campaign-1 on here, .*{advice} FILE$"):
         place.take(THEIRS)
     place.take(OURS).beat()
+
+
+def test_a_host_in_use_by_a_verification_says_so(place: Place) -> None:
+    hold = place.take(replace(OURS, verifies=True))
+    hold.change(["true"])
+    dead = "if its process has died: fstune testbed restore FILE$"
+    with pytest.raises(InUseError, match=f"by verification campaign-1 on here, .* or {dead}"):
+        place.take(THEIRS)
+    (place.directory / "lease" / "boot").write_text("another\n")
+    with pytest.raises(TestbedError, match=r"may have changed; see 'fstune verify'$"):
+        hold.beat()
 
 
 def test_the_advice_about_an_application(place: Place) -> None:

@@ -288,6 +288,7 @@ def test_a_stream_resumes_where_it_broke_and_repeats_nothing() -> None:
 def test_a_stream_reports_that_a_process_is_missing() -> None:
     messages = [
         b'event: presence\ndata: {"reason": "its process\\u001b has died", "queued": true}\n\n',
+        b'event: presence\ndata: {"reason": "it has died", "queued": false, "verifies": true}\n\n',
         b'event: presence\ndata: {"reason": "", "queued": false}\n\n',
         b"event: over\ndata: {}\n\n",
     ]
@@ -295,7 +296,11 @@ def test_a_stream_reports_that_a_process_is_missing() -> None:
     with client(Server(stream(1, end=b"".join(messages)))) as asking:
         numbers = [event.number for event in follow(asking, "a", 0, missed=missed.append)]
     assert numbers == [1]
-    assert missed == [Absence("a", "its process  has died", True), None]
+    assert missed == [
+        Absence("a", "its process  has died", True),
+        Absence("a", "it has died", False, verifies=True),
+        None,
+    ]
 
 
 class Pieces(httpx2.SyncByteStream):

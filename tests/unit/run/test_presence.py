@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -33,9 +34,14 @@ def lease(holder: Holder = THERE, heard_s: float = 10.0, testbed: str = "hall 7"
     return Lease(testbed, CAMPAIGN.id, "token", holder, NOW, heard_s, 120.0)
 
 
-def status(*leases: Lease, state: CampaignState = CampaignState.RUNNING, queued: int = 0) -> Status:
+def status(
+    *leases: Lease,
+    state: CampaignState = CampaignState.RUNNING,
+    queued: int = 0,
+    verifications: Collection[str] = (),
+) -> Status:
     """Return the status if the process of ``HERE`` is known to have ended."""
-    rows = Running([replace(CAMPAIGN, state=state)], list(leases), {})
+    rows = Running([replace(CAMPAIGN, state=state)], list(leases), {}, frozenset(verifications))
     jobs = [QueuedRun(1, CAMPAIGN.id, "simulated", (), True, 3)] * queued
     return status_of(rows, jobs, (), lambda holder: holder == HERE, NOW)
 
@@ -118,6 +124,19 @@ def test_a_campaign_that_a_process_has_resumed_by_hand_no_longer_waits(
     assert current.workers[0].campaigns == ()
     current = status_of(rows, [replace(job, taken=True)], [worker], lambda _: False, NOW)
     assert current.workers[0].campaigns == (CAMPAIGN.id,)
+
+
+@pytest.mark.parametrize("leases", [[], [lease(HERE)]])
+def test_nobody_is_told_to_resume_a_verification(leases: list[Lease]) -> None:
+    current = status(*leases, verifications=[CAMPAIGN.id])
+    absence = current.absence(CAMPAIGN.id)
+    assert absence is not None
+    assert absence.advice(" --server x") == (
+        f"to end this verification: fstune cancel {CAMPAIGN.id} --server x"
+    )
+    assert current.stalled() == {CAMPAIGN.id: "its process is gone; cancel it"}
+    (page,) = status_pages(current)
+    assert "died; end this verification with 'fstune cancel'" in printed(page, 200)
 
 
 def test_a_cancelled_campaign_is_not_resumed() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.hosts.place import THEIRS, Place
 from tests.waiting import wait_for
 from tuner.documents import Name, Section
-from tuner.errors import ConflictError
+from tuner.errors import ConflictError, InUseError
 from tuner.hosts.connections import Hosts
 from tuner.hosts.hold import Hold
 from tuner.hosts.reach import ReachSection, RestoreSection, cells_of, check_distinct, identifiers
@@ -22,7 +22,7 @@ from tuner.services.hosts import Assemble, HeldHosts
 from tuner.services.hours import HoursSection
 from tuner.services.kind import Finding
 from tuner.services.target import Target
-from tuner.services.testbed import ReadyTestbed
+from tuner.services.testbed import NamesHolder, ReadyTestbed
 
 WORKLOAD = load_workload("mixed-use")
 CONNECTING = ["connecting to 1 host", "inspecting the hosts"]
@@ -121,6 +121,15 @@ def test_nothing_is_changed_on_hosts_with_a_finding_that_refuses(
         printer.open(WORKLOAD, print)
     assert printer.remarks == ("localhost: it is slow", "localhost: it is out of paper")
     assert not place.directory.exists()
+
+
+@pytest.mark.slow
+def test_hosts_tell_others_of_a_verification(place: Place, printer: Printer) -> None:
+    assert isinstance(printer, NamesHolder)
+    printer.say_verification()
+    printer.open(WORKLOAD, print)
+    with pytest.raises(InUseError, match="in use by verification campaign-9"):
+        place.take(THEIRS)
 
 
 @pytest.mark.slow

@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.store import records
 from tests.unit.store.conftest import Place
-from tuner.errors import ConflictError
+from tuner.errors import ConflictError, InUseError
 from tuner.model import Aspect, Block, Holder, Lease, Prior, Request, Wish
-from tuner.states import BlockState, CampaignState, TrialState
+from tuner.states import BlockState, CampaignState, EventKind, TrialState
 from tuner.store import Store, problems, tables
 from tuner.store.leases import REPEAT, Later
 from tuner.time_use import TimeUse
@@ -92,6 +92,15 @@ def test_the_caller_says_what_to_do_when_a_testbed_is_in_use(store: Store) -> No
     for campaign, todo in ((paused, "wait"), (runs, "watch")):
         with pytest.raises(ConflictError, match=f"; {todo}$"):
             take(store, campaign, holder=THERE, later=later)
+
+
+def test_a_testbed_in_use_by_a_verification_says_so(store: Store) -> None:
+    verification, other = running(store), running(store)
+    store.add_event(verification, records.event(EventKind.VERIFICATION))
+    take(store, verification)
+    in_use = f"^testbed hall 7 is in use by verification {verification}: "
+    with pytest.raises(InUseError, match=in_use):
+        take(store, other, holder=THERE)
 
 
 def test_a_campaign_whose_process_only_holds_its_testbed_is_not_said_to_run(store: Store) -> None:
