@@ -72,7 +72,8 @@ def _methods_of(request: Request) -> list[str]:
     """The methods supported for the requested path, over all routers."""
     routes = request.app.routes
     scopes = {method: {**request.scope, "method": method} for method in _METHODS}
-    return [m for m, s in scopes.items() if any(r.matches(s)[0] is Match.FULL for r in routes)]
+    methods = [m for m, s in scopes.items() if any(r.matches(s)[0] is Match.FULL for r in routes)]
+    return methods or ["GET", "HEAD"]  # static files: in their mount, no route has this path
 
 
 def _mistakes(request: Request, errors: Sequence[Mapping[str, Any]]) -> str:

@@ -56,8 +56,8 @@ def _mapping(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def refuse_unknown_parameters(
     request: Request, _body: Annotated[None, Depends(check_body)]
 ) -> None:
-    """Raise RequestError if the query has a parameter that the route does not have, or if it has a
-    body and the route takes none, or one in which a key occurs twice.
+    """Raise RequestError if the query has a parameter that the route does not have, or one twice,
+    or if it has a body and the route takes none, or one in which a key occurs twice.
     """
     if not request.query_params:
         return
@@ -66,6 +66,8 @@ def refuse_unknown_parameters(
         if name not in names:
             there_are = f"; known: {', '.join(names)}" if names else "; this route has none"
             raise _bad_input(f"query.{name}: unknown parameter{meant(name, names) or there_are}")
+        if len(request.query_params.getlist(name)) > 1:
+            raise _bad_input(f"query.{name}: it is given twice")
 
 
 def _route(request: Request) -> APIRoute:

@@ -51,8 +51,9 @@ Serving = Annotated[Service, Depends(service)]
 CampaignName = Annotated[
     str,
     Path(
-        pattern=r"^[A-Za-z0-9._-]{1,80}$",
-        description="A campaign's identifier, the beginning of one, or `last`.",
+        pattern=r"^[\w .-]{1,80}$",
+        description="A campaign's identifier, the beginning of one, its name if it is the only one "
+        "of that name, or `last`.",
     ),
 ]
 

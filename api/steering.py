@@ -186,9 +186,9 @@ def resume(
     """Resume a stopped campaign. Raises ConflictError if there is nothing to resume, or if the
     operator does not allow its testbeds.
     """
+    refuse_verification(serving.store, campaign.id)
     if campaign.state in OVER:
         raise ConflictError(not_resumable(campaign.id, campaign.state))
-    refuse_verification(serving.store, campaign.id)
     if in_use(serving.store, campaign.id):
         raise ConflictError(f"campaign {campaign.id} is already running")
     _refuse_testbeds(serving, campaign)

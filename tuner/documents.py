@@ -7,6 +7,7 @@ what would be right. What a file means is up to its reader.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ _DURATION = re.compile(f"(?:{_PART.pattern})+")
 #: The longest name of a campaign, in characters.
 MOST_NAME = 80
 _NAME = re.compile(rf"[\w .-]{{1,{MOST_NAME}}}")
+#: A hundred years: longer than any campaign, and short enough that adding it to a date works.
+_LONGEST_S = 36_600 * 86_400.0
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -43,9 +46,11 @@ def _duration_s(value: object) -> object:
         units = [unit for _, unit in parts]
         if units != sorted(set(units), key="dhms".index):
             raise ValueError("write each unit once, the largest first, such as 1h30m")
-        return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+        value = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("write a duration such as 90s, 8m, 6h, 1h30m or 3d")
+    if _LONGEST_S < value < math.inf:
+        raise ValueError(f"at most {_LONGEST_S / _SECONDS['d']:g}d, which is a hundred years")
     return value
 
 
@@ -88,8 +93,6 @@ def _value(value: object) -> object:
 
 ParameterValue = Annotated[Value, BeforeValidator(_value)]
 Name = Annotated[str, BeforeValidator(checked_name)]
-#: A hundred years: longer than any campaign, and short enough that adding it to a date works.
-_LONGEST_S = 36_600 * 86_400.0
 Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0, le=_LONGEST_S)]
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
 FractionOrAuto = Annotated[float | Literal["auto"], BeforeValidator(_fraction_or_auto)]

@@ -51,5 +51,5 @@ def word(text: str, what: str) -> str:
     """
     if not _WORD.fullmatch(text):
         quoted = repr(text[:_MOST_CHARACTERS])
-        raise SpecError(f"{what} {quoted}: use 1 to 100 letters, digits, - and _")
+        raise SpecError(f"{what} {quoted}: use 1 to 100 ASCII letters, digits, - and _")
     return text

@@ -68,12 +68,12 @@ def test_an_invalid_identifier_in_the_database_reaches_no_path(tmp_path: Path) -
     victim.mkdir()
     directory = tmp_path / "a" / "restore-here"
     directory.mkdir(parents=True, mode=0o700)
-    with pytest.raises(SpecError, match="letters, digits"):
+    with pytest.raises(SpecError, match="ASCII letters, digits"):
         Hold.take(LocalConnector(), str(directory), Owner("x/../../../victim", "here"), 60.0)
     workload = load_workload("mixed-use")
     engine = ClientEngine(LocalConnector(), str(tmp_path), str(tmp_path), workload, "")
     for attack in (engine.remove, engine.end_runs, lambda run: engine.command("s", run, 1)):
-        with pytest.raises(SpecError, match="letters, digits"):
+        with pytest.raises(SpecError, match="ASCII letters, digits"):
             attack("../victim")
     assert victim.exists()
 

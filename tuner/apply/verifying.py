@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
@@ -118,8 +118,10 @@ def verify(
     writer = EventWriter(actor.store, verification.id, observer)
     rules = rules_of(spec, destination.needs.workload)
     state, reason = CampaignState.CANCELLED, "it was interrupted"
-    try:
-        with actor.holding(verification.id, destination) as holding:
+    # Held until the end is stored: without its testbed, a verification that runs counts as dead.
+    with ExitStack() as stack:
+        try:
+            holding = stack.enter_context(actor.holding(verification.id, destination))
             message = f"{actor.by} verifies campaign {campaign.id}"
             writer.move(CampaignState.RUNNING, "", EventKind.STARTED, message, RELEASE)
             ratios = _measure(
@@ -133,24 +135,26 @@ def verify(
                 (before, after),
                 blocks,
             )
-        result = verified(ratios, answer.upper, names_of_changes(answer.baseline, before))
-        caveats = failed_runs(actor.store, verification.id, _CANDIDATE)
-        result = replace(result, caveat="; ".join(caveats))
-        _keep(actor, verification, campaign, answer, result, writer)
-        state, reason = CampaignState.FINISHED, ""
-    except KeyboardInterrupt as stop:
-        reason = f"stopped by {str(stop) or 'Ctrl-C'}"
-        raise
-    except TunerError as problem:
-        state, reason = CampaignState.FAILED, str(problem)
-        raise
-    finally:
-        with holding_off_stops(actor.say):
-            kind = f"campaign-{state}"
-            actor.store.void_running_blocks(
-                verification.id, reason, NewEvent(datetime.now(UTC), "block-void", reason)
-            )
-            writer.move(state, reason, kind, f"verification {state}: {reason or result.outcome}")
+            result = verified(ratios, answer.upper, names_of_changes(answer.baseline, before))
+            caveats = failed_runs(actor.store, verification.id, _CANDIDATE)
+            result = replace(result, caveat="; ".join(caveats))
+            _keep(actor, verification, campaign, answer, result, writer)
+            state, reason = CampaignState.FINISHED, ""
+        except KeyboardInterrupt as stop:
+            reason = f"stopped by {str(stop) or 'Ctrl-C'}"
+            raise
+        except TunerError as problem:
+            state, reason = CampaignState.FAILED, str(problem)
+            raise
+        finally:
+            with holding_off_stops(actor.say):
+                kind = f"campaign-{state}"
+                actor.store.void_running_blocks(
+                    verification.id, reason, NewEvent(datetime.now(UTC), "block-void", reason)
+                )
+                writer.move(
+                    state, reason, kind, f"verification {state}: {reason or result.outcome}"
+                )
     # Last of all: readers of this event take the verification as finished.
     _tell(actor, verification, campaign, destination, result, request)
     return actor.store.campaign(verification.id), result

@@ -68,7 +68,7 @@ def run(
     above all) the command is killed and its directory removed.
     """
     if not _RUN_ID.fullmatch(run_id):
-        raise SpecError(f"run identifier {run_id!r}: use 1 to 100 letters, digits, - and _")
+        raise SpecError(f"run identifier {run_id!r}: use 1 to 100 ASCII letters, digits, - and _")
     one = _Run(exchange, host, argv, run_id, input, waiting, boot_id)
     try:
         answer = one.wait()

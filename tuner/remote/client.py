@@ -42,7 +42,8 @@ _LONGEST_DETAIL = 1000
 _REFUSALS, _NO_ANSWER = (429, 503), (502, 504)
 #: Kinds of errors that are about the server itself, not about what it was asked for.
 _OF_THE_SERVER = (TunerError.slug, ServerError.slug)
-_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,79}")
+#: An identifier or a name; not dots alone, which lead to another path.
+_REFERENCE = re.compile(r"(?=.*[^\W_])[\w .-]{1,80}")
 
 
 class Unreachable(ServerError):
@@ -314,7 +315,7 @@ def campaign_path(reference: str, *parts: str) -> str:
     name.
     """
     if not _REFERENCE.fullmatch(reference):
-        raise NotFoundError(f"there is no campaign {json.dumps(clean(reference))}")
+        raise NotFoundError(f"there is no campaign {reference!r}; see 'fstune list'")
     return "/".join(("/v1/campaigns", *(quote(part, safe="") for part in (reference, *parts))))
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from tuner.errors import ConflictError, SpecError
 from tuner.holders import is_gone
 from tuner.model import Campaign, Request, Wish
+from tuner.run.resume_checks import refuse_verification
 from tuner.run.waiting import is_waited_for
 from tuner.services.kinds import ways_to_put_back
 from tuner.states import OVER, CampaignState, EventKind
@@ -52,7 +53,8 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
     A running campaign gets a request, and ends at its next safe point, between two arms or blocks.
     One whose process has died is ended here, unless a worker will resume it; whatever it left on
     its testbed stays there. One that waits for a worker is taken off the queue. Raises
-    ConflictError if there is nothing to end, or when its state changes meanwhile.
+    ConflictError if there is nothing to end, when its state changes meanwhile, and when a
+    verification whose process has died is to be paused.
     """
     queue = Queue.find(store)
     if campaign.state is CampaignState.RUNNING:
@@ -61,6 +63,8 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
             event = NewEvent(now, _REQUESTED[wish], message, {"from": asked_by})
             store.ask(campaign.id, Request(wish, asked_by, now), event)
             return f"campaign {campaign.id} will {wish} at the next safe point"
+        if wish is Wish.PAUSE:
+            refuse_verification(store, campaign.id)
         cut_off = "its process died"
         if queue is not None:
             queue.withdraw(campaign.id, _off_queue(asked_by, now), from_worker=True)

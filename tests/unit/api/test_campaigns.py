@@ -26,6 +26,18 @@ pytestmark = pytest.mark.slow
 LISTS = ("trials", "blocks", "measurements", "events")
 
 
+def test_a_campaign_is_found_by_its_name(guarded: Guarded) -> None:
+    with Store.open(guarded.directory) as store:
+        campaigns = {
+            name: store.create_campaign(name, "{}", 1, datetime.now(UTC)).id
+            for name in ("my campaign", "Prüfung", "v1.2_b")
+        }
+    for name, campaign in campaigns.items():
+        answer = guarded.client.get(f"/v1/campaigns/{name}", headers=guarded.headers(Scope.READ))
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["id"] == campaign
+
+
 def test_campaigns_are_listed_with_their_answer(client: TestClient) -> None:
     (campaign,) = client.get("/v1/campaigns").json()["items"]
     assert campaign["name"] == "over http"

@@ -85,6 +85,13 @@ def test_methods_that_no_route_has_are_problems(client: TestClient, path: str) -
     assert answer.json()["detail"] == f"this address accepts {answer.headers['allow']} only"
 
 
+def test_static_files_name_the_methods_that_they_have(client: TestClient) -> None:
+    answer = client.post("/static/fstune.js")
+    assert is_problem(answer, 405)
+    assert answer.headers["allow"] == "GET, HEAD"
+    assert answer.json()["detail"] == "this address accepts GET, HEAD only"
+
+
 def test_no_such_path_is_a_problem(client: TestClient) -> None:
     answer = client.get("/v1/nothing")
     assert is_problem(answer, 404)
@@ -119,6 +126,7 @@ def test_what_is_wrong_in_a_request_is_a_problem(client: TestClient, path: str, 
         ("/v1/campaigns?limt=3", "query.limt: unknown parameter; did you mean 'limit'?"),
         ("/v1/campaigns?since=1", "query.since: unknown parameter; known: limit, page"),
         ("/v1/spaces?limit=1", "query.limit: unknown parameter; this route has none"),
+        ("/v1/campaigns?limit=1&limit=2", "query.limit: it is given twice"),
         ("/v1/campaigns?limit=x", "query.limit: write a whole number, not 'x'"),
         (
             "/v1/campaigns?limit=0",

@@ -20,7 +20,7 @@ from tuner.errors import SpecError
 from tuner.remote.records import read_campaign
 from tuner.settings import ServiceSettings
 from tuner.spec.campaign import CampaignSpec
-from tuner.states import CampaignState
+from tuner.states import CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.tokens import Scope
 
@@ -216,6 +216,36 @@ def test_what_a_dead_process_left_is_named_wherever_the_campaign_is_shown(
         for text in (answer.json()["reason"], store.events(campaign)[-1].message):
             assert "its testbed has not been put back" in text
             assert "fstune " in text
+
+
+def test_a_verification_whose_process_died_is_cancelled_but_not_paused(
+    guarded: Guarded, post: Callable[..., Any]
+) -> None:
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("verify", "{}", 1, datetime.now(UTC)).id
+        now = datetime.now(UTC)
+        store.add_event(campaign, NewEvent(now, EventKind.VERIFICATION, "it verifies another"))
+        store.move_campaign(campaign, CampaignState.RUNNING, "", NewEvent(now, "told", "a test"))
+    answer = post(f"/v1/campaigns/{campaign}/pause")
+    assert is_problem(answer, 409)
+    assert "is a verification, which cannot be resumed" in answer.json()["detail"]
+    assert state(guarded, campaign) == "running"
+    assert post(f"/v1/campaigns/{campaign}/cancel").status_code == 202
+    assert state(guarded, campaign) == "cancelled"
+
+
+def test_a_verification_that_is_over_says_that_it_is_one_when_it_is_resumed(
+    guarded: Guarded, post: Callable[..., Any]
+) -> None:
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("verify", "{}", 1, datetime.now(UTC)).id
+        now = datetime.now(UTC)
+        store.add_event(campaign, NewEvent(now, EventKind.VERIFICATION, "it verifies another"))
+        event = NewEvent(now, "told", "a test")
+        store.move_campaign(campaign, CampaignState.CANCELLED, "", event)
+    answer = post(f"/v1/campaigns/{campaign}/resume")
+    assert is_problem(answer, 409)
+    assert "is a verification, which cannot be resumed" in answer.json()["detail"]
 
 
 def test_a_change_is_rejected_if_the_campaign_has_changed_meanwhile(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.unit.apply.conftest import Desk
+from tests.unit.apply.test_verifying import measure
+from tests.unit.campaign.campaigns import faster
 from tuner.apply import waiting
 from tuner.apply.applying import carry_out
 from tuner.errors import ConflictError
 from tuner.holders import is_gone
 from tuner.model import Campaign
+from tuner.run.event_writer import EventWriter
 from tuner.run.holding import hold_testbeds
 from tuner.states import ApplicationState, CampaignState, EventKind
 from tuner.store import NewEvent
@@ -36,6 +40,22 @@ class Pauses:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
     return Pauses(monkeypatch)
+
+
+def test_a_verification_holds_its_testbed_until_its_end_is_stored(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = desk.campaign(faster(-0.10))
+    moves, move = [], EventWriter.move
+
+    def moving(writer: EventWriter, state: CampaignState, *of: Any) -> Any:
+        moves.append((state, len(desk.store.leases())))
+        return move(writer, state, *of)
+
+    monkeypatch.setattr(EventWriter, "move", moving)
+    measure(desk, campaign, 3)
+    assert moves == [(CampaignState.RUNNING, 1), (CampaignState.FINISHED, 1)]
+    assert desk.store.leases() == []
 
 
 def test_a_finished_campaign_that_still_has_its_lease_is_waited_for(

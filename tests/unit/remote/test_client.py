@@ -232,10 +232,20 @@ def test_pages_follow_each_other() -> None:
     assert [request.url.params.get("page") for request in server.requests] == [None, "w"]
 
 
-@pytest.mark.parametrize("reference", ["", "..", "a/b", "a?b", "a\nb", "-x", "é", "x" * 90])
+@pytest.mark.parametrize("reference", ["", " ", "..", "a/b", "a?b", "a%b", "a\nb", "x" * 90])
 def test_an_impossible_reference_is_not_requested(reference: str) -> None:
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFoundError) as refusal:
         campaign_path(reference)
+    # The words of the local command.
+    assert str(refusal.value) == f"there is no campaign {reference!r}; see 'fstune list'"
+
+
+@pytest.mark.parametrize("reference", ["my campaign", "a_b", "v1.2", "Prüfung", "..a"])
+def test_a_campaign_is_requested_by_its_name(reference: str) -> None:
+    server = Server(httpx2.Response(200, json={}))
+    with client(server) as asking:
+        asking.get(campaign_path(reference, "trials"))
+    assert server.requests[0].url.path == f"/v1/campaigns/{reference}/trials"
 
 
 class Cut(httpx2.SyncByteStream):

@@ -110,6 +110,12 @@ def test_durations(text: object, seconds: float) -> None:
     assert spec.budget.wall_time == seconds
 
 
+@pytest.mark.parametrize("text", ["36601d", 4e9])
+def test_the_longest_duration_is_named_with_its_unit(text: object) -> None:
+    with pytest.raises(ValidationError, match="at most 36600d"):
+        CampaignSpec.model_validate(SHORTEST | {"budget": {"wall_time": text}})
+
+
 @pytest.mark.parametrize(
     ("text", "share"), [("2%", 0.02), ("0.5%", 0.005), ("0.3", 0.3), (0.3, 0.3)]
 )
