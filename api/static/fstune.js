@@ -57,6 +57,14 @@
     for (const gone of known.values()) gone.remove();
   }
 
+  // A click on a section that is replaced between press and release would do nothing.
+  let pressed = -Infinity;
+  document.addEventListener("pointerdown", () => { pressed = performance.now(); }, true);
+  for (const end of ["pointerup", "pointercancel", "contextmenu"]) {
+    document.addEventListener(end, () => { pressed = -Infinity; }, true);
+  }
+  const isPressed = () => performance.now() - pressed < LONGEST_PAUSE_MS;
+
   let tag = "";
   let waiting = 0;
   let busy = false;
@@ -65,7 +73,7 @@
 
   async function refresh() {
     waiting = 0;
-    if (busy) { soon(); return; }
+    if (busy || isPressed()) { soon(); return; }
     busy = true;
     try {
       // Asks for a page: without a session the answer is the login page.
@@ -76,7 +84,9 @@
       if (answer.redirected) { location.reload(); return; }
       if (!answer.ok && answer.status !== 304) throw new Error(answer.statusText);
       if (answer.ok) {
-        show(await answer.text());
+        const text = await answer.text();
+        if (isPressed()) { soon(); return; }
+        show(text);
         tag = answer.headers.get("ETag") || "";
       }
       say(...state);

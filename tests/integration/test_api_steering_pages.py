@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx2
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.integration.pages import (
     CAMPAIGN,
@@ -68,6 +68,16 @@ def log_in(page: Page, token: str) -> None:
     page.get_by_label("Token").fill(token)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_text("No campaigns yet.")).to_be_visible()
+
+
+def press_slowly(page: Page, place: Locator, newest: Callable[[], int]) -> None:
+    """Click, but release the button only after there has been something new to show."""
+    place.hover()
+    page.mouse.down()
+    before = newest()
+    wait_for(lambda: newest() > before, "another event")
+    page.wait_for_timeout(1000)
+    page.mouse.up()
 
 
 def paused_after_its_pilot(service: Service, campaign: str, page: Page) -> None:
@@ -143,7 +153,8 @@ def test_a_running_campaign_is_steered_and_shown_again_after_the_service_was_awa
         wait_for(lambda: store.events(campaign)[-1].number > last_number, "another event")
         service.start()
         expect(page.locator("#connection")).to_have_text("live")
-        page.locator("#cancelling summary").click()
+        summary = page.locator("#cancelling summary")
+        press_slowly(page, summary, lambda: store.events(campaign)[-1].number)
         page.get_by_role("button", name="Cancel for good").click()
         expect(state).to_have_text("cancelled")
         newest = store.events(campaign)[-1]
