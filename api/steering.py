@@ -29,8 +29,7 @@ from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
 from tuner.plan.rules import rules_of
 from tuner.run.branching import guiding_trials, no_priors, priors
-from tuner.run.resume_checks import refuse_verification
-from tuner.run.steering import in_use, steer
+from tuner.run.steering import in_use, refuse_verification, steer
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.checking import check_measurements

@@ -41,9 +41,8 @@ from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
 from tuner.report.standing import guided_by
 from tuner.run.branching import guiding_trials, no_priors, priors
-from tuner.run.resume_checks import refuse_verification
 from tuner.run.runner import Outcome
-from tuner.run.steering import in_use
+from tuner.run.steering import in_use, refuse_verification
 from tuner.run.waiting import wait
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec, read_spec

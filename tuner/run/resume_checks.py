@@ -23,15 +23,6 @@ class ChangedError(ConflictError):
     """A campaign is not resumed, because something that it was measured with has changed."""
 
 
-def refuse_verification(store: Store, campaign: str) -> None:
-    """Raise ConflictError for a verification: if resumed, it would search and certify."""
-    if store.events(campaign, kinds={EventKind.VERIFICATION}):
-        raise ConflictError(
-            f"campaign {campaign} is a verification, which cannot be resumed: run 'fstune verify' "
-            "again"
-        )
-
-
 def blocks_so_far(
     store: Store, campaign: str, rules: Rules, workload: Workload
 ) -> list[BlockTimes]:

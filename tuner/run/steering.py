@@ -1,4 +1,4 @@
-"""Pause and cancel a campaign from outside the process that runs it."""
+"""Pause and cancel a campaign from outside the process that runs it; what cannot be resumed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import datetime
 from tuner.errors import ConflictError, SpecError
 from tuner.holders import is_gone
 from tuner.model import Campaign, Request, Wish
-from tuner.run.resume_checks import refuse_verification
 from tuner.run.waiting import is_waited_for
 from tuner.services.kinds import ways_to_put_back
 from tuner.states import OVER, CampaignState, EventKind
@@ -86,6 +85,15 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}; it is not running")
     _end(store, campaign, wish, f"asked to cancel from {asked_by}", now)
     return f"campaign {campaign.id} is cancelled"
+
+
+def refuse_verification(store: Store, campaign: str) -> None:
+    """Raise ConflictError for a verification: if resumed, it would search and certify."""
+    if store.events(campaign, kinds={EventKind.VERIFICATION}):
+        raise ConflictError(
+            f"campaign {campaign} is a verification, which cannot be resumed: run 'fstune verify' "
+            "again"
+        )
 
 
 def in_use(store: Store, campaign: str, testbeds: Collection[str] = ()) -> bool:

@@ -47,7 +47,7 @@ from tuner.report.recommendation_document import (
 from tuner.run.arm_runs import ArmRuns
 from tuner.run.event_writer import EventWriter
 from tuner.run.measuring import BlockRunner
-from tuner.run.resume_checks import refuse_verification
+from tuner.run.steering import refuse_verification
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated.testbed import _SimulatedEngine
 from tuner.services.testbed import Unavailable
