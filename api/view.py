@@ -211,7 +211,7 @@ def of(
         events=tuple(reversed(snapshot.events[-_EVENTS_SHOWN:])),
         events_left_out=max(0, snapshot.newest - _EVENTS_SHOWN),
         can_pause=state is CampaignState.RUNNING and not absent,
-        can_resume=stopped or (absence is not None and not absence.queued and not absence.verifies),
+        can_resume=stopped or (absence is not None and absence.can_be_resumed),
         can_cancel=state not in OVER,
         over=state in OVER,
     )

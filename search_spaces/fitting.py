@@ -121,7 +121,7 @@ def walk(
                 effect: Value | None = value
                 # Only a value that was not moved may be one that the program clamps or ignores.
                 if stays or value == parameter.same_as_unset:
-                    effect = _after_clamping(space, parameter, value, env)
+                    effect, _ = in_effect(space, parameter, value, env)
                 if effect is not None:
                     env[name] = effect
                 if parameter.accompanied_by and not same:
@@ -131,16 +131,6 @@ def walk(
         if unset is not None:
             env[name] = unset
     return values, env
-
-
-def _after_clamping(
-    space: Catalogue, parameter: Parameter, value: Value, env: Mapping[str, Value]
-) -> Value | None:
-    """The value in effect; words and switches are never clamped."""
-    if not parameter.kind.numeric or isinstance(value, str):
-        return value
-    effect, _ = in_effect(space, parameter, value, env)
-    return effect
 
 
 class Fitter:

@@ -51,9 +51,13 @@ def limits(parameter: Parameter, env: Mapping[str, Value]) -> tuple[int | None, 
 
 
 def in_effect(
-    space: Catalogue, parameter: Parameter, value: int, env: Mapping[str, Value]
+    space: Catalogue, parameter: Parameter, value: Value, env: Mapping[str, Value]
 ) -> tuple[Value | None, str]:
-    """The value in effect for a requested number, and the reason if it was clamped."""
+    """The value in effect for a requested one, and the reason if it is another. Only numbers are
+    clamped.
+    """
+    if not parameter.kind.numeric or isinstance(value, str):
+        return value, ""
     if value == parameter.same_as_unset:
         return default(space, parameter, env), parameter.meaning(value) or "the same as unset"
     hard = parameter.hard
@@ -89,7 +93,7 @@ def settle(
         value: Value | None = values.get(parameter.name)
         if value is None:
             value = default(space, parameter, env)
-        elif parameter.kind.numeric and not isinstance(value, str):
+        else:
             value, why = in_effect(space, parameter, value, env)
             if why:
                 clamps[parameter.name] = why

@@ -9,19 +9,18 @@ identifier can then be used again.
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tuner.errors import SpecError, TestbedError, TransportError
+from tuner.errors import TestbedError, TransportError
 from tuner.hosts.connector import program
 from tuner.hosts.exchange import Answer, Request
+from tuner.identifiers import word
 
 #: The account's directory of runs on the host; survives a reboot.
 DIRECTORY = "/var/tmp/fstune-{uid}"
 
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _PAUSE_S = 0.5
 #: Time beyond the command's own limit for its keeper to kill it and report that.
 _GRACE_S = 30.0
@@ -67,8 +66,7 @@ def run(
     is not started again; an unreachable host continues the run. On any other exception (Ctrl-C
     above all) the command is killed and its directory removed.
     """
-    if not _RUN_ID.fullmatch(run_id):
-        raise SpecError(f"run identifier {run_id!r}: use 1 to 100 ASCII letters, digits, - and _")
+    word(run_id, "run identifier")  # it becomes part of a path on the host
     one = _Run(exchange, host, argv, run_id, input, waiting, boot_id)
     try:
         answer = one.wait()

@@ -161,7 +161,7 @@ class Lease:
         """
         read = self.connector.ask(["cat", f"{self.path}/owner"])
         mark = read.stdout.strip()
-        campaign, machine, *_ = *mark.split(), "", ""
+        campaign, machine, _, what, *_ = *mark.split(), "", "", "", ""
         if read.status != 0:
             if self.connector.ask(["test", "-e", self.path]).status == 0:
                 raise CommandFailed(self.host, read)
@@ -174,7 +174,7 @@ class Lease:
             # The holder may allow itself a longer silence than we do.
             age_s = self._live_s(max(self.after_s, self._holders_after_s()))
             if age_s is not None:
-                raise InUseError(_in_use(self.host, mark, age_s))
+                raise InUseError(_in_use(self.host, campaign, machine, what, age_s))
             # A campaign that is not a word was never ours, and there may be no runs to end.
             with suppress(TestbedError, SpecError):
                 self.end_runs(self.connector, self.directory, campaign)
@@ -264,8 +264,7 @@ class Lease:
             return float(check(self.connector, ["cat", "/proc/uptime"]).split()[0])
 
 
-def _in_use(host: str, mark: str, age_s: float) -> str:
-    campaign, machine, _, what, *_ = *mark.split(), "", "", "", ""
+def _in_use(host: str, campaign: str, machine: str, what: str, age_s: float) -> str:
     kind, end = "campaign", f"fstune resume {campaign}, or "
     if is_application_id(campaign):
         kind, end = "application", f"fstune rollback {campaign}, or "

@@ -148,6 +148,11 @@ class Absence:
     queued: bool
     verifies: bool = False
 
+    @property
+    def can_be_resumed(self) -> bool:
+        """Whether a user may resume it."""
+        return not self.queued and not self.verifies
+
     def advice(self, options: str = "") -> str:
         """Return a clause that says what to do; ``options``: options that select the campaign."""
         if self.queued:

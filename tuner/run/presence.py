@@ -46,7 +46,7 @@ def absence(store: Store, campaign: str) -> Absence | None:
         [each for each in running.campaigns if each.id == campaign],
         [lease for lease in running.leases if lease.campaign == campaign],
         {},
-        running.verifications & {campaign},
+        running.verifications,
     )
     reason = status_of(this, (), (), is_gone, datetime.now(UTC)).absence(campaign)
     # Only then do the queued runs matter.

@@ -218,14 +218,20 @@ def test_what_a_dead_process_left_is_named_wherever_the_campaign_is_shown(
             assert "fstune " in text
 
 
+def verification(guarded: Guarded, state: CampaignState) -> str:
+    """Store a verification in this state, which no process runs; returns its identifier."""
+    now = datetime.now(UTC)
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("verify", "{}", 1, now).id
+        store.add_event(campaign, NewEvent(now, EventKind.VERIFICATION, "it verifies another"))
+        store.move_campaign(campaign, state, "", NewEvent(now, "told", "told by a test"))
+    return campaign
+
+
 def test_a_verification_whose_process_died_is_cancelled_but_not_paused(
     guarded: Guarded, post: Callable[..., Any]
 ) -> None:
-    with Store.open(guarded.directory) as store:
-        campaign = store.create_campaign("verify", "{}", 1, datetime.now(UTC)).id
-        now = datetime.now(UTC)
-        store.add_event(campaign, NewEvent(now, EventKind.VERIFICATION, "it verifies another"))
-        store.move_campaign(campaign, CampaignState.RUNNING, "", NewEvent(now, "told", "a test"))
+    campaign = verification(guarded, CampaignState.RUNNING)
     answer = post(f"/v1/campaigns/{campaign}/pause")
     assert is_problem(answer, 409)
     assert "is a verification, which cannot be resumed" in answer.json()["detail"]
@@ -237,12 +243,7 @@ def test_a_verification_whose_process_died_is_cancelled_but_not_paused(
 def test_a_verification_that_is_over_says_that_it_is_one_when_it_is_resumed(
     guarded: Guarded, post: Callable[..., Any]
 ) -> None:
-    with Store.open(guarded.directory) as store:
-        campaign = store.create_campaign("verify", "{}", 1, datetime.now(UTC)).id
-        now = datetime.now(UTC)
-        store.add_event(campaign, NewEvent(now, EventKind.VERIFICATION, "it verifies another"))
-        event = NewEvent(now, "told", "a test")
-        store.move_campaign(campaign, CampaignState.CANCELLED, "", event)
+    campaign = verification(guarded, CampaignState.CANCELLED)
     answer = post(f"/v1/campaigns/{campaign}/resume")
     assert is_problem(answer, 409)
     assert "is a verification, which cannot be resumed" in answer.json()["detail"]
