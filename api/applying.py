@@ -22,7 +22,7 @@ from api.service import PathCampaign, Service, Serving
 from tuner.applications import Application
 from tuner.apply.actor import Actor
 from tuner.apply.applying import look_again, make_plan
-from tuner.apply.testbed import Destination
+from tuner.apply.destination import Destination
 from tuner.errors import NotFoundError
 from tuner.states import ApplicationState
 from tuner.store import NewEvent

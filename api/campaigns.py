@@ -38,8 +38,8 @@ from tuner.plan.rules import rules_if_known
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.recommendation_document import RecommendationDocument, recommendation_document
 from tuner.results.expiry import with_expiry
+from tuner.results.named_comparison import stored_comparison
 from tuner.results.overview import reference_comparisons
-from tuner.results.stored_comparison import stored_comparison
 
 router = APIRouter(
     prefix="/v1/campaigns",

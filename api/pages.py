@@ -39,7 +39,7 @@ from tuner.page.rows import effects, settings
 from tuner.records.status import Status
 from tuner.report.answer import headline
 from tuner.results.expiry import expired, with_expiry
-from tuner.results.stored_comparison import stored_comparison
+from tuner.results.named_comparison import stored_comparison
 from tuner.run.presence import absence, status
 from tuner.states import CampaignState
 from tuner.text import counted, duration, faster, moment, value_text

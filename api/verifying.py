@@ -17,12 +17,12 @@ from api.authorisation import ADMIN, READ, Admin
 from api.documents import Document
 from api.root import Root
 from api.service import PathCampaign, Serving
-from tuner.apply.testbed import recommended
+from tuner.apply.destination import recommended
 from tuner.apply.verify_verdict import LEAST_BLOCKS
 from tuner.model import Event
 from tuner.states import EventKind, VerifyOutcome
 from tuner.store import NewEvent
-from tuner.store.imported import wrong_data
+from tuner.store.imported_rows import wrong_data
 from tuner.store.verifications import Verifications
 
 router = APIRouter(prefix="/v1/campaigns", tags=["applications"], responses=problems.responses(404))

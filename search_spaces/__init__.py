@@ -8,6 +8,7 @@ from search_spaces.expressions import Expression, ExpressionError, Value
 from search_spaces.fitting import Fitter
 from search_spaces.inventory import installed
 from search_spaces.loading import load, parse_space
+from search_spaces.lookup import names
 from search_spaces.model import (
     Bound,
     Change,
@@ -31,7 +32,6 @@ from search_spaces.model import (
     Use,
 )
 from search_spaces.sampling import Ask, Chance, Sampler, answers, draw, questions
-from search_spaces.sources import names
 from search_spaces.space import Space
 
 __all__ = [

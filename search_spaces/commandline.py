@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from search_spaces import forms
 from search_spaces.expressions import Value
 from search_spaces.model import Form, Kind, Option, Parameter, Parsed, SpaceError, Takes, nearest
-from search_spaces.space_file import Catalogue
+from search_spaces.space_content import SpaceContent
 
 _SWITCH = re.compile(r"-(?!\d)")
 _NUMBER = re.compile(r"\s*[+-]?[0-9]{1,18}\s*")
@@ -33,7 +33,7 @@ def _words(parameter: Parameter, value: Value) -> list[str]:
     return [parameter.flag, str(value)]
 
 
-def render(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
+def render(space: SpaceContent, values: Mapping[str, Value]) -> list[str]:
     """See Space.render."""
     for name, value in values.items():
         parameter = space[name]
@@ -55,7 +55,7 @@ def render(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     return [word for parameter, value in pairs for word in _words(parameter, value)]
 
 
-def lines(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
+def lines(space: SpaceContent, values: Mapping[str, Value]) -> list[str]:
     """See Space.lines."""
     argv = render(space, values)
     if space.form in (Form.SETTINGS, Form.LINES):
@@ -65,13 +65,13 @@ def lines(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     return [shlex.join(argv)] if argv else []
 
 
-def line_length(space: Catalogue, values: Mapping[str, Value]) -> int:
+def line_length(space: SpaceContent, values: Mapping[str, Value]) -> int:
     """Number of characters that ``values`` adds to a command line, including separating spaces."""
     by_name = space.by_name
     return sum(len(w) + 1 for name, v in values.items() for w in _words(by_name[name], v))
 
 
-def parse(space: Catalogue, argv: Sequence[str]) -> Parsed:
+def parse(space: SpaceContent, argv: Sequence[str]) -> Parsed:
     """See Space.parse; the result may contain both a preset and values that the preset sets."""
     words = list(argv)
     if words and PurePosixPath(words[0]).name == PurePosixPath(space.program).name:
@@ -107,7 +107,7 @@ def parse(space: Catalogue, argv: Sequence[str]) -> Parsed:
     return Parsed(values, (*rest, *foreign))
 
 
-def _value(space: Catalogue, parameter: Parameter, flag: str, arguments: list[str]) -> Value:
+def _value(space: SpaceContent, parameter: Parameter, flag: str, arguments: list[str]) -> Value:
     if parameter.kind is Kind.BOOLEAN:
         return flag == parameter.flag
     if parameter.choice_flags:
@@ -138,7 +138,7 @@ def _find(options: Sequence[Option], word: str) -> Option | None:
     return starting[0] if len(starting) == 1 else None
 
 
-def _read(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+def _read(space: SpaceContent, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Parse options into their arguments by full name, in order; also return foreign words."""
     options: dict[str, list[str]] = {}
     foreign: list[str] = []
@@ -176,7 +176,7 @@ def _read(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]], lis
     return options, foreign
 
 
-def _read_exact(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+def _read_exact(space: SpaceContent, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Like ``_read``, for programs that match whole words and use the last occurrence."""
     options: dict[str, list[str]] = {}
     by_flag = {option.flag: option for option in space.options}
@@ -198,7 +198,7 @@ def _read_exact(space: Catalogue, words: list[str]) -> tuple[dict[str, list[str]
     return options, []
 
 
-def _add(space: Catalogue, options: dict[str, list[str]], option: Option, word: str) -> None:
+def _add(space: SpaceContent, options: dict[str, list[str]], option: Option, word: str) -> None:
     arguments = options.setdefault(option.flag, [])
     if arguments and option.takes is not Takes.VALUES:
         raise SpaceError(f"{space.name}: too many values after {option.flag}: {word!r}")

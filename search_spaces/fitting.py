@@ -8,7 +8,7 @@ from functools import partial
 
 from search_spaces.expressions import Value
 from search_spaces.model import Constraint, Kind, Parameter, SpaceError
-from search_spaces.space_file import Catalogue
+from search_spaces.space_content import SpaceContent
 from search_spaces.values_in_effect import (
     broken_constraints,
     default,
@@ -40,7 +40,7 @@ class Before:
 
 
 def before(
-    space: Catalogue, initial: Mapping[str, Value], facts: Mapping[str, int] | None
+    space: SpaceContent, initial: Mapping[str, Value], facts: Mapping[str, int] | None
 ) -> Before:
     """What is known about the configuration ``initial``."""
     values = {name: value for name, value in initial.items() if name in space.by_name}
@@ -91,7 +91,7 @@ def _moved(parameter: Parameter, value: Value, env: Mapping[str, Value]) -> Valu
 
 
 def walk(
-    space: Catalogue,
+    space: SpaceContent,
     facts: Mapping[str, int] | None,
     propose: Callable[[Parameter, Mapping[str, Value]], Value | None],
     original: Before,
@@ -141,7 +141,7 @@ class Fitter:
     """
 
     def __init__(
-        self, space: Catalogue, facts: Mapping[str, int] | None, initial: Mapping[str, Value]
+        self, space: SpaceContent, facts: Mapping[str, int] | None, initial: Mapping[str, Value]
     ) -> None:
         self._space, self._facts, self._initial = space, facts, initial
         self._original = before(space, initial, facts)
@@ -159,7 +159,7 @@ class Fitter:
 
 
 def _with_preset_expanded(
-    space: Catalogue, values: Mapping[str, Value], initial: Mapping[str, Value]
+    space: SpaceContent, values: Mapping[str, Value], initial: Mapping[str, Value]
 ) -> dict[str, Value]:
     """``values`` with the preset of ``initial`` expanded if one of its values is given or fixed."""
     request, preset = dict(values), space.preset_parameter
@@ -172,7 +172,7 @@ def _with_preset_expanded(
 
 
 def satisfy(
-    space: Catalogue,
+    space: SpaceContent,
     values: dict[str, Value],
     env: dict[str, Value],
     facts: Mapping[str, int] | None,
@@ -219,7 +219,7 @@ def _stays(parameter: Parameter, value: Value | None, original: Before) -> bool:
 
 
 def _give_way(
-    space: Catalogue,
+    space: SpaceContent,
     values: dict[str, Value],
     constraint: Constraint,
     holds: Callable[[Constraint, Mapping[str, Value]], bool],

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from search_spaces.expressions import Value
 from search_spaces.model import Form, Kind, Parameter, SpaceError, nearest
-from search_spaces.space_file import Catalogue
+from search_spaces.space_content import SpaceContent
 
 _SEPARATOR = ";"
 #: What begins a comment, or the heading of a section.
@@ -70,7 +70,7 @@ def split(words: Iterable[str]) -> list[list[str]]:
     return [command for command in commands if command]
 
 
-def read_settings(space: Catalogue, words: Sequence[str]) -> _Read:
+def read_settings(space: SpaceContent, words: Sequence[str]) -> _Read:
     """Parse settings into values by name, in order; also return foreign words.
 
     ``name = value`` is read like ``name=value``, and sysctl's ``-w`` is skipped.
@@ -95,7 +95,7 @@ def read_settings(space: Catalogue, words: Sequence[str]) -> _Read:
     return options, foreign
 
 
-def read_lines(space: Catalogue, lines: Iterable[str]) -> _Read:
+def read_lines(space: SpaceContent, lines: Iterable[str]) -> _Read:
     """Parse the lines of one section into values by name, in order; also return foreign lines.
 
     Empty lines and comments are skipped. Names are the same with other blanks or in other case. The
@@ -125,7 +125,7 @@ def _plain(name: str) -> str:
     return "".join(name.split()).casefold()
 
 
-def read_commands(space: Catalogue, words: Sequence[str]) -> _Read:
+def read_commands(space: SpaceContent, words: Sequence[str]) -> _Read:
     """Parse commands into values by name, in order; also return foreign words.
 
     Names may be abbreviated, as in libcmd.
@@ -153,7 +153,7 @@ def read_commands(space: Catalogue, words: Sequence[str]) -> _Read:
     return options, foreign
 
 
-def _command(space: Catalogue, name: str) -> str:
+def _command(space: SpaceContent, name: str) -> str:
     """The option whose command matches a word exactly, or uniquely by prefix."""
     by_command = {option.flag.split()[0]: option.flag for option in space.options}
     starting = [flag for command, flag in by_command.items() if command.startswith(name)]

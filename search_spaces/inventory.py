@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from search_spaces.loading import load
+from search_spaces.lookup import leave_out, names, own_names
 from search_spaces.model import SpaceError
-from search_spaces.sources import leave_out, names, own_names
 from search_spaces.space import Space
 
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from search_spaces.expressions import Expression, ExpressionError, Value
 from search_spaces.forms import form_problem
+from search_spaces.lookup import packaged, source, whole_document
 from search_spaces.model import (
     Bound,
     Change,
@@ -36,7 +37,6 @@ from search_spaces.model import (
     nearest,
 )
 from search_spaces.reading import Section
-from search_spaces.sources import packaged, source, whole_document
 from search_spaces.space import Space
 from search_spaces.values_in_effect import (
     COMMAND_LENGTH,

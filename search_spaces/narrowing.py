@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from search_spaces.expressions import Value
 from search_spaces.model import Kind, Outside, Parameter, Risk, Role, SpaceError, nearest
-from search_spaces.space_file import Catalogue
+from search_spaces.space_content import SpaceContent
 from search_spaces.values_in_effect import settle, type_problem
 
-S = TypeVar("S", bound=Catalogue)
+S = TypeVar("S", bound=SpaceContent)
 
 
 def narrow(
@@ -69,12 +69,12 @@ def with_parameters(space: S, parameters: Mapping[str, Parameter]) -> S:
     )
 
 
-def _check_name(space: Catalogue, word: str, name: str) -> None:
+def _check_name(space: SpaceContent, word: str, name: str) -> None:
     if name not in space.by_name:
         raise SpaceError(f"{space.name}: {word}: no parameter {name!r}{space.hint(name)}")
 
 
-def _risk(space: Catalogue, word: str) -> Risk:
+def _risk(space: SpaceContent, word: str) -> Risk:
     try:
         return Risk(word)
     except ValueError:
@@ -82,7 +82,7 @@ def _risk(space: Catalogue, word: str) -> Risk:
         raise SpaceError(f"{space.name}: allow_risk: no risk class {word!r}{hint}") from None
 
 
-def _with_range(space: Catalogue, parameter: Parameter, bounds: Sequence[Value]) -> Parameter:
+def _with_range(space: SpaceContent, parameter: Parameter, bounds: Sequence[Value]) -> Parameter:
     where = f"{space.name}: range: {parameter.name}"
     if isinstance(bounds, str) or not isinstance(bounds, Sequence):
         raise SpaceError(f"{where}: {bounds!r} is not a list")
@@ -111,7 +111,7 @@ def _with_range(space: Catalogue, parameter: Parameter, bounds: Sequence[Value])
     return replace(parameter, low=low, high=high, strict_range=True)
 
 
-def _check_fixed(space: Catalogue, parameter: Parameter, value: Value) -> None:
+def _check_fixed(space: SpaceContent, parameter: Parameter, value: Value) -> None:
     where = f"{space.name}: fix: {parameter.name}"
     if wrong := type_problem(parameter, value):
         raise SpaceError(f"{where}: {wrong}")
@@ -124,7 +124,7 @@ def _check_fixed(space: Catalogue, parameter: Parameter, value: Value) -> None:
 
 
 def _pin_conditions(
-    space: Catalogue, parameters: dict[str, Parameter], fix: Mapping[str, Value]
+    space: SpaceContent, parameters: dict[str, Parameter], fix: Mapping[str, Value]
 ) -> None:
     """Do not search the parameters on which a fixed parameter's condition depends.
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from search_spaces import describe
 from search_spaces.loading import load
+from search_spaces.lookup import own_names
 from search_spaces.model import Parameter
-from search_spaces.sources import own_names
 from search_spaces.space import Space
 
 _HEAD = """\

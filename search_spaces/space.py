@@ -12,11 +12,11 @@ from search_spaces.model import (
     Parsed,
     Risk,
 )
-from search_spaces.space_file import Catalogue
+from search_spaces.space_content import SpaceContent
 
 
 @dataclass(frozen=True, slots=True)
-class Space(Catalogue):
+class Space(SpaceContent):
     """The settings of one program, with all operations on them. Created by ``load``."""
 
     def render(self, values: Mapping[str, Value]) -> list[str]:

@@ -8,7 +8,7 @@ from math import ceil, floor
 from search_spaces.commandline import line_length
 from search_spaces.expressions import Expression, Value
 from search_spaces.model import Bound, Constraint, Expected, Kind, Outside, Parameter, SpaceError
-from search_spaces.space_file import Catalogue
+from search_spaces.space_content import SpaceContent
 
 #: Names available only in whole-configuration constraints: bytes, and characters of the options.
 MEMORY_ESTIMATE = "memory_estimate"
@@ -25,7 +25,7 @@ _BEYOND = 1 << 63
 _SPECIAL = "special"
 
 
-def default(space: Catalogue, parameter: Parameter, env: Mapping[str, Value]) -> Value | None:
+def default(space: SpaceContent, parameter: Parameter, env: Mapping[str, Value]) -> Value | None:
     """Default of an unset parameter, given the values determined so far; None if not fixed."""
     defaults = parameter.defaults
     if not defaults:
@@ -51,7 +51,7 @@ def limits(parameter: Parameter, env: Mapping[str, Value]) -> tuple[int | None, 
 
 
 def in_effect(
-    space: Catalogue, parameter: Parameter, value: Value, env: Mapping[str, Value]
+    space: SpaceContent, parameter: Parameter, value: Value, env: Mapping[str, Value]
 ) -> tuple[Value | None, str]:
     """The value in effect for a requested one, and the reason if it is another. Only numbers are
     clamped.
@@ -80,7 +80,7 @@ def in_effect(
 
 
 def settle(
-    space: Catalogue, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
+    space: SpaceContent, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
 ) -> tuple[dict[str, Value], dict[str, str]]:
     """Return the facts with each parameter's value in effect (set, clamped or default), and the
     reasons for clamped ones.
@@ -103,7 +103,7 @@ def settle(
 
 
 def expand_preset(
-    space: Catalogue, values: dict[str, Value], fields: Sequence[str]
+    space: SpaceContent, values: dict[str, Value], fields: Sequence[str]
 ) -> dict[str, Value]:
     """Replace a preset by the values it sets, if ``values`` contains any of ``fields``."""
     if space.preset_parameter not in values or not any(name in values for name in fields):
@@ -116,7 +116,7 @@ def expand_preset(
 
 
 def laid_over(
-    space: Catalogue, initial: Mapping[str, Value], values: Mapping[str, Value]
+    space: SpaceContent, initial: Mapping[str, Value], values: Mapping[str, Value]
 ) -> dict[str, Value]:
     """See Space.laid_over."""
     both = {**initial, **values}
@@ -125,7 +125,7 @@ def laid_over(
     return expand_preset(space, both, [name for name in space.preset_fields if name in values])
 
 
-def memory_estimate(space: Catalogue, env: Mapping[str, Value]) -> int:
+def memory_estimate(space: SpaceContent, env: Mapping[str, Value]) -> int:
     """Sum of the parameters' memory costs in bytes, for the values in effect."""
     total = 0.0
     for parameter in space.parameters:
@@ -135,7 +135,7 @@ def memory_estimate(space: Catalogue, env: Mapping[str, Value]) -> int:
 
 
 def broken_constraints(
-    space: Catalogue, values: Mapping[str, Value], env: dict[str, Value]
+    space: SpaceContent, values: Mapping[str, Value], env: dict[str, Value]
 ) -> tuple[Constraint, ...]:
     """The violated whole-configuration constraints."""
     if not space.constraints:
@@ -170,7 +170,7 @@ def safe_problem(parameter: Parameter) -> str:
 
 
 def violations(
-    space: Catalogue,
+    space: SpaceContent,
     values: Mapping[str, Value],
     facts: Mapping[str, int] | None,
     initial: Mapping[str, Value] | None = None,
@@ -200,7 +200,7 @@ def violations(
     return messages
 
 
-def check_values(space: Catalogue) -> None:
+def check_values(space: SpaceContent) -> None:
     """Raise ExpressionError if an expression has no value where nothing is set."""
     violations(space, {}, None)
     env, _ = settle(space, {})
@@ -209,7 +209,7 @@ def check_values(space: Catalogue) -> None:
             limits(parameter, env)
 
 
-def impossible(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
+def impossible(space: SpaceContent, values: Mapping[str, Value]) -> list[str]:
     """See Space.impossible."""
     if messages := _ill_formed(space, values):
         return messages
@@ -220,7 +220,7 @@ def impossible(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
     ]
 
 
-def _ill_formed(space: Catalogue, values: Mapping[str, Value]) -> list[str]:
+def _ill_formed(space: SpaceContent, values: Mapping[str, Value]) -> list[str]:
     """Messages about unknown parameters and values of the wrong type."""
     messages: list[str] = []
     for name, value in values.items():
@@ -276,7 +276,7 @@ def _limit(number: int, bound: Bound) -> str:
 
 
 def effective(
-    space: Catalogue, values: Mapping[str, Value], facts: Mapping[str, int] | None
+    space: SpaceContent, values: Mapping[str, Value], facts: Mapping[str, int] | None
 ) -> dict[str, Expected]:
     """See Space.effective."""
     env, clamps = settle(space, values, facts)

@@ -15,12 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from bench.real_cell.series import campaign, measured_again, record
-
-HERE = Path(__file__).resolve().parent
-QUICKSTART = HERE.parents[1] / "deploy" / "quickstart.yaml"
-#: What each kind changes in the campaign of ``make tune``.
-KINDS = {"quickstart": {}, "half-hour": {"budget": {"wall_time": "30m"}}}
+from bench.real_cell.series import HERE, KINDS, QUICKSTART, campaign, measured_again, record
 
 
 def main(kind: str, first: int, last: int) -> None:

@@ -20,6 +20,10 @@ from tuner.plan.scores import ScoreTable
 from tuner.records.differences import differences
 from tuner.store import Store
 
+HERE = Path(__file__).resolve().parent
+QUICKSTART = HERE.parents[1] / "deploy" / "quickstart.yaml"
+#: What each kind of campaign changes in the campaign of ``make tune``.
+KINDS: dict[str, dict[str, Any]] = {"quickstart": {}, "half-hour": {"budget": {"wall_time": "30m"}}}
 #: Fresh blocks in which a recommended configuration is compared with the default again.
 AGAIN = 20
 _LEVEL = 0.95

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tuner.applications import Application
+from tuner.apply.destination import Destination
 from tuner.apply.open_testbed import OpenTestbed, Say, open_testbed
 from tuner.apply.plan import changed_parts
-from tuner.apply.testbed import Destination
 from tuner.apply.waiting import wait_until_free
 from tuner.errors import ConflictError, StoreError
 from tuner.model import Configuration

@@ -24,7 +24,7 @@ from tuner.apply.plan import (
     plan_identity,
     unknown,
 )
-from tuner.apply.testbed import Destination, recommended
+from tuner.apply.destination import Destination, recommended
 from tuner.errors import ConflictError, SpecError, StalePlanError, TunerError
 from tuner.identifiers import is_application_id, new_application_id
 from tuner.interruption import check

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
+from tuner.apply.destination import Destination, health
 from tuner.apply.plan import changed_parts, steps
-from tuner.apply.testbed import Destination, health
 from tuner.errors import ConfigurationError, TestbedError, TunerError, WorkloadError
 from tuner.measure.workload_run import run_once
 from tuner.model import Configuration

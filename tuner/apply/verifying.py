@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 
 from tuner.applications import Application
 from tuner.apply.actor import Actor, reason_of
+from tuner.apply.destination import Destination
 from tuner.apply.open_testbed import Say
 from tuner.apply.plan import unknown
-from tuner.apply.testbed import Destination
 from tuner.apply.verify_verdict import LEAST_BLOCKS, Verified, verified
 from tuner.documents import MOST_NAME
 from tuner.errors import (

@@ -41,9 +41,9 @@ from tuner.report.recommendation_document import (
 )
 from tuner.report.tables import campaign_page
 from tuner.results.expiry import with_expiry
+from tuner.results.named_comparison import stored_comparison
 from tuner.results.noise import campaign_noise
 from tuner.results.overview import overview, reference_comparisons
-from tuner.results.stored_comparison import stored_comparison
 from tuner.run.presence import absence
 from tuner.run.stored_floor import floor_sentence
 from tuner.services.form import Part

@@ -122,7 +122,7 @@ _COMMANDS: Mapping[str, _Listed] = {
         "Import a campaign from a file, unchanged; a campaign that exists already is refused.",
     ),
     "compare": _Listed(
-        "tuner.cli.samples:compare",
+        "tuner.cli.stored_samples:compare",
         "Compare samples of numbers: how much do they differ, and is there evidence for it?",
     ),
     "simulate": _Listed(

@@ -17,6 +17,7 @@ import typer
 from tuner.applications import Application
 from tuner.apply.actor import Actor, finish, renamed
 from tuner.apply.applying import carry_out, make_plan, roll_back
+from tuner.apply.destination import Destination, recommended
 from tuner.apply.pages import (
     application_lines,
     nothing_of,
@@ -24,7 +25,6 @@ from tuner.apply.pages import (
     rolled_back_line,
     verified_lines,
 )
-from tuner.apply.testbed import Destination, recommended
 from tuner.apply.verifying import check_certified, for_requester, telling_failure
 from tuner.apply.verifying import verify as measure_again
 from tuner.cli.options import (

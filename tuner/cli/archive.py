@@ -79,7 +79,7 @@ def import_file(
 ) -> None:
     """Import a campaign from a file, unchanged; a campaign that exists already is refused."""
     # Imported here because reading specifications is slow to import.
-    from tuner.spec.stored_rows import RowChecker
+    from tuner.spec.imported_configurations import RowChecker
 
     with open_or_make_store(state_dir, database) as store:
         campaign = import_campaign(store, file, RowChecker().check)

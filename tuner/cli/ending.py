@@ -17,8 +17,8 @@ from tuner.records.comparison import Comparison
 from tuner.records.named_comparison import NamedComparison
 from tuner.report.listing import show
 from tuner.report.summary import Effort, campaign_summary
+from tuner.results.named_comparison import stored_comparison
 from tuner.results.overview import reference_comparisons
-from tuner.results.stored_comparison import stored_comparison
 from tuner.spec.space_section import stored_spaces
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store

@@ -40,8 +40,8 @@ from tuner.report.recommendation_document import Effect, effect, recommendation_
 from tuner.report.summary import Effort, effort_text, no_answer_yet, time_rows
 from tuner.report.why import reasons
 from tuner.results.expiry import with_expiry
+from tuner.results.named_comparison import stored_comparison
 from tuner.results.overview import reference_comparisons
-from tuner.results.stored_comparison import stored_comparison
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.space_section import stored_spaces
 from tuner.states import OVER, CampaignState, EventKind, state_now

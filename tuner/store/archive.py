@@ -29,7 +29,7 @@ from tuner.new_file import new_file
 from tuner.states import BlockState
 from tuner.store import queries, tables
 from tuner.store.database import json_text
-from tuner.store.imported import value, wrong_data
+from tuner.store.imported_rows import value, wrong_data
 from tuner.store.store import Store
 
 Row = dict[str, object]

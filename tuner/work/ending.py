@@ -10,7 +10,7 @@ from enum import StrEnum
 from tuner.errors import StoreError
 from tuner.model import Campaign, Event
 from tuner.states import OVER, CampaignState, EventKind
-from tuner.store.imported import wrong_data
+from tuner.store.imported_rows import wrong_data
 
 #: After this many deaths without another complete block, the campaign is taken to be the cause.
 MOST_DEATHS = 3

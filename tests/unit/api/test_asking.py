@@ -18,7 +18,7 @@ from tests.unit.api.test_applying import newest, post, recommending_campaign
 from tests.waiting import wait_for
 from tuner.apply.actor import Actor
 from tuner.apply.applying import make_plan
-from tuner.apply.testbed import Destination
+from tuner.apply.destination import Destination
 from tuner.holders import this_process
 from tuner.states import ApplicationState, EventKind
 from tuner.store import NewEvent, Store

@@ -13,7 +13,7 @@ from tests.unit.campaign.campaigns import THREADS, spec
 from tuner.applications import Application
 from tuner.apply.actor import Actor
 from tuner.apply.applying import carry_out, make_plan
-from tuner.apply.testbed import Destination
+from tuner.apply.destination import Destination
 from tuner.model import Campaign, Value
 from tuner.services.simulated import SimulatedTestbed
 from tuner.store import Store

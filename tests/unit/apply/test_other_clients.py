@@ -15,10 +15,10 @@ from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.campaign.campaigns import spec
 from tuner.applications import Application
 from tuner.apply.applying import carry_out, roll_back
+from tuner.apply.destination import Destination
 from tuner.apply.open_testbed import OpenTestbed
 from tuner.apply.pages import application_lines, plan_lines
 from tuner.apply.plan import ApplyPlan
-from tuner.apply.testbed import Destination
 from tuner.cli.apply import _in_force_at
 from tuner.errors import ConflictError, SpecError, TestbedError
 from tuner.hosts.reach import ReachSection

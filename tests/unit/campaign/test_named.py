@@ -36,7 +36,7 @@ from tuner.plan.scores import ScoreTable
 from tuner.records.named_comparison import NamedComparison, Word
 from tuner.report.json_documents import compared_document
 from tuner.report.named_comparison import claim
-from tuner.results.stored_comparison import stored_comparison
+from tuner.results.named_comparison import stored_comparison
 from tuner.settings import ServiceSettings
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.checking import check_measurements

@@ -12,7 +12,7 @@ from tests.unit.plan.histories import History, rules
 from tuner.model import BASELINE, BlockKind, Configuration, Trial, Value
 from tuner.plan.steps import RunBlock
 from tuner.records.named_comparison import Word
-from tuner.results.stored_comparison import stored_comparison
+from tuner.results.named_comparison import stored_comparison
 from tuner.states import BlockState, TrialState
 
 BASE: Mapping[str, Value] = {THREADS: 12, "cache_manager.daemons": 4}

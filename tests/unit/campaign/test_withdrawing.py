@@ -13,7 +13,7 @@ from tests.recommending import recommending
 from tests.unit.campaign.campaigns import THREADS, Recorder, faster, spec
 from tests.unit.campaign.conftest import Begin
 from tests.unit.plan.histories import planner, rules
-from tuner.apply.testbed import recommended
+from tuner.apply.destination import recommended
 from tuner.errors import ConfigurationError, NotFoundError
 from tuner.judge.adjustment import no_adjustment
 from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify

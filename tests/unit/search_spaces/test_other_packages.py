@@ -11,7 +11,7 @@ import pytest
 
 import tests.toy
 from api.steering import allowed_spec
-from search_spaces import SpaceError, installed, load, names, sources
+from search_spaces import SpaceError, installed, load, lookup, names
 from search_spaces.reference import page
 from tests.unit.search_spaces.test_command import failure, output
 from tuner.errors import SpecError
@@ -19,8 +19,8 @@ from tuner.settings import ServiceSettings
 from tuner.spec.campaign import CampaignSpec
 
 TOYD = Path(tests.toy.__file__).with_name("toyd.yaml").read_text()
-OWN = sources.own_names()
-CACHES = (sources.packaged, sources._texts)
+OWN = lookup.own_names()
+CACHES = (lookup.packaged, lookup._texts)
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
 
         entry = SimpleNamespace(name="other", load=import_it)
         own = resources.files
-        monkeypatch.setattr(sources, "entry_points", lambda group: [entry])
-        monkeypatch.setattr(sources, "files", lambda of: tmp_path if of is module else own(of))
+        monkeypatch.setattr(lookup, "entry_points", lambda group: [entry])
+        monkeypatch.setattr(lookup, "files", lambda of: tmp_path if of is module else own(of))
         for each in CACHES:
             each.cache_clear()
 

@@ -20,7 +20,7 @@ from search_spaces.model import (
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogue:
+class SpaceContent:
     """Content of a space file for one program, without anything computed from it.
 
     ``part``: qualifies the parameters' names outside (``fileserver.threads``).

@@ -13,7 +13,7 @@ from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.campaign.campaigns import spec
 from tuner.apply.actor import finish
 from tuner.apply.applying import carry_out, roll_back
-from tuner.apply.testbed import Destination
+from tuner.apply.destination import Destination
 from tuner.errors import ConflictError, SpecError
 from tuner.states import ApplicationState
 

@@ -14,8 +14,8 @@ from tests.unit.api.conftest import fstune, measured
 from tests.unit.store.test_archive import lines_of, rewritten
 from tuner.cli.app import app
 from tuner.errors import SpecError
-from tuner.spec import stored_rows
-from tuner.spec.stored_rows import RowChecker
+from tuner.spec import imported_configurations
+from tuner.spec.imported_configurations import RowChecker
 
 __all__ = ["measured"]
 
@@ -197,7 +197,7 @@ def test_a_description_of_another_form_says_nothing(document: object) -> None:
 def test_a_prior_may_have_parameters_that_the_campaign_lacks() -> None:
     checker = RowChecker()
     parameters = {"parameters": {"daemons": {"kind": "int"}}}
-    row = {"aspect": f"{stored_rows._ASPECT}fs", "document": parameters}
+    row = {"aspect": f"{imported_configurations._ASPECT}fs", "document": parameters}
     checker.check("line 3", "measured_with", row)
     checker.check("line 4", "prior", {"configuration": {"fs.colour": 1}})
     for table, name in (("prior", "fs.daemons"), ("trial", "fs.colour")):

@@ -2,7 +2,8 @@
 
 A file may come from anybody, and everything that reads the store trusts its rows. So a row is
 accepted only if fstune could have written it: the limits are no wider than the widest rows that it
-writes.
+writes. Whether the configurations fit the campaign's search spaces is checked in
+``tuner.spec.imported_configurations``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What rows of an imported campaign may contain, given its own specification and search spaces.
+"""What the configurations of an imported campaign may contain, given its own search spaces.
 
-Readers compute with the values of its configurations, so each must have the type of its parameter.
+Readers compute with their values, so each must have the type of its parameter. The form of the rows
+is checked in ``tuner.store.imported_rows``.
 Limits and words are not checked: they may have changed since the campaign was measured.
 """
 
