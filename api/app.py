@@ -25,7 +25,7 @@ from api import (
 from api.connections import END_STREAMS
 from api.exports import Exports
 from api.lost_requests import clearing_lost_requests
-from api.middleware import Buckets, HeadersLayer, LimitsLayer
+from api.middleware import Buckets, HeadersLayer, HeadLayer, LimitsLayer
 from api.query import refuse_unknown_parameters
 from api.service import Service
 from api.starting import Starter
@@ -111,6 +111,7 @@ def create_app(
         LimitsLayer, buckets=Buckets(options.requests_per_s, options.burst), hosts=hosts
     )
     app.add_middleware(HeadersLayer)
+    app.add_middleware(HeadLayer)
     return app
 
 

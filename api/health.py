@@ -24,7 +24,6 @@ class Health(BaseModel):
     status: str
 
 
-@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", operation_id="health")
 async def health() -> Health:
     """Whether the service answers."""
@@ -32,11 +31,10 @@ async def health() -> Health:
     return Health(status="ok")
 
 
-@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", operation_id="ready")
 def ready(serving: Serving) -> Health:
-    """Whether the service is ready: the database answers."""
-    serving.pages.counts()
+    """Whether the service is ready: the database answers, and its file is where it was opened."""
+    serving.pages.check_ready()
     return Health(status="ok")
 
 

@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from anyio import BrokenResourceError
+from anyio import BrokenResourceError, CancelScope
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -65,7 +65,7 @@ class _Answer:
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.send = send
-        self.if_none_match = Headers(scope=scope).get("if-none-match", "")
+        self.if_none_match = ",".join(Headers(scope=scope).getlist("if-none-match"))
         self.tags = scope["method"] in ("GET", "HEAD")
         self.has_begun = False
         self.start: Message | None = None
@@ -97,7 +97,8 @@ class _Answer:
         headers = MutableHeaders(raw=start["headers"])
         tag = etag(self.body)
         headers["etag"] = tag
-        if tag in (old.strip().removeprefix("W/") for old in self.if_none_match.split(",")):
+        old_tags = [old.strip().removeprefix("W/") for old in self.if_none_match.split(",")]
+        if tag in old_tags or old_tags == ["*"]:
             for name in ("content-length", "content-type"):
                 del headers[name]
             start["status"], self.body = 304, b""
@@ -108,6 +109,43 @@ class _Answer:
 def etag(body: bytes) -> str:
     """The ETag of a document."""
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+class HeadLayer:
+    """Answer HEAD as GET, without the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+        with CancelScope() as work:
+            await self.app({**scope, "method": "GET"}, receive, _WithoutBody(send, work))
+
+
+class _WithoutBody:
+    """A response being sent without its body. A stream, whose body may never end, is cancelled."""
+
+    def __init__(self, send: Send, work: CancelScope) -> None:
+        self.send = send
+        self.work = work
+        self.is_over = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await self.send(message)
+            if "content-length" not in Headers(raw=message["headers"]):
+                await self._end()
+                self.work.cancel()
+        elif not self.is_over and not message.get("more_body", False):
+            await self._end()
+
+    async def _end(self) -> None:
+        self.is_over = True
+        await self.send({"type": "http.response.body", "body": b""})
 
 
 class Buckets:

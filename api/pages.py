@@ -30,7 +30,7 @@ from api.documents import CampaignDocument
 from api.paging import PageToken, page, read_token
 from api.problems import Problem, RequestError
 from api.root import Root, inner_path, root_of
-from api.service import PathCampaign, Service, Serving
+from api.service import NamedPathCampaign, PathCampaign, Service, Serving
 from api.steering import resume, send_wish
 from tuner.errors import NotFoundError
 from tuner.model import Answer, Campaign, Wish
@@ -221,15 +221,24 @@ def compare_page(
     )
 
 
+@router.post("/campaigns/{campaign}/cancel", dependencies=[OPERATE])
+def cancel_campaign(
+    campaign: NamedPathCampaign, serving: Serving, who: Operator, root: Root
+) -> Response:
+    """Handle the button that cancels a campaign; `last` is not accepted."""
+    send_wish(serving, campaign, Wish.CANCEL, who)
+    return RedirectResponse(f"{root}/campaigns/{campaign.id}", _SEE_OTHER)
+
+
 @router.post("/campaigns/{campaign}/{wish}", dependencies=[OPERATE])
 def steer_campaign(
     campaign: PathCampaign, wish: str, serving: Serving, who: Operator, root: Root
 ) -> Response:
-    """Handle a button on a campaign's page."""
+    """Handle another button on a campaign's page."""
     if wish == "resume":
         resume(serving, campaign, who)
-    elif wish in (Wish.PAUSE, Wish.CANCEL):
-        send_wish(serving, campaign, Wish(wish), who)
+    elif wish == Wish.PAUSE:
+        send_wish(serving, campaign, Wish.PAUSE, who)
     else:
         raise NotFoundError(f"there is no button {wish!r}")
     return RedirectResponse(f"{root}/campaigns/{campaign.id}", _SEE_OTHER)

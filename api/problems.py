@@ -22,6 +22,8 @@ MEDIA_TYPE = "application/problem+json"
 
 _log = logging.getLogger(__name__)
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+#: HEAD is answered as GET, see ``HeadLayer``.
+_AS = {"HEAD": "GET"}
 _KINDS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
 
@@ -71,7 +73,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def _methods_of(request: Request) -> list[str]:
     """The methods supported for the requested path, over all routers."""
     routes = request.app.routes
-    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    scopes = {method: {**request.scope, "method": _AS.get(method, method)} for method in _METHODS}
     methods = [m for m, s in scopes.items() if any(r.matches(s)[0] is Match.FULL for r in routes)]
     return methods or ["GET", "HEAD"]  # static files: in their mount, no route has this path
 

@@ -61,6 +61,11 @@ class Starter:
             target=self._hear, args=(campaign, process, run), name=campaign, daemon=True
         ).start()
 
+    def refuse_queued(self, campaign: str) -> None:
+        """Raise ConflictError if a campaign is already on the queue that runs are left to."""
+        if self._queue is not None:
+            self._queue.refuse_queued(campaign)
+
     def start_application(self, command: str, application: Application) -> None:
         """Start the command ``apply`` or ``rollback`` for an application in a separate process.
 

@@ -19,6 +19,7 @@ import workloads
 from api import problems
 from api.authorisation import OPERATE, Operator, Visitor
 from api.documents import BranchDocument, CampaignDocument
+from api.lost_requests import STARTING
 from api.middleware import etag
 from api.problems import RequestError
 from api.root import Root
@@ -190,11 +191,11 @@ def resume(
         raise ConflictError(not_resumable(campaign.id, campaign.state))
     if in_use(serving.store, campaign.id):
         raise ConflictError(f"campaign {campaign.id} is already running")
+    serving.starter.refuse_queued(campaign.id)
     _refuse_testbeds(serving, campaign)
     message = f"asked to resume by {who.name}"
-    serving.store.add_event(
-        campaign.id, NewEvent(datetime.now(UTC), EventKind.RESUME_REQUESTED, message)
-    )
+    event = NewEvent(datetime.now(UTC), EventKind.RESUME_REQUESTED, message)
+    serving.store.ask_to_resume(campaign.id, event, event.at - STARTING)
     with _recording_failure(serving, campaign):
         serving.starter.start(campaign.id, override_pilot=override_pilot)
     return CampaignDocument.of(serving.store.campaign(campaign.id), serving.store)

@@ -95,6 +95,12 @@ class Database(ABC):
     def damage(self) -> list[str]:
         """Return the defects of the database itself, a sentence each; empty when it is sound."""
 
+    def away(self) -> str:
+        """Return why another process that opens the database would get another one, and what to
+        do; "" when it would not.
+        """
+        return ""
+
     @abstractmethod
     def advice(self, error: BaseException | None) -> str:
         """Return what an error of the driver means for the user, and what to do."""

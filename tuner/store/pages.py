@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, exists, func, select, tuple_
 
+from tuner.errors import StoreError
 from tuner.model import (
     BASELINE,
     Block,
@@ -62,6 +63,12 @@ class Pages:
         self._store = store
         # Both share the one open database of the store.
         self._database = store._database
+
+    def check_ready(self) -> None:
+        """Raise StoreError unless the database answers and is still where it was opened."""
+        self.counts()
+        if why := self._database.away():
+            raise StoreError(f"{self._database.where}: {why}")
 
     def campaigns(self, limit: int, before: tuple[datetime, str] | None = None) -> list[Campaign]:
         """Return campaigns, newest first, older than ``before`` (time of creation, identifier)."""

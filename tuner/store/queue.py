@@ -121,9 +121,7 @@ class Queue:
             row = queries.campaign_row(connection, campaign, lock=True)
             if row.state in OVER:
                 raise ConflictError(not_resumable(campaign, row.state))
-            for job in _jobs(connection, campaign):
-                how = f"taken by worker {job.worker}" if job.taken else "queued"
-                raise ConflictError(f"campaign {campaign} is already {how}; see 'fstune status'")
+            _refuse_queued(connection, campaign)
             look_there_first(connection)
             defer(connection.connection.driver_connection)
             # Somebody wants it to run: a worker's run would carry out the request.
@@ -131,6 +129,10 @@ class Queue:
             return queries.add_event(connection, campaign, event)
 
         return self._database.write(put)
+
+    def refuse_queued(self, campaign: str) -> None:
+        """Raise ConflictError when a campaign is queued already, or taken by a worker."""
+        self._database.read(lambda connection: _refuse_queued(connection, campaign))
 
     def withdraw(self, campaign: str, event: NewEvent, *, from_worker: bool = False) -> bool:
         """Remove a campaign from the queue, with ``from_worker`` even if a worker has taken it;
@@ -238,6 +240,12 @@ def remove_job(connection: Connection, campaign: str) -> None:
     for job in _jobs(connection, campaign):
         look_there_first(connection)
         _remove(connection, job)
+
+
+def _refuse_queued(connection: Connection, campaign: str) -> None:
+    for job in _jobs(connection, campaign):
+        how = f"taken by worker {job.worker}" if job.taken else "queued"
+        raise ConflictError(f"campaign {campaign} is already {how}; see 'fstune status'")
 
 
 def _remove(connection: Connection, job: Row[Any]) -> None:

@@ -34,6 +34,12 @@ _ADVICE = {
     sqlite3.SQLITE_NOTADB: "it is not a database; move it away or use another state directory",
     sqlite3.SQLITE_CORRUPT: "it is damaged; restore a copy or use another state directory",
 }
+_AWAY = (
+    "the file was moved, deleted or replaced while it was in use; end all processes that use it, "
+    "put the right file there and start them again"
+)
+#: Their cause may be the directory: readers write beside the file, too.
+_CANNOT_WRITE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
 class SQLite(Database):
@@ -43,6 +49,7 @@ class SQLite(Database):
         """Open the file at ``path``, an absolute path."""
         self.path = path
         _keep_private(path)
+        self._file = _identity(path)
         engine = open_sqlite(path)
         super().__init__(str(path), engine, engine.execution_options(**{_WRITES: True}))
 
@@ -94,14 +101,43 @@ class SQLite(Database):
 
         return self.read(look)
 
+    def away(self) -> str:
+        return "" if _identity(self.path) == self._file else _AWAY
+
     def advice(self, error: BaseException | None) -> str:
         # The low byte is the primary result code, the rest refines it.
-        code = getattr(error, "sqlite_errorcode", None)
-        advice = None if code is None else _ADVICE.get(code & 0xFF)
-        return advice or "unexpected error"
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        closed = _closed_to_writing(self.path) if code in _CANNOT_WRITE else ""
+        return closed or _ADVICE.get(code, "unexpected error")
 
     def lost(self, error: DBAPIError) -> bool:
         return False
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one at its path; None when there is none."""
+    try:
+        file = path.stat()
+    except OSError:
+        return None
+    return file.st_dev, file.st_ino
+
+
+def _closed_to_writing(path: Path) -> str:
+    """Return why nothing can be written beside a file, and what to do; "" when it can be."""
+    directory = path.parent
+    with suppress(OSError):
+        if os.statvfs(directory).f_flag & os.ST_RDONLY:
+            return (
+                "it is on a read-only filesystem, and even reading it writes beside it; make the "
+                f"filesystem writable, or copy {directory} and name the copy with --state-dir"
+            )
+    if directory.is_dir() and not os.access(directory, os.W_OK):
+        return (
+            f"its directory {directory} is read-only for this account, and even reading it writes "
+            "there; use the account that owns it, or make it writable"
+        )
+    return ""
 
 
 def _keep_private(path: Path) -> None:
@@ -130,6 +166,14 @@ def open_sqlite(path: Path, *, foreign_keys: bool = True) -> Engine:
         poolclass=QueuePool,
         max_overflow=-1,
     )
+
+    file = _identity(path)
+
+    @event.listens_for(engine, "do_connect")
+    def refuse_another_file(*_: object) -> None:
+        # SQLite would create a file that is missing.
+        if file is not None and _identity(path) != file:
+            raise StoreError(f"{path}: {_AWAY}")
 
     @event.listens_for(engine, "connect")
     def set_up(connection: sqlite3.Connection, _record: object) -> None:

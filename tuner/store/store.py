@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select
@@ -259,6 +260,21 @@ class Store(CampaignStore):
         return self._change(
             campaign, lambda connection, _: queries.add_event(connection, campaign, event)
         )
+
+    def ask_to_resume(self, campaign: str, event: NewEvent, before: datetime) -> Event:
+        """Store a request to resume a campaign. ConflictError while the last event is such a
+        request, not older than ``before``: its run is starting.
+        """
+
+        def ask(connection: Connection, _: Row[Any]) -> Event:
+            table = tables.event
+            of = select(table.c.kind, table.c.at).where(table.c.campaign == campaign)
+            last = connection.execute(of.order_by(table.c.number.desc()).limit(1)).first()
+            if last and last.kind == EventKind.RESUME_REQUESTED and last.at >= before:
+                raise ConflictError(f"campaign {campaign} is already being resumed")
+            return queries.add_event(connection, campaign, event)
+
+        return self._change(campaign, ask)
 
     def events(
         self,

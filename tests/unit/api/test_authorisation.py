@@ -67,6 +67,7 @@ NEEDS: dict[tuple[str, str], Scope | None] = {
     ("GET", "/campaigns/{campaign}/live"): READ,
     ("GET", "/campaigns/{campaign}/recommendation"): READ,
     ("GET", "/campaigns/{campaign}/compare"): READ,
+    ("POST", "/campaigns/{campaign}/cancel"): OPERATE,
     ("POST", "/campaigns/{campaign}/{wish}"): OPERATE,
     ("POST", "/logout"): READ,
 }

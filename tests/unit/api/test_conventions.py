@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,13 @@ from api import schema
 from api.app import create_app
 from api.middleware import POLICY, Buckets, host_name
 from api.paging import read_token, write_token
+from tests.unit.api.conftest import Guarded
 from tuner.errors import SpecError
 from tuner.settings import ServiceSettings
+from tuner.store import Store
+from tuner.store.opening import FILE
 from tuner.store.tables import metadata
+from tuner.tokens import Scope
 
 DOCUMENT: dict[str, Any] = json.loads(schema.FILE.read_text())
 OPERATIONS = [
@@ -224,6 +229,20 @@ def test_an_unavailable_database_is_a_problem(tmp_path: Path) -> None:
         assert client.get("/healthz").json() == {"status": "ok"}
 
 
+def test_a_service_whose_database_was_moved_or_replaced_is_not_ready(tmp_path: Path) -> None:
+    file, elsewhere = tmp_path / FILE, tmp_path / "elsewhere"
+    with TestClient(create_app(tmp_path), base_url="http://localhost") as client:
+        assert client.get("/readyz").json() == {"status": "ok"}
+        file.rename(elsewhere)
+        answer = client.get("/readyz")
+        assert is_problem(answer, 503)
+        assert f"{FILE}: the file was moved, deleted or replaced" in answer.json()["detail"]
+        file.write_bytes(elsewhere.read_bytes())
+        assert is_problem(client.get("/readyz"), 503)
+        elsewhere.rename(file)
+        assert client.get("/readyz").json() == {"status": "ok"}
+
+
 def test_a_service_without_a_free_thread_still_says_that_it_answers(tmp_path: Path) -> None:
     """All threads may be waiting for the database."""
     transport = httpx2.ASGITransport(create_app(tmp_path))
@@ -246,6 +265,8 @@ def test_a_document_that_the_client_has_is_not_sent_again(client: TestClient, pa
     assert (again.status_code, again.content) == (304, b"")
     assert again.headers["etag"] == tag
     assert client.get(path, headers={"If-None-Match": '"other"'}).content == first.content
+    for headers in ([("If-None-Match", "*")], [("If-None-Match", t) for t in ('"other"', tag)]):
+        assert client.get(path, headers=headers).status_code == 304
 
 
 @pytest.mark.slow
@@ -259,12 +280,28 @@ def test_every_response_has_security_headers(client: TestClient, path: str) -> N
     assert "no-cache" in headers["cache-control"]
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_monitors_may_ask_with_head(client: TestClient, path: str) -> None:
-    answer = client.head(path)
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/", "/openapi.json", "/static/fstune.js", "/v1/campaigns/last"]
+)
+def test_head_is_answered_as_get_without_the_body(client: TestClient, path: str) -> None:
+    full, answer = client.get(path), client.head(path)
     assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers == full.headers
+    if tag := full.headers.get("etag"):
+        assert client.head(path, headers={"If-None-Match": tag}).status_code == 304
     refused = client.post(path)
-    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+    assert refused.status_code == 405
+    assert refused.headers["allow"].startswith("GET, HEAD")
+
+
+def test_head_of_a_stream_does_not_wait_for_its_end(guarded: Guarded) -> None:
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("one", "{}", 1, datetime.now(UTC)).id
+    path = f"/v1/campaigns/{campaign}/events/stream"
+    answer = guarded.client.head(path, headers=guarded.headers(Scope.READ))
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert guarded.client.head(path).status_code == 401
 
 
 def test_metrics_count_campaigns(client: TestClient) -> None:

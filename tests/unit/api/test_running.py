@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from api import exports
+from api import exports, steering
 from api.service import Service
+from api.starting import Starter
 from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
 from tests.unit.store.test_leases import LIMIT_S, THERE
@@ -84,6 +85,32 @@ def test_a_resumed_campaign_records_that_its_run_did_not_start(guarded: Guarded)
         assert guarded.client.post(f"{path}/resume", headers=operator).status_code == 202
         wait_for(lambda: store.events(campaign)[-1].kind == "start-failed", "the end of the run")
         assert store.campaign(campaign).state is CampaignState.RUNNING
+
+
+def test_a_campaign_whose_run_is_starting_is_not_resumed_again(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def post(path: str) -> Any:
+        return guarded.client.post(path, headers=guarded.headers(Scope.OPERATE))
+
+    started: list[str] = []
+    monkeypatch.setattr(Starter, "start", lambda _, campaign, **options: started.append(campaign))
+    with Store.open(guarded.directory) as store:
+        campaign = store.create_campaign("one", "{}", 1, datetime.now(UTC)).id
+        path = f"/v1/campaigns/{campaign}/resume"
+        assert post(path).status_code == 202
+        refused = post(path)
+        assert is_problem(refused, 409)
+        assert refused.json()["detail"] == f"campaign {campaign} is already being resumed"
+        kinds = [event.kind for event in store.events(campaign)]
+        assert (kinds, started) == (["campaign-created", "resume-requested"], [campaign])
+        # The service may have died before it started the run, or the run ended.
+        monkeypatch.setattr(steering, "STARTING", timedelta(0))
+        assert post(path).status_code == 202
+        store.add_event(campaign, NewEvent(datetime.now(UTC), "start-failed", ""))
+        monkeypatch.undo()
+        monkeypatch.setattr(Starter, "start", lambda _, campaign, **options: None)
+        assert post(path).status_code == 202
 
 
 def test_a_campaign_is_exported_as_a_file(

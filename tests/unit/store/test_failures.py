@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import event
@@ -60,6 +62,40 @@ def test_state_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match=r"file/state.*FSTUNE_STATE_DIR"):
         Store.open(tmp_path / "file" / "state")
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY])
+@pytest.mark.parametrize("whole", [False, True])
+def test_directory_that_is_read_only(
+    path: Path, monkeypatch: pytest.MonkeyPatch, code: int, *, whole: bool
+) -> None:
+    error = sqlite3.OperationalError()
+    error.sqlite_errorcode = code
+    sqlite = SQLite(path)
+    assert "read-only" not in sqlite.advice(error)
+    if whole:
+        answer = SimpleNamespace(f_flag=os.ST_RDONLY)
+        monkeypatch.setattr(os, "statvfs", lambda _: answer)
+        expected = "it is on a read-only filesystem, "
+    else:
+        # Root may write to any directory.
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        expected = f"its directory {path.parent} is read-only for this account, "
+    assert sqlite.advice(error).startswith(expected)
+    sqlite.close()
+
+
+def test_file_that_was_moved_away_is_not_created_anew(path: Path) -> None:
+    with Store.open(path.parent) as store:
+        path.rename(path.parent / "elsewhere")
+        # While the first connection is in use, another one is needed.
+        with (
+            store._database.reader.connect(),
+            pytest.raises(StoreError, match=rf"{FILE}: the file was moved, deleted or replaced"),
+        ):
+            store.campaigns()
+        assert not path.exists()
+        assert len(store.campaigns()) == 1
 
 
 def test_file_that_cannot_be_opened(tmp_path: Path) -> None:

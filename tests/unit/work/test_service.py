@@ -41,6 +41,8 @@ def test_campaigns_started_over_http_wait_for_a_worker(
         again = client.post(f"/v1/campaigns/{campaign}/resume", headers=headers)
         assert again.status_code == 409
         assert "is already queued" in again.json()["detail"]
+        kinds = [event.kind for event in store.events(campaign)]
+        assert kinds == ["campaign-created", "campaign-queued"]
         assert client.post(f"/v1/campaigns/{campaign}/cancel", headers=headers).status_code == 202
     assert queue.runs() == []
     assert not (state / "logs").exists()
