@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from tuner.applications import Application
 from tuner.apply.actor import Actor, as_stored, complete_or_undo, failed, put_back, reason_of
+from tuner.apply.destination import Destination, recommended
 from tuner.apply.open_testbed import OpenTestbed, open_testbed
 from tuner.apply.plan import (
     ApplyPlan,
@@ -24,7 +25,6 @@ from tuner.apply.plan import (
     plan_identity,
     unknown,
 )
-from tuner.apply.destination import Destination, recommended
 from tuner.errors import ConflictError, SpecError, StalePlanError, TunerError
 from tuner.identifiers import is_application_id, new_application_id
 from tuner.interruption import check
@@ -147,10 +147,12 @@ def carry_out(actor: Actor, application: Application) -> Application:
     destination = actor.destination(application)
     with actor.holding(application.campaign, destination) as holding:
         message = f"{actor.by} applies {application.id} on {destination.label}"
-        application = actor.move(application, ApplicationState.APPLYING, "applying", message, "")
         is_back = True
         result: Application | None = None
         try:
+            # Inside, since a stop signal during this write takes effect after it.
+            applying = ApplicationState.APPLYING
+            application = actor.move(application, applying, "applying", message, "")
             with actor.opening(application, destination) as testbed:
                 check_fresh(application, testbed)
                 is_back = False
@@ -248,10 +250,13 @@ def _fail(
     is_back: bool,
 ) -> None:
     """Store that an application did not come into force. Unless the previous configuration is known
-    to be restored, complete or undo it, now or later.
+    to be restored, complete or undo it, now or later. Does nothing if it was never begun, or if
+    another process that has taken over the testbed has settled it.
     """
     why = reason_of(problem)
     application = actor.applications.get(application.id)
+    if application.state not in UNFINISHED:
+        return
     if is_back:
         failed(actor, application, destination, why)
         return

@@ -32,6 +32,7 @@ from tuner.services.lasting import JournalState
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated.testbed import _SimulatedPart as Part
 from tuner.states import ApplicationState
+from tuner.store.applications import Applications
 from tuner.store.deletion import delete_campaign
 
 STATES = ApplicationState
@@ -150,6 +151,21 @@ def test_a_stop_signal_rolls_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
     (reply,) = (message for message in desk.messages if message.startswith("SIGINT"))
     assert "no change is left half made" in reply
     assert "resume" not in reply
+
+
+def test_a_stop_signal_while_the_beginning_is_stored_leaves_nothing_unfinished(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = desk.campaign()
+    planned = desk.plan(campaign)
+    stop = breaking(
+        monkeypatch, Applications, "_after_others", lambda: os.kill(os.getpid(), signal.SIGTERM)
+    )
+    with stop, pytest.raises(KeyboardInterrupt):
+        carry_out(desk.actor, planned)
+    application = desk.actor.applications.get(planned.id)
+    assert (application.state, application.reason) == (STATES.FAILED, "stopped by SIGTERM")
+    assert desk.in_force(campaign) == ORIGINAL
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
 from tests.unit.apply.failing import Broken, breaking
 from tests.unit.apply.test_applying import cut_off, die, interrupt
 from tests.unit.campaign.campaigns import THREADS, spec
-from tuner.apply.actor import finish
+from tuner.apply.actor import failed, finish
 from tuner.apply.applying import carry_out, make_plan, roll_back
 from tuner.apply.open_testbed import OpenTestbed
 from tuner.errors import ConflictError, StalePlanError, TestbedError
@@ -128,6 +128,27 @@ def test_the_newest_application_is_the_one_that_was_applied_last(desk: Desk) -> 
     with pytest.raises(ConflictError, match=f"{above.id} was applied on this testbed after"):
         roll_back(desk.actor, below)
     assert roll_back(desk.actor, above).state is STATES.ROLLED_BACK
+
+
+def test_what_another_process_has_settled_is_reported_with_the_reason_of_this_one(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was suspended for too long finds that another one has taken over."""
+    campaign = desk.campaign()
+    planned = desk.plan(campaign)
+
+    def settle() -> None:
+        application = desk.actor.applications.get(planned.id)
+        failed(desk.actor, application, desk.destination(campaign), "it was interrupted")
+        raise ConflictError("another process took over")
+
+    with (
+        breaking(monkeypatch, OpenTestbed, "check_health", settle),
+        pytest.raises(ConflictError, match="another process took over"),
+    ):
+        carry_out(desk.actor, planned)
+    application = desk.actor.applications.get(planned.id)
+    assert (application.state, application.reason) == (STATES.FAILED, "it was interrupted")
 
 
 @pytest.mark.slow
