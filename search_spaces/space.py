@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from search_spaces import commandline, fitting, narrowing, values_in_effect
-from search_spaces.expressions import Value
+from search_spaces.expressions import ExpressionError, Value
 from search_spaces.model import (
     Expected,
     Parsed,
     Risk,
+    SpaceError,
 )
 from search_spaces.space_content import SpaceContent
 
@@ -86,18 +88,21 @@ class Space(SpaceContent):
     ) -> dict[str, Expected]:
         """What reading back should show for each parameter set by ``values`` or by its preset.
 
-        Parameters that the program does not report are omitted.
+        Parameters that the program does not report are omitted. Raises SpaceError if there is no
+        telling because of a value that the program does not accept.
         """
-        return values_in_effect.effective(self, values, facts)
+        with self._naming_the_value(values):
+            return values_in_effect.effective(self, values, facts)
 
     def in_effect(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
     ) -> dict[str, Value]:
         """The value in effect of each parameter once ``values`` are set: set, clamped or default.
 
-        Unset parameters without a fixed default are omitted.
+        Unset parameters without a fixed default are omitted. Raises SpaceError as ``effective``.
         """
-        env, _ = values_in_effect.settle(self, values, facts)
+        with self._naming_the_value(values):
+            env, _ = values_in_effect.settle(self, values, facts)
         return {p.name: env[p.name] for p in self.parameters if p.name in env}
 
     def fit(
@@ -119,9 +124,23 @@ class Space(SpaceContent):
     def memory_bytes(
         self, values: Mapping[str, Value], facts: Mapping[str, int] | None = None
     ) -> int:
-        """Estimated memory that the program uses with ``values``, in bytes."""
-        env, _ = values_in_effect.settle(self, values, facts)
-        return values_in_effect.memory_estimate(self, env)
+        """Estimated memory that the program uses with ``values``, in bytes.
+
+        Raises SpaceError as ``effective``.
+        """
+        with self._naming_the_value(values):
+            env, _ = values_in_effect.settle(self, values, facts)
+            return values_in_effect.memory_estimate(self, env)
+
+    @contextmanager
+    def _naming_the_value(self, values: Mapping[str, Value]) -> Iterator[None]:
+        """Name the impossible values, if any, where an expression has no value because of them."""
+        try:
+            yield
+        except ExpressionError as error:
+            if not (why := self.impossible(values)):
+                raise
+            raise SpaceError(f"{self.name}: {'; '.join(why)}") from error
 
     def searching(self, names: Collection[str]) -> Space:
         """The space with these parameters also searched, regardless of their risk."""

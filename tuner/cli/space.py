@@ -19,6 +19,7 @@ from search_spaces import (
     Chance,
     Expression,
     ExpressionError,
+    Form,
     Parameter,
     Role,
     Space,
@@ -219,6 +220,7 @@ def parse(
         del words[0]
     with _reported():
         search_space = search_spaces.load(space if space is not None else _space_of(words))
+        _refuse_other_program(search_space, words)
         parsed = search_space.parse(words)
         say(f"space: {search_space.name}")
         for parameter in search_space.parameters:
@@ -245,6 +247,21 @@ def _space_of(words: list[str]) -> str:
             f"(see 'fstune space list')"
         )
     return names[-1]
+
+
+def _refuse_other_program(space: Space, words: list[str]) -> None:
+    """Raise SpaceError for a command line that begins with the path of another program: it would be
+    read as the value of an option.
+    """
+    has_options = space.form in (Form.LIBCMD, Form.EXACT)
+    if not has_options or not words or not words[0].startswith("/"):
+        return
+    program = PurePosixPath(space.program).name
+    if PurePosixPath(words[0]).name != program:
+        raise SpaceError(
+            f"{words[0]!r} is not {program}, the program of {space.name}; leave it out if the rest "
+            f"are options of {program}"
+        )
 
 
 def _check_draws(space: Space) -> None:

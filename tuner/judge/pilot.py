@@ -297,11 +297,14 @@ def _outlook(
     runs = in_time
     if rules.budget_measurements is not None:
         runs = min(runs, rules.budget_measurements)
-    n, n_in_time = rules.certify_room(runs), rules.certify_room(in_time)
-    search: int | None = int((1.0 - rules.certify_share) * runs / rules.arms)
+    n_in_time = rules.certify_room(in_time)
+    search: int | None
     if rules.compares:  # whatever the pilot leaves is for fresh blocks
         left = max(0.0, runs - 2 * pilot_blocks)
         n, search = min(rules.certify_blocks, int(left / rules.certify_arms)), None
+    else:
+        n = rules.certify_room(runs)
+        search = int((1.0 - rules.certify_share) * runs / rules.arms)
     sds = [component.sd_difference for component in components]
     choice = choose_floor(sds, pilot_blocks, n, rules.floor_alpha)
     alpha = rules.alpha_certify

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 
-from search_spaces import Space, describe
+from search_spaces import Space, SpaceError, describe
 from tuner.model import Answer, Recommendation, Value
 from tuner.records.differences import differences
 from tuner.report.answer import flag_line, section
@@ -92,13 +92,25 @@ def _are_same(
         values: Mapping[str, Value], facts: Mapping[str, int]
     ) -> dict[str, tuple[type, Value]]:
         return {
-            each: (type(value), value) for each, value in space.in_effect(values, facts).items()
+            each: (type(value), value) for each, value in _in_effect(space, values, facts).items()
         }
 
     return all(
         name in (in_effect := typed(some, facts)) and in_effect == typed(others, facts)
         for facts in _hosts(space)
     )
+
+
+def _in_effect(
+    space: Space, values: Mapping[str, Value], facts: Mapping[str, int]
+) -> dict[str, Value]:
+    """Return the values in effect; none if there is no telling. An imported campaign may have
+    settings that the program does not accept.
+    """
+    try:
+        return space.in_effect(values, facts)
+    except SpaceError:
+        return {}
 
 
 def meanings(
@@ -119,8 +131,9 @@ def _meanings(r: Recommendation, spaces: Mapping[str, Space], stay: Collection[s
             continue
         parameter = space[name]
         unit = f" ({parameter.unit})" if parameter.unit else ""
-        every = {space.in_effect(r.baseline.part(part), host).get(name) for host in _hosts(space)}
-        before = space.in_effect(r.baseline.part(part)).get(name)
+        initial = r.baseline.part(part)
+        every = {_in_effect(space, initial, host).get(name) for host in _hosts(space)}
+        before = _in_effect(space, initial, {}).get(name)
         # Only the assumed host is known here: another may have another default.
         default = "usual default" if len(every) > 1 else "default"
         what = default if change.old is None else "as found"
@@ -140,8 +153,11 @@ def _costs(r: Recommendation, spaces: Mapping[str, Space]) -> list[str]:
     """Estimate how each program's memory use changes, on a host as its search space assumes it."""
     lines = []
     for part, space in spaces.items():
-        old = space.memory_bytes(r.baseline.part(part)) / _MIB
-        new = space.memory_bytes(r.configuration.part(part)) / _MIB
+        try:
+            old = space.memory_bytes(r.baseline.part(part)) / _MIB
+            new = space.memory_bytes(r.configuration.part(part)) / _MIB
+        except SpaceError:
+            continue  # of settings that the program does not accept
         if round(old) != round(new):
             lines.append(
                 f"memory of {space.program} on each host: about {new:.0f} MiB instead of "

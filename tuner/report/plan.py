@@ -125,6 +125,7 @@ def budget_lines(rules: Rules, alpha: float, *, guided: bool) -> RenderableType:
                 "power:"
             ),
             _smallest(most, alpha),
+            paragraph(_longest_run(rules, guided=guided)),
         ]
     if rules.pilot is not None:
         text = (
@@ -133,6 +134,17 @@ def budget_lines(rules: Rules, alpha: float, *, guided: bool) -> RenderableType:
         )
         lines.append(paragraph(text))
     return Group(*lines)
+
+
+def _longest_run(rules: Rules, *, guided: bool) -> str:
+    """Return how long a run may take for a certificate to fit the measuring time, as a sentence."""
+    least = least_measurements(rules, guided=guided)
+    run_s = rules.budget_s * rules.testbeds / least
+    time = duration(run_s) if run_s >= 1.0 else f"{run_s:.2g} s"
+    return (
+        f"to certify anything takes at least {least} measurements, so a run of the workload may "
+        f"take {time} at most, restarts included"
+    )
 
 
 def _smallest(certify_blocks: int, alpha: float) -> RenderableType:

@@ -69,7 +69,7 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
             queue.withdraw(campaign.id, _off_queue(asked_by, now), from_worker=True)
         store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
         todo = f"'fstune resume {campaign.id}' does that" if wish is Wish.PAUSE else _put_back()
-        rest = f"its testbed has not been put back; {todo}"
+        rest = f"it has not put back its testbed; {todo}"
         reason = f"{wish} requested from {asked_by} after its process died; {rest}"
         _end(store, campaign, wish, reason, now, rest)
         return f"campaign {campaign.id} is {_ENDS[wish][0]}; {rest}"
@@ -129,4 +129,4 @@ def _end(
 
 def _put_back() -> str:
     """What puts back the testbed of a campaign that cannot be resumed."""
-    return f"the next campaign there does that, and so do {ways_to_put_back()}"
+    return f"any later campaign there does that, and so do {ways_to_put_back()}"

@@ -256,3 +256,16 @@ def test_a_space_that_leaves_nothing_on_the_hosts(
     tmp_path: Path, section: str, why: str, command: tuple[str, ...]
 ) -> None:
     assert why in refusal(tmp_path, CLIENT + section, *command)
+
+
+@pytest.mark.parametrize(
+    ("sections", "run"),
+    [
+        ("budget: {wall_time: 1s}", "21 measurements, so a run of the workload may take 0.048 s"),
+        ("budget: {wall_time: 7m}", "21 measurements, so a run of the workload may take 20 s"),
+        ("budget: {wall_time: 7m}\npilot: {blocks: 0}", "may take 28 s"),
+    ],
+)
+def test_the_plan_says_how_long_a_run_may_take(tmp_path: Path, sections: str, run: str) -> None:
+    page = " ".join(plan_of(tmp_path, CAMPAIGN + sections).split())
+    assert f"{run} at most, restarts included" in page

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import workloads
 from tuner.cli.app import app
 from tuner.cli.compare import compare_command
 from tuner.errors import SpecError
@@ -69,3 +70,16 @@ def test_a_trial_of_too_few_blocks_is_refused_with_where_to_choose_another(
         "last:0: 1 complete block, at least 3 needed; "
         "choose another trial of 'fstune show last --all'"
     )
+
+
+@pytest.mark.slow
+def test_a_trial_of_a_workload_that_has_other_components_now_is_refused(tmp_path: Path) -> None:
+    workload = tmp_path / "workload.yaml"
+    workload.write_text(workloads.load("mixed-use").text)
+    file, where = tmp_path / "campaign.yaml", ["--state-dir", str(tmp_path / "state")]
+    file.write_text(CAMPAIGN.replace("mixed-use", "workload.yaml"))
+    assert CliRunner().invoke(app, ["run", str(file), *where]).exit_code == 0
+    workload.write_text(workload.read_text().replace("small-delete", "small-remove"))
+    done = CliRunner().invoke(app, ["compare", "last:0", "last:1", *where])
+    assert isinstance(done.exception, SpecError)
+    assert f"workload {workload} no longer has the components that campaign" in str(done.exception)

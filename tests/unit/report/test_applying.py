@@ -80,6 +80,17 @@ def test_a_setting_that_keeps_its_value_because_it_is_set_is_a_change() -> None:
     assert without_effect(answer, SPACES) == {"fileserver.vlru_max"}
 
 
+def test_the_cost_of_settings_that_the_program_refuses_is_left_out() -> None:
+    """An imported campaign may have such settings."""
+    beyond = replace(ANSWER, baseline=Configuration.of({"fileserver.volume_hash": 600}))
+    text = printed(recommendation_page(campaign(), beyond, spaces=SPACES), 160)
+    assert "What these settings mean" in text
+    assert "memory of dafileserver" not in text
+    assert "memory of dafileserver" in printed(
+        recommendation_page(campaign(), ANSWER, spaces=SPACES), 160
+    )
+
+
 def test_where_it_goes_and_how_it_is_undone() -> None:
     text = printed(recommendation_page(campaign(), ANSWER, spaces=SPACES), 160)
     for words in (

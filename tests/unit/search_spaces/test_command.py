@@ -178,3 +178,12 @@ def test_parse_prints_what_a_line_means(arguments: list[str], parts: list[str]) 
 )
 def test_parse_reports_what_it_cannot_read(line: str, part: str) -> None:
     assert part in failure("parse", line)
+
+
+@pytest.mark.parametrize("path", ["/usr/lib/openafs/fileserver", "/usr/lib/openafs/davolserver"])
+def test_the_path_of_another_program_is_not_read_as_a_value(path: str) -> None:
+    result = fstune("parse", "--space", SERVER, f"{path} -p 12")
+    assert isinstance(result.exception, SpecError)
+    assert f"'{path}' is not dafileserver, the program of {SERVER}" in str(result.exception)
+    own = output("parse", "--space", SERVER, "/usr/lib/openafs/dafileserver -p 12")
+    assert "threads = 12" in own

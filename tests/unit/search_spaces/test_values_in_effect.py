@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from search_spaces import Space, Value, load
+from search_spaces import Space, SpaceError, Value, load
 
 SERVER = load("openafs-fileserver-1.8")
 CLIENT = load("openafs-cache-manager-fuse-1.8")
@@ -182,3 +182,9 @@ def test_only_the_programs_own_number_of_chunk_files_keeps_it_from_starting() ->
     container = next(preset for preset in CLIENT.presets if preset.name == "container")
     assert not any(refuses in each for each in CLIENT.violations(container.values))
     assert CLIENT.violations({"blocks": 575000, **container.values}) == []
+
+
+@pytest.mark.parametrize("value", [99_999, -100])
+def test_an_estimate_of_memory_names_the_value_that_the_program_refuses(value: int) -> None:
+    with pytest.raises(SpaceError, match=rf"{SERVER.name}: volume_hash: {value} is .*refuses$"):
+        SERVER.memory_bytes({"volume_hash": value})
