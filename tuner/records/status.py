@@ -28,7 +28,8 @@ class RunningCampaign:
     holds one. ``heard_s``: seconds since its last heartbeat, or since the campaign's last event
     without a process; after ``limit_s`` another process may take over. ``queued``: a worker will
     resume it. ``wish``: a pending request to it, from ``asked_by``. ``verifies``: it is a
-    verification, which cannot be resumed.
+    verification, which cannot be resumed. ``application``: the identifier of its application that
+    is, or was, in progress there, or "".
     """
 
     campaign: str
@@ -45,6 +46,7 @@ class RunningCampaign:
     wish: Wish | None = None
     asked_by: str = ""
     verifies: bool = False
+    application: str = ""
 
 
 @dataclass(frozen=True, slots=True)

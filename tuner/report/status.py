@@ -131,6 +131,9 @@ def _work(worker: KnownWorker) -> Text:
 
 def _state(run: RunningCampaign) -> Text:
     if run.presence is Presence.DIED:
+        if run.application:
+            todo = f"undo this application with 'fstune rollback {run.application}'"
+            return Text(f"died; {todo}", style=SLOWER)
         if run.state in OVER:
             return Text(f"died; the campaign is {run.state}", style=SLOWER)
         todo = "resume it with 'fstune resume'"
@@ -144,4 +147,4 @@ def _state(run: RunningCampaign) -> Text:
         return Text(f"silent for more than {limit}; may be taken over", SLOWER)
     if run.wish is not None:
         return literal(f"will {run.wish}, requested from {run.asked_by}")
-    return Text("runs")
+    return literal(f"application {run.application}" if run.application else "runs")

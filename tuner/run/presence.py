@@ -162,6 +162,7 @@ def _running(
                 wish=None if request is None else request.wish,
                 asked_by="" if request is None else request.asked_by,
                 verifies=campaign.id in rows_read.verifications,
+                application=rows_read.applications.get((lease.testbed, campaign.id), ""),
             )
         )
     leased = {lease.campaign for lease in rows_read.leases}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
@@ -21,13 +21,15 @@ from tuner.store.rows import NewEvent, record, values
 class Running:
     """A snapshot of what is running. ``campaigns``: those in state running, or with a leased
     testbed, newest first; ``requests``: the pending request to each of them, by identifier;
-    ``verifications``: the identifiers of those that are verifications.
+    ``verifications``: the identifiers of those that are verifications; ``applications``: by testbed
+    and campaign, the identifier of one that is, or was, in progress there.
     """
 
     campaigns: list[Campaign]
     leases: list[Lease]
     requests: dict[str, Request]
     verifications: frozenset[str] = frozenset()
+    applications: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ class LeaseStore(OpenStore):
         leased = table.c.id.in_(select(tables.lease.c.campaign))
         runs = (table.c.state == CampaignState.RUNNING) | leased
         where = runs | table.c.id.in_(others) if others else runs
+        unfinished = tables.application.c.state.in_(UNFINISHED)
 
         def read(connection: Connection) -> Running:
             campaigns = queries.campaigns(connection, where)
@@ -128,7 +131,10 @@ class LeaseStore(OpenStore):
             of = select(request).where(request.c.campaign.in_(ids))
             requests = {row.campaign: record(Request, row) for row in connection.execute(of)}
             verifications = queries.verifications(connection, ids)
-            return Running(campaigns, self._leases(connection), requests, verifications)
+            rows = connection.execute(select(tables.application).where(unfinished))
+            applications = {(row.testbed, row.campaign): row.id for row in rows}
+            leases = self._leases(connection)
+            return Running(campaigns, leases, requests, verifications, applications)
 
         return self._database.read(read)
 

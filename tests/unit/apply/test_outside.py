@@ -174,6 +174,8 @@ def test_a_plan_that_only_looks_leaves_an_interrupted_application_alone(
 ) -> None:
     campaign = desk.campaign()
     planned = cut_off(desk, monkeypatch, campaign, OpenTestbed, "keep")
+    applications = desk.store.running().applications
+    assert applications == {(planned.testbed, planned.campaign): planned.id}
     with pytest.raises(ConflictError, match=f"{planned.id} was cut off .* rollback {planned.id}"):
         make_plan(desk.actor, campaign, desk.destination(campaign), only_look=True)
     assert desk.actor.applications.get(planned.id).state is STATES.COMMITTING

@@ -139,6 +139,19 @@ def test_nobody_is_told_to_resume_a_verification(leases: list[Lease]) -> None:
     assert "died; end this verification with 'fstune cancel'" in printed(page, 200)
 
 
+def test_an_application_that_was_cut_off_is_named_with_what_undoes_it() -> None:
+    done = replace(CAMPAIGN, state=CampaignState.FINISHED)
+    elsewhere = replace(lease(HERE), testbed="other")
+    applications = {(lease().testbed, done.id): "a1"}
+    rows = Running([done], [lease(HERE), elsewhere], {}, applications=applications)
+    (page,) = status_pages(status_of(rows, [], [], lambda holder: holder == HERE, NOW))
+    text = printed(page, 200)
+    assert "died; undo this application with 'fstune rollback a1'" in text
+    assert text.count("died; the campaign is finished") == 1
+    (page,) = status_pages(status_of(rows, [], [], lambda _: False, NOW))
+    assert "application a1" in printed(page, 200)
+
+
 def test_a_cancelled_campaign_is_not_resumed() -> None:
     (page,) = status_pages(status(lease(HERE), state=CampaignState.CANCELLED))
     assert "died; the campaign is cancelled" in printed(page, 200)
