@@ -40,7 +40,7 @@ _ADDRESSES_KEPT = 10_000
 
 class HeadersLayer:
     """Add security headers to every response, and an ETag to JSON and HTML of at most 8 MiB that
-    answers a GET or HEAD with 200.
+    answers a GET with 200. ``HeadLayer`` is outside.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -66,7 +66,7 @@ class _Answer:
     def __init__(self, scope: Scope, send: Send) -> None:
         self.send = send
         self.if_none_match = ",".join(Headers(scope=scope).getlist("if-none-match"))
-        self.tags = scope["method"] in ("GET", "HEAD")
+        self.tags = scope["method"] == "GET"
         self.has_begun = False
         self.start: Message | None = None
         self.body = b""

@@ -22,7 +22,7 @@ async def check_body(request: Request) -> None:
     one in which a key occurs twice.
     """
     route = _route(request)
-    if request.method in ("GET", "HEAD"):
+    if request.method == "GET":
         return
     body = await request.body()
     if not body:

@@ -131,13 +131,12 @@ def _work(worker: KnownWorker) -> Text:
 
 def _state(run: RunningCampaign) -> Text:
     if run.presence is Presence.DIED:
+        todo = "resume it with 'fstune resume'"
         if run.application:
             todo = f"undo this application with 'fstune rollback {run.application}'"
-            return Text(f"died; {todo}", style=SLOWER)
-        if run.state in OVER:
-            return Text(f"died; the campaign is {run.state}", style=SLOWER)
-        todo = "resume it with 'fstune resume'"
-        if run.queued:
+        elif run.state in OVER:
+            todo = f"the campaign is {run.state}"
+        elif run.queued:
             todo = "a worker resumes it"
         elif run.verifies:
             todo = "end this verification with 'fstune cancel'"

@@ -1,8 +1,8 @@
 """What the configurations of an imported campaign may contain, given its own search spaces.
 
-Readers compute with their values, so each must have the type of its parameter. The form of the rows
-is checked in ``tuner.store.imported_rows``.
-Limits and words are not checked: they may have changed since the campaign was measured.
+Readers compute with their values, so each must have the type of its parameter. Limits and words are
+not checked: they may have changed since the campaign was measured. The form of the rows is checked
+in ``tuner.store.imported_rows``.
 """
 
 from __future__ import annotations

@@ -95,11 +95,8 @@ class Database(ABC):
     def damage(self) -> list[str]:
         """Return the defects of the database itself, a sentence each; empty when it is sound."""
 
-    def away(self) -> str:
-        """Return why another process that opens the database would get another one, and what to
-        do; "" when it would not.
-        """
-        return ""
+    def check_place(self) -> None:  # noqa: B027
+        """Raise StoreError if another process that opens the database would get another one."""
 
     @abstractmethod
     def advice(self, error: BaseException | None) -> str:

@@ -123,7 +123,10 @@ class LeaseStore(OpenStore):
         leased = table.c.id.in_(select(tables.lease.c.campaign))
         runs = (table.c.state == CampaignState.RUNNING) | leased
         where = runs | table.c.id.in_(others) if others else runs
-        unfinished = tables.application.c.state.in_(UNFINISHED)
+        application = tables.application.c
+        unfinished = select(application.testbed, application.campaign, application.id).where(
+            application.state.in_(UNFINISHED)
+        )
 
         def read(connection: Connection) -> Running:
             campaigns = queries.campaigns(connection, where)
@@ -131,7 +134,7 @@ class LeaseStore(OpenStore):
             of = select(request).where(request.c.campaign.in_(ids))
             requests = {row.campaign: record(Request, row) for row in connection.execute(of)}
             verifications = queries.verifications(connection, ids)
-            rows = connection.execute(select(tables.application).where(unfinished))
+            rows = connection.execute(unfinished)
             applications = {(row.testbed, row.campaign): row.id for row in rows}
             leases = self._leases(connection)
             return Running(campaigns, leases, requests, verifications, applications)

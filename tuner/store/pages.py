@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, exists, func, select, tuple_
 
-from tuner.errors import StoreError
 from tuner.model import (
     BASELINE,
     Block,
@@ -67,8 +66,7 @@ class Pages:
     def check_ready(self) -> None:
         """Raise StoreError unless the database answers and is still where it was opened."""
         self.counts()
-        if why := self._database.away():
-            raise StoreError(f"{self._database.where}: {why}")
+        self._database.check_place()
 
     def campaigns(self, limit: int, before: tuple[datetime, str] | None = None) -> list[Campaign]:
         """Return campaigns, newest first, older than ``before`` (time of creation, identifier)."""

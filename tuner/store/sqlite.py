@@ -50,13 +50,22 @@ class SQLite(Database):
         self.path = path
         _keep_private(path)
         self._file = _identity(path)
-        engine = open_sqlite(path)
+        engine = self._open()
         super().__init__(str(path), engine, engine.execution_options(**{_WRITES: True}))
+
+    def _open(self, *, foreign_keys: bool = True) -> Engine:
+        engine = open_sqlite(self.path, foreign_keys=foreign_keys)
+
+        @event.listens_for(engine, "do_connect")
+        def refuse_another_file(*_: object) -> None:
+            self.check_place()  # SQLite would create a file that is missing
+
+        return engine
 
     @contextmanager
     def changing_tables(self) -> Iterator[Connection]:
         # Replacing a table by another of its name must not cascade to the rows that refer to it.
-        engine = open_sqlite(self.path, foreign_keys=False).execution_options(**{_WRITES: True})
+        engine = self._open(foreign_keys=False).execution_options(**{_WRITES: True})
         try:
             with self.translating_errors(), engine.begin() as connection:
                 yield connection
@@ -101,8 +110,9 @@ class SQLite(Database):
 
         return self.read(look)
 
-    def away(self) -> str:
-        return "" if _identity(self.path) == self._file else _AWAY
+    def check_place(self) -> None:
+        if _identity(self.path) != self._file:
+            raise StoreError(f"{self.path}: {_AWAY}")
 
     def advice(self, error: BaseException | None) -> str:
         # The low byte is the primary result code, the rest refines it.
@@ -166,14 +176,6 @@ def open_sqlite(path: Path, *, foreign_keys: bool = True) -> Engine:
         poolclass=QueuePool,
         max_overflow=-1,
     )
-
-    file = _identity(path)
-
-    @event.listens_for(engine, "do_connect")
-    def refuse_another_file(*_: object) -> None:
-        # SQLite would create a file that is missing.
-        if file is not None and _identity(path) != file:
-            raise StoreError(f"{path}: {_AWAY}")
 
     @event.listens_for(engine, "connect")
     def set_up(connection: sqlite3.Connection, _record: object) -> None:

@@ -137,17 +137,22 @@ def test_a_configuration_that_does_not_work_is_rolled_back(
         carry_out(desk.actor, application)
 
 
-def test_a_stop_signal_rolls_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def stop_during(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, which: signal.Signals
+) -> None:
+    """Send a stop signal when this function is called by an application, and check its end."""
     campaign = desk.campaign()
     planned = desk.plan(campaign)
-    stop = breaking(
-        monkeypatch, OpenTestbed, "check_health", lambda: os.kill(os.getpid(), signal.SIGINT)
-    )
+    stop = breaking(monkeypatch, owner, name, lambda: os.kill(os.getpid(), which))
     with stop, pytest.raises(KeyboardInterrupt):
         carry_out(desk.actor, planned)
     application = desk.actor.applications.get(planned.id)
-    assert (application.state, application.reason) == (STATES.FAILED, "stopped by SIGINT")
+    assert (application.state, application.reason) == (STATES.FAILED, f"stopped by {which.name}")
     assert desk.in_force(campaign) == ORIGINAL
+
+
+def test_a_stop_signal_rolls_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_during(desk, monkeypatch, OpenTestbed, "check_health", signal.SIGINT)
     (reply,) = (message for message in desk.messages if message.startswith("SIGINT"))
     assert "no change is left half made" in reply
     assert "resume" not in reply
@@ -156,16 +161,7 @@ def test_a_stop_signal_rolls_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
 def test_a_stop_signal_while_the_beginning_is_stored_leaves_nothing_unfinished(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = desk.campaign()
-    planned = desk.plan(campaign)
-    stop = breaking(
-        monkeypatch, Applications, "_after_others", lambda: os.kill(os.getpid(), signal.SIGTERM)
-    )
-    with stop, pytest.raises(KeyboardInterrupt):
-        carry_out(desk.actor, planned)
-    application = desk.actor.applications.get(planned.id)
-    assert (application.state, application.reason) == (STATES.FAILED, "stopped by SIGTERM")
-    assert desk.in_force(campaign) == ORIGINAL
+    stop_during(desk, monkeypatch, Applications, "_after_others", signal.SIGTERM)
 
 
 @pytest.mark.slow
