@@ -69,6 +69,18 @@ class SpecError(TunerError):
     exit_code = 2
 
 
+class OtherComponentsError(SpecError):
+    """A stored campaign measured components that its workload does not have now: its file has
+    changed.
+    """
+
+    def __init__(self, campaign: str) -> None:
+        super().__init__(
+            f"the workload of campaign {campaign} no longer has the components that were measured; "
+            "put its file back"
+        )
+
+
 class NotFoundError(TunerError):
     """The requested item does not exist."""
 

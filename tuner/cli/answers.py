@@ -134,7 +134,7 @@ def _noise(store: Store, campaign: Campaign) -> tuple[NoiseReport, tuple[str, ..
     try:
         rules = stored_rules(campaign)
         report = campaign_noise(store, campaign.id, rules)
-    except (SpecError, KeyError):
+    except SpecError:
         return None
     return None if report is None else (report, rules.components)
 

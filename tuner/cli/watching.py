@@ -166,7 +166,7 @@ class StoreSource:
                 self._scores = ScoreTable(rules.components, rules.weights, keep_times=False)
             read_on(self._scores, self._store, self._id)
             return against_baseline(self._scores, rules, kind)
-        except (SpecError, KeyError):
+        except SpecError:
             return {}
 
     def end(self) -> CampaignEnd:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tuner.errors import OtherComponentsError
 from tuner.model import Event
 from tuner.page.document import Noise
 from tuner.plan.rules import Rules
@@ -35,7 +36,7 @@ def noise(store: Store, campaign: str, rules: Rules | None) -> Noise | None:
     """
     try:
         report = None if rules is None else campaign_noise(store, campaign, rules)
-    except KeyError:
+    except OtherComponentsError:
         return None
     if report is None or rules is None:
         return None

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
+from tuner.errors import OtherComponentsError
 from tuner.judge.verdict import Verdict, assess
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Recommendation, Trial
 from tuner.page.incumbents import MOVES, Incumbents, Step, most_blocks
@@ -289,8 +290,7 @@ class _Look:
             table = ScoreTable(rules.components, rules.weights, keep_times=False)
         try:
             read_on(table, self._store, self._id)
-        except KeyError:
-            # The workload's file has changed and times other components now.
+        except OtherComponentsError:
             self._rules = self._table = None
             return None
         last = max(self._started, default=0)

@@ -29,6 +29,6 @@ def stored_comparison(
     try:
         rules = stored_rules(campaign, measured_with)
         blocks = store.block_times(campaign.id, rules.components)
-    except (SpecError, KeyError):
+    except SpecError:
         return None
     return comparison(rows, ScoreTable.of(blocks, rules.components, rules.weights), rules)

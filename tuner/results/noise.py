@@ -27,7 +27,7 @@ def campaign_noise(store: Store, campaign: str, rules: Rules) -> NoiseReport | N
     """Return how much the measures helped in the newest blocks; None if too little was repeated to
     tell.
 
-    Raises KeyError if the campaign measured other components.
+    Raises OtherComponentsError if the campaign measured others than ``rules`` name.
     """
     blocks = store.block_times(campaign, rules.components)
     events = store.events(campaign, kinds=[EventKind.MEASURED_AGAIN])

@@ -62,7 +62,7 @@ def overview(store: Store, campaign: Campaign) -> Overview:
     newest = store.blocks(campaign.id, max(0, last - _WHOLE))
     try:
         numbers = _numbers(store, campaign, stored_rules(campaign), newest)
-    except (SpecError, KeyError):
+    except SpecError:
         numbers = Numbers()  # its workload file is gone or has changed
     counts, references = pages.block_counts(campaign.id), reference_comparisons(store, campaign)
     return Overview(counts, newest, numbers, references)
@@ -83,7 +83,7 @@ def reference_comparisons(
 
 
 def read_on(table: ScoreTable, store: Store, campaign: str) -> None:
-    """Add newly ended blocks to a table. Raises KeyError if they have other components."""
+    """Add newly ended blocks to a table. Raises OtherComponentsError if they have others."""
     more = True
     while more:
         before = table.newest

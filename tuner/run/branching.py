@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from tuner.errors import OtherComponentsError
 from tuner.model import BASELINE, Prior
 from tuner.plan.rules import Rules
 from tuner.plan.scores import ScoreTable
@@ -63,6 +64,6 @@ def _means(store: Store, campaign: str, rules: Rules) -> dict[int, float]:
     table = ScoreTable(rules.components, rules.weights, keep_times=False)
     try:
         read_on(table, store, campaign)
-    except KeyError:
+    except OtherComponentsError:
         return {}
     return table.means()

@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, case, func, select
 
+from tuner.errors import OtherComponentsError
 from tuner.model import COVARIATES, Block, BlockTimes, ComponentResult, Measurement, ReferenceRun
 from tuner.store import tables
 from tuner.store.rows import record
@@ -107,8 +108,9 @@ def block_times(
     with_covariates: bool = True,
 ) -> list[BlockTimes]:
     """Return the blocks with numbers above ``after``, at most ``most``, with only the times of
-    these components: a compact form for very many blocks. KeyError when a measurement has other
-    components. ``with_covariates``: read covariates too, which takes a quarter of the time.
+    these components: a compact form for very many blocks. OtherComponentsError when a measurement
+    has other components. ``with_covariates``: read covariates too, which takes a quarter of the
+    time.
     """
     last = _MOST_BLOCKS if most is None else after + most
     table, component = tables.block, tables.component
@@ -143,7 +145,7 @@ def block_times(
             for row in rows:
                 times_s = row[3:]
                 if row[2] != len(components) or None in times_s:
-                    raise KeyError(f"block {row[0]}, trial {row[1]}")
+                    raise OtherComponentsError(campaign)
                 times_by_trial[row[0]][row[1]] = times_s
         for row in connection.execute(disturbed) if with_covariates else ():
             covariates[row[0]][row[1]] = row[2:]

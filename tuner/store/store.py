@@ -242,8 +242,8 @@ class Store(CampaignStore):
         with_covariates: bool = True,
     ) -> list[BlockTimes]:
         """Return the first ``most`` blocks with numbers above ``after``, by number, in the form
-        that judging needs; times are in the order of ``components``. KeyError when others were
-        measured. ``with_covariates``: read covariates too, which displays do not need.
+        that judging needs; times are in the order of ``components``. OtherComponentsError when
+        others were measured. ``with_covariates``: read covariates too, which displays do not need.
         """
 
         def read(connection: Connection) -> list[BlockTimes]:
