@@ -74,6 +74,8 @@ class OtherComponentsError(SpecError):
     changed.
     """
 
+    slug = "other-components"
+
     def __init__(self, campaign: str) -> None:
         super().__init__(
             f"the workload of campaign {campaign} no longer has the components that were measured; "

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from rich.console import Console
 
@@ -40,6 +40,8 @@ from tuner.run.stored_floor import floor_sentence
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState
 
+Result = TypeVar("Result")
+
 
 @contextmanager
 def _campaigns(server: str) -> Iterator[Campaigns]:
@@ -48,7 +50,9 @@ def _campaigns(server: str) -> Iterator[Campaigns]:
 
 
 class _ServerSource:
-    """A campaign on a server, as a ``Source``."""
+    """A campaign on a server, as a ``Source``. While it is followed, the server may be restarted:
+    that ends a run, so what follows an end is asked for until the server is back.
+    """
 
     def __init__(self, campaigns: Campaigns, campaign: str) -> None:
         self._campaigns = campaigns
@@ -58,12 +62,14 @@ class _ServerSource:
         self._complete: Counter[BlockKind] = Counter()
         self._measurements = 0
         self._last: Block | None = None
+        #: Shows that the server is unreachable; None while nothing is followed.
+        self._lost: Callable[[str], None] | None = None
 
     def campaign(self) -> Campaign:
-        return self._campaigns.campaign(self._id)
+        return self._ask(lambda: self._campaigns.campaign(self._id))
 
     def events(self, after: int) -> list[Event]:
-        return self._campaigns.events(self._id, after)
+        return self._ask(lambda: self._campaigns.events(self._id, after))
 
     def follow(
         self,
@@ -71,6 +77,7 @@ class _ServerSource:
         lost: Callable[[str], None],
         missed: Callable[[Absence | None], None],
     ) -> Iterator[Event]:
+        self._lost = lost
         return follow(self._campaigns.client, self._id, after, lost=lost, missed=missed)
 
     def trials(self) -> list[Trial]:
@@ -97,7 +104,10 @@ class _ServerSource:
         return self._campaigns.estimates(self._id, kind)
 
     def end(self) -> CampaignEnd:
-        campaign, answer = _with_answer(self._campaigns, self.campaign())
+        return self._ask(self._end)
+
+    def _end(self) -> CampaignEnd:
+        campaign, answer = _with_answer(self._campaigns, self._campaigns.campaign(self._id))
         trials, rows = self.trials(), self._campaigns.blocks(self._id)
         blocks, measurements = [block for block, _ in rows], sum(count for _, count in rows)
         return CampaignEnd(
@@ -106,6 +116,11 @@ class _ServerSource:
             comparisons_of(answer) if answer is not None else (),
             self._campaigns.comparison(self._id, trials),
         )
+
+    def _ask(self, ask: Callable[[], Result]) -> Result:
+        if self._lost is None:
+            return ask()
+        return self._campaigns.client.patiently(ask, self._lost)
 
 
 def _complete(rows: Iterable[tuple[Block, int]]) -> Counter[BlockKind]:

@@ -266,6 +266,7 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
             writer = _Teller(source, progress, live=live)
             _follow(source, after, writer)
             writer.look()
+            end = source.end()
     except KeyboardInterrupt:
         what = f"{campaign.id}{source.options}"
         say(
@@ -274,7 +275,6 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
             err=True,
         )
         raise typer.Exit(INTERRUPTED) from None
-    end = source.end()
     tell_end(end, writer.restored, _error(end.campaign, writer.last), source.options)
 
 

@@ -160,6 +160,25 @@ class Client:
                 raise
             why = str(problem)
         lost(why)
+        return self._wait_for(ask, why, self.doubt("started"))
+
+    def patiently(self, ask: Callable[[], Result], lost: Callable[[str], None]) -> Result:
+        """Return what ``ask`` returns. While the server or its database is unavailable, it is
+        repeated, for ten minutes: ``lost`` is called with the reason, and with "" afterwards.
+        """
+        try:
+            return ask()
+        except PASSING as problem:
+            why = str(problem)
+        lost(why)
+        result = self._wait_for(ask, why)
+        lost("")
+        return result
+
+    def _wait_for(self, ask: Callable[[], Result], why: str, hint: str = "") -> Result:
+        """Repeat a request that failed because of ``why``. Raises ServerError, which ends in
+        ``hint``, when the server is away for ten minutes.
+        """
         since, pause_s = self._clock(), _FIRST_PAUSE_S
         while self._clock() - since < PATIENCE_S:
             self._pause(pause_s)
@@ -169,9 +188,7 @@ class Client:
                 why = str(problem)
                 after_s = problem.after_s if isinstance(problem, Unreachable) else 0.0
             pause_s = min(max(after_s, 2.0 * pause_s), _LONGEST_PAUSE_S)
-        raise ServerError(
-            f"{why}; given up after {PATIENCE_S / 60.0:.0f} min. {self.doubt('started')}"
-        )
+        raise ServerError(f"{why}; given up after {PATIENCE_S / 60.0:.0f} min. {hint}".rstrip())
 
     def doubt(self, what: str) -> str:
         """Return what to do about a request whose answer was lost. ``what``: "started"."""

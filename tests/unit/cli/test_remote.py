@@ -9,13 +9,15 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.unit.remote.test_client import Server, client, problem
+from tests.unit.remote.test_client import Server, client, problem, stream
 from tests.unit.report.samples import AT, RECOMMENDED, campaign
 from tuner.cli import remote
 from tuner.errors import SpecError
 from tuner.model import Wish
 from tuner.remote.campaigns import Campaigns
+from tuner.remote.client import Unreachable
 from tuner.report.recommendation_document import recommendation_document
+from tuner.states import CampaignState
 
 SENTENCES = ["Calls: 200 with the baseline, 100 with it."]
 RECORD = {
@@ -98,6 +100,22 @@ def test_a_server_of_an_earlier_release_sends_all_blocks() -> None:
 
 def test_before_the_first_block_there_is_nothing_to_show() -> None:
     assert watching(Server(rows())).blocks() is None
+
+
+def test_a_restart_that_ends_a_run_does_not_end_the_watching() -> None:
+    """A service that is restarted pauses its runs first: the stream ends with that event."""
+    away = [httpx2.ConnectError("refused")] * 9
+    campaign = httpx2.Response(200, json=RECORD)
+    server = Server(*away[:4], campaign, stream(1, end=b""), *away, campaign)
+    source = watching(server)
+    with pytest.raises(Unreachable):
+        source.campaign()  # nothing is followed yet: no server is there
+    assert source.campaign().id == "7f3a2b"
+    lost: list[str] = []
+    assert next(source.follow(0, lost.append, lambda _: None)).number == 1
+    assert source.campaign().state is CampaignState.FINISHED
+    assert [bool(why) for why in lost] == [True, False]
+    assert server.answers == []
 
 
 def test_last_is_not_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
