@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ from tuner.store.leases import REPEAT, Later
 
 #: Heartbeats per lease limit, the time after which a silent process counts as dead.
 _BEATS = 6
+#: How often to look whether the clock was set, and from which difference it was, in seconds.
+_LOOK_S, _SET_S = 1.0, 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -66,13 +69,28 @@ class LeaseKeeper:
                 self._store.give_back(lease)
 
     def _beat(self) -> None:
-        while self._lost_testbed is None and not self._stop.wait(self._limit_s / _BEATS):
+        while self._lost_testbed is None and self._is_due():
             try:
                 for lease in self._leases.values():
                     if not self._store.beat(lease):
                         self._lost_testbed = lease.testbed
             except StoreError as problem:
                 _log.warning("a lease could not be renewed: %s", problem)
+
+    def _is_due(self) -> bool:
+        """Wait until the next heartbeat is due; False when there is to be none any more.
+
+        It is due at once when the clock was set forward, or the machine was suspended: by the clock
+        of a local database, the last one is old then.
+        """
+        due = time.monotonic() + self._limit_s / _BEATS
+        ahead = time.time() - time.monotonic()
+        while (left := due - time.monotonic()) > 0.0:
+            if self._stop.wait(min(left, _LOOK_S)):
+                return False
+            if abs(time.time() - time.monotonic() - ahead) > _SET_S:
+                return True
+        return not self._stop.is_set()
 
 
 @contextmanager
