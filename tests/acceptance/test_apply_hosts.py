@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+import yaml
 
 from deploy.cell import Node
 from tests.acceptance.faults import delete_fileserver, hear_nothing, standing_in
@@ -125,6 +126,31 @@ def test_hosts_whose_controller_is_killed_put_themselves_back(lab: Lab) -> None:
     assert refused.returncode == 4
     assert "undo it first: fstune rollback" in refused.stderr
     roll_back(lab)
+
+
+def test_while_it_is_unfinished_another_restore_directory_is_refused(lab: Lab) -> None:
+    """What undoes it is only in the directory of the time when it began."""
+    kill_while_applying(lab)
+    file = lab.directory / "testbed.yaml"
+    document = yaml.safe_load(file.read_text())
+    document["restore"]["directory"] = "/var/lib/fstune-other"
+    file.write_text(yaml.safe_dump(document))
+    held = "with restore.directory /var/lib/fstune-restore, and has not been put back from there"
+    for command in (
+        ("rollback", newest(lab).id, "--yes"),
+        ("apply", newest(lab).id, "--yes"),
+        ("testbed", "restore", str(file)),
+    ):
+        refused = lab.fstune(*command)
+        assert refused.returncode == 4, (command, refused.stdout, refused.stderr)
+        assert f"by {newest(lab).id} on" in refused.stderr, command
+        assert held in refused.stderr, command
+        assert newest(lab).state is ApplicationState.APPLYING
+        assert runs_with(lab.server, "dafileserver", "-p", "20")
+    document["restore"]["directory"] = "/var/lib/fstune-restore"
+    file.write_text(yaml.safe_dump(document))
+    roll_back(lab)
+    lab.put_back()  # a watch takes a moment to end
 
 
 def test_a_server_without_its_instance_is_rolled_back(lab: Lab) -> None:

@@ -22,6 +22,7 @@ from tuner.hosts.heartbeats import Heartbeats
 from tuner.hosts.hold import Hold
 from tuner.hosts.lease import Owner
 from tuner.hosts.nodes import keep_up
+from tuner.hosts.other_holds import check_no_others
 from tuner.hosts.parallel import on_all
 from tuner.hosts.reach import ReachedHosts, cells_of
 from tuner.measure.driver import end_runs
@@ -95,7 +96,8 @@ class HeldHosts(ABC, Generic[F]):
     def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
         """See Testbed.open.
 
-        Raises ConflictError when a campaign holds a host, a finding refuses, or it is unavailable.
+        Raises ConflictError when a campaign holds a host, also with another restore directory, a
+        finding refuses, or it is unavailable.
         """
         file = self._file
         if not self._putting_back:
@@ -110,6 +112,7 @@ class HeldHosts(ABC, Generic[F]):
         self.remarks = tuple(f"{f.host}: {f.message}" for f in findings)
         if (refusal := refusal_of(findings)) and not self._putting_back:
             raise ConflictError(f"testbed {file.name} must not be used now: {refusal}")
+        check_no_others(hosts.all, file.restore.directory)
         self._take(hosts)
         self._heartbeats = Heartbeats(self._holds)
         ready = assemble(self._holds)

@@ -292,11 +292,14 @@ class HostsType(TestbedType[str]):
     def put_back(self, file: Path, state_directory: Path) -> Iterator[str]:
         """See TestbedType.put_back."""
         from tuner.hosts.connections import Hosts
+        from tuner.hosts.other_holds import check_no_others
         from tuner.services import restoring
 
         testbed = read_testbed(file)
         with closing(Hosts(testbed, file.resolve().parent, state_directory)) as connections:
-            yield from restoring.restore(connections.all, testbed.restore.directory, testbed.path)
+            directory = testbed.restore.directory
+            yield from restoring.restore(connections.all, directory, testbed.path)
+            check_no_others(connections.all, directory)
 
 
 def _requirements(needs: Needs) -> Requirements:
