@@ -88,6 +88,8 @@ def pytest_configure(config: pytest.Config) -> None:
     _run_python_itself()
     if not hasattr(config, "workerinput"):
         os.environ[leftovers.MARK] = uuid.uuid4().hex
+        # SIGTERM, from a time limit say, ends the run as Ctrl-C does: cells must not stay.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -1,6 +1,6 @@
 """Applications: records of configurations that somebody puts into force on a testbed.
 
-Records without behaviour. Plans are made in ``tuner.apply``; the store keeps the outcome.
+Records; plans are made in ``tuner.apply``; the store keeps the outcome.
 """
 
 from __future__ import annotations
@@ -43,3 +43,16 @@ class Application:
     reason: str = ""
     asked_by: str | None = None
     clients: tuple[str, ...] = ()
+
+    @property
+    def cut_off(self) -> str:
+        """What to do first on a testbed where this application was cut off."""
+        todo = f"undo it first: fstune rollback {self.id}"
+        if self.state is ApplicationState.COMMITTING:
+            todo = (
+                f"finish it first with fstune apply {self.id}, or undo it with fstune rollback "
+                f"{self.id}"
+            )
+        return (
+            f"application {self.id} of campaign {self.campaign} was cut off on this testbed; {todo}"
+        )

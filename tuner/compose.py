@@ -187,10 +187,7 @@ def _refuse_unfinished(store: Store, testbeds: Sequence[str]) -> None:
     testbeds: what is in effect there is uncertain.
     """
     for application in Applications(store).unfinished(testbeds):
-        raise ConflictError(
-            f"application {application.id} of campaign {application.campaign} was cut off on this "
-            f"testbed; undo it first: fstune rollback {application.id}"
-        )
+        raise ConflictError(application.cut_off)
 
 
 def _take_off_queue(store: Store, campaign: str, observer: Observer) -> None:

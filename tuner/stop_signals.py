@@ -67,14 +67,16 @@ def stop_signals(
 
 
 @contextmanager
-def holding_off_stops(say: Callable[[str], None]) -> Iterator[None]:
-    """Hold off stop signals while the testbed is put back; ``say`` gets a message for each. They
-    take effect at the next ``check`` after it.
+def holding_off_stops(
+    say: Callable[[str], None], first: str = "putting the testbed back first; this takes seconds"
+) -> Iterator[None]:
+    """Hold off stop signals while the testbed is put back, or what comes ``first`` instead; ``say``
+    gets a message for each. They take effect at the next ``check`` after it.
     """
 
     def hold_off(number: int, frame: FrameType | None) -> None:
         remember(signal.Signals(number).name)
-        say(f"{signal.Signals(number).name}: putting the testbed back first; this takes seconds")
+        say(f"{signal.Signals(number).name}: {first}")
 
     with _handling(hold_off):
         yield

@@ -69,11 +69,7 @@ class Actor:
             with hold_testbeds(self.store, campaign, [destination.name], limit_s) as holding:
                 for application in self.applications.unfinished([destination.name]):
                     if only_look:
-                        raise ConflictError(
-                            f"application {application.id} was cut off on this testbed; finish it "
-                            f"first with fstune apply {application.id}, or undo it with fstune "
-                            f"rollback {application.id}"
-                        )
+                        raise ConflictError(application.cut_off)
                     its = destination if application.id == own else None
                     complete_or_undo(self, application, destination=its)
                 yield holding

@@ -36,6 +36,9 @@ from tuner.states import UNFINISHED, ApplicationState
 from tuner.stop_signals import holding_off_stops
 from tuner.store import NewEvent
 
+#: The reply to a stop signal while it is made permanent.
+_COMMITTING = "all checks have passed, so it stays; completing that first takes seconds"
+
 
 def make_plan(
     actor: Actor,
@@ -145,6 +148,7 @@ def carry_out(actor: Actor, application: Application) -> Application:
     other TunerErrors.
     """
     destination = actor.destination(application)
+    check_planned(application)
     with actor.holding(application.campaign, destination) as holding:
         message = f"{actor.by} applies {application.id} on {destination.label}"
         is_back = True
@@ -158,7 +162,7 @@ def carry_out(actor: Actor, application: Application) -> Application:
                 is_back = False
                 try:
                     _change(actor, application, testbed, holding)
-                    with holding_off_stops(actor.say):
+                    with holding_off_stops(actor.say, _COMMITTING):
                         result = _commit(actor, application, testbed, destination)
                     return result
                 except BaseException:
@@ -175,6 +179,17 @@ def carry_out(actor: Actor, application: Application) -> Application:
             # Decided, and made permanent on every host: a later failure is only reported.
             actor.say(f"applied, but {reason_of(problem)}")
             return result
+
+
+def check_planned(application: Application) -> None:
+    """Raise ConflictError for an application that has been carried out already."""
+    name, state = application.id, application.state
+    if state is ApplicationState.APPLIED:
+        raise ConflictError(f"{name} is in force; to undo it: fstune rollback {name}")
+    if state in (ApplicationState.FAILED, ApplicationState.ROLLED_BACK):
+        raise ConflictError(
+            f"{name} is {state}; for a new plan: fstune apply {application.campaign}"
+        )
 
 
 def _change(

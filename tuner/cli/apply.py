@@ -16,7 +16,7 @@ import typer
 
 from tuner.applications import Application
 from tuner.apply.actor import Actor, finish, renamed
-from tuner.apply.applying import carry_out, make_plan, roll_back
+from tuner.apply.applying import carry_out, check_planned, make_plan, roll_back
 from tuner.apply.destination import Destination, recommended
 from tuner.apply.pages import (
     application_lines,
@@ -120,6 +120,7 @@ def apply(
                 say(line)
             if plan_only:
                 return
+            check_planned(application)
         else:
             record = store.campaign(campaign)
             destination = Destination.of(record, actor.state_directory, testbed)

@@ -51,10 +51,16 @@ def _campaigns(server: str) -> Iterator[Campaigns]:
 
 class _ServerSource:
     """A campaign on a server, as a ``Source``. While it is followed, the server may be restarted:
-    that ends a run, so what follows an end is asked for until the server is back.
+    that ends a run, so what follows an end is asked for until the server is back. ``lost``: shows
+    that it is away already before that.
     """
 
-    def __init__(self, campaigns: Campaigns, campaign: str) -> None:
+    def __init__(
+        self,
+        campaigns: Campaigns,
+        campaign: str,
+        lost: Callable[[str], None] | None = None,
+    ) -> None:
         self._campaigns = campaigns
         self._id = campaign
         self.options = server_options(campaigns.client.url)
@@ -62,8 +68,8 @@ class _ServerSource:
         self._complete: Counter[BlockKind] = Counter()
         self._measurements = 0
         self._last: Block | None = None
-        #: Shows that the server is unreachable; None while nothing is followed.
-        self._lost: Callable[[str], None] | None = None
+        #: Shows that the server is unreachable; None if then nothing can be followed.
+        self._lost = lost
 
     def campaign(self) -> Campaign:
         return self._ask(lambda: self._campaigns.campaign(self._id))
@@ -162,7 +168,7 @@ def resume(
         events = campaigns.events(identifier)
         campaigns.resume(identifier, override_pilot=override_pilot)
         after = events[-1].number if events else 0
-        watched(_ServerSource(campaigns, identifier), after, log, quiet=quiet)
+        watched(_ServerSource(campaigns, identifier, _away_note), after, log, quiet=quiet)
 
 
 def watch(server: str, campaign: str, log: LogForm | None, *, quiet: bool) -> None:
@@ -296,11 +302,15 @@ def _wait_note(why: str) -> None:
     say(f"fstune: {why}; trying again for ten minutes, since it may have been started", err=True)
 
 
+def _away_note(why: str) -> None:
+    say(f"fstune: {why}; trying again" if why else "fstune: connected again", err=True)
+
+
 def _watch_new(
     campaigns: Campaigns, campaign: Campaign, log: LogForm | None, *, quiet: bool
 ) -> None:
     say(f"fstune: campaign {campaign.id} runs at {campaigns.client.url}", err=True)
-    watched(_ServerSource(campaigns, campaign.id), 0, log, quiet=quiet)
+    watched(_ServerSource(campaigns, campaign.id, _away_note), 0, log, quiet=quiet)
 
 
 def _spec(file: Path, override_pilot: bool) -> CampaignSpec:

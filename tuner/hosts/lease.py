@@ -267,7 +267,8 @@ class Lease:
 def _in_use(host: str, campaign: str, machine: str, what: str, age_s: float) -> str:
     kind, end = "campaign", f"fstune resume {campaign}, or "
     if is_application_id(campaign):
-        kind, end = "application", f"fstune rollback {campaign}, or "
+        # It may have been killed before it was stored.
+        kind, end = "application", f"fstune rollback {campaign} if there is one, or "
     elif what == _VERIFICATION:  # it cannot be resumed
         kind, end = what, ""
     return (

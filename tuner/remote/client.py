@@ -287,7 +287,7 @@ class Client:
                     f"{self.url}: its certificate is not trusted ({untrusted.verify_message}); "
                     "set SSL_CERT_FILE to the certificate of its authority"
                 ) from None
-            reason = clean(str(problem)) or type(problem).__name__
+            reason = clean(str(problem)).rstrip(".") or type(problem).__name__
             if isinstance(problem, httpx2.ConnectError | httpx2.ConnectTimeout):
                 raise Unreachable(
                     f"{self.url}: no connection ({reason}); is it running?"

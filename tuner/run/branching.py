@@ -23,8 +23,11 @@ def priors(store: Store, campaign: str, rules: Rules, parameters: Collection[str
     that have not failed, and that set only ``parameters`` (qualified names). It does not matter
     whether their race, or ``campaign``, has ended. Their differences are weighted by the rules of
     the new campaign. With them comes the baseline, to which the differences are: it must be known
-    where ``campaign`` is not, after an export or a deletion.
+    where ``campaign`` is not, after an export or a deletion. Nothing guides a comparison, which
+    searches nothing.
     """
+    if rules.compares:
+        return []
     means = _means(store, campaign, rules)
     trials = store.trials(campaign)
     able = [t for t in trials if all(name in parameters for name, _ in t.configuration)]
@@ -48,6 +51,8 @@ def no_priors(store: Store, campaign: str, rules: Rules) -> str:
     """Return why ``campaign`` has no trials that can guide a campaign with these rules, as a
     clause.
     """
+    if rules.compares:
+        return "it compares given configurations, and searches nothing"
     means = _means(store, campaign, rules)
     measured = [trial for trial in store.trials(campaign) if trial.number in means]
     if any(trial.state is not TrialState.FAILED for trial in measured):

@@ -86,6 +86,8 @@ def test_applied_and_rolled_back(desk: Desk) -> None:
     assert applied.before.as_dict() == ORIGINAL
     assert desk.in_force(campaign) == CANDIDATE
     assert make_plan(desk.actor, campaign, desk.destination(campaign))[1] is None
+    with pytest.raises(ConflictError, match="is in force; to undo it: fstune rollback a"):
+        carry_out(desk.actor, applied)
     back = roll_back(desk.actor, applied)
     assert (back.state, back.changed_by) == (STATES.ROLLED_BACK, "alice")
     assert desk.in_force(campaign) == ORIGINAL
@@ -133,7 +135,7 @@ def test_a_configuration_that_does_not_work_is_rolled_back(
     assert application.state is STATES.FAILED
     assert "fileserver.threads" in application.reason
     assert desk.in_force(campaign) == ORIGINAL
-    with pytest.raises(ConflictError):
+    with pytest.raises(ConflictError, match=f"is failed; .*: fstune apply {campaign.id}$"):
         carry_out(desk.actor, application)
 
 
@@ -189,6 +191,12 @@ def not_closed() -> None:
         (SimulatedTestbed, "close", not_closed, "applied, but no answer any more"),
         (OpenTestbed, "clean", not_closed, "applied, but no answer any more"),
         (OpenTestbed, "clean", interrupt, "applied, but stopped by SIGINT"),
+        (
+            OpenTestbed,
+            "keep",
+            interrupt,
+            "SIGINT: all checks have passed, so it stays; completing that first takes seconds",
+        ),
     ],
 )
 def test_a_failure_after_the_decision_undoes_nothing(

@@ -176,10 +176,23 @@ def test_a_plan_that_only_looks_leaves_an_interrupted_application_alone(
     planned = cut_off(desk, monkeypatch, campaign, OpenTestbed, "keep")
     applications = desk.store.running().applications
     assert applications == {(planned.testbed, planned.campaign): planned.id}
-    with pytest.raises(ConflictError, match=f"{planned.id} was cut off .* rollback {planned.id}"):
+    with pytest.raises(
+        ConflictError, match=f"was cut off .*finish it first .* rollback {planned.id}$"
+    ):
         make_plan(desk.actor, campaign, desk.destination(campaign), only_look=True)
     assert desk.actor.applications.get(planned.id).state is STATES.COMMITTING
     assert desk.in_force(campaign) == CANDIDATE
+
+
+@pytest.mark.slow
+def test_before_the_decision_an_interrupted_application_is_only_undone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = desk.campaign()
+    planned = cut_off(desk, monkeypatch, campaign, OpenTestbed, "check_health")
+    advice = f"was cut off on this testbed; undo it first: fstune rollback {planned.id}$"
+    with pytest.raises(ConflictError, match=advice):
+        make_plan(desk.actor, campaign, desk.destination(campaign), only_look=True)
 
 
 @pytest.mark.slow

@@ -64,6 +64,9 @@ def test_a_campaign_of_other_components_provides_no_priors(earlier: Campaign) ->
     for changed in (fewer, renamed):
         assert priors(earlier.store, earlier.id, changed, prepared.parameters) == []
         assert "other components" in no_priors(earlier.store, earlier.id, changed)
+    compares = replace(rules, compares=True)
+    assert priors(earlier.store, earlier.id, compares, prepared.parameters) == []
+    assert "searches nothing" in no_priors(earlier.store, earlier.id, compares)
 
 
 @pytest.mark.parametrize("end", [CampaignState.PAUSED, CampaignState.CANCELLED])

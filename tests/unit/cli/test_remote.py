@@ -118,6 +118,23 @@ def test_a_restart_that_ends_a_run_does_not_end_the_watching() -> None:
     assert server.answers == []
 
 
+def test_a_server_that_dies_when_it_has_begun_a_campaign_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = [httpx2.ConnectError("refused.")] * 9
+    server = Server(*away, httpx2.Response(200, json=RECORD))
+    campaigns = Campaigns(client(server))
+    seen: list[str] = []
+    monkeypatch.setattr(
+        remote, "watched", lambda source, *_, **__: seen.append(source.campaign().id)
+    )
+    remote._watch_new(campaigns, campaign(), None, quiet=False)
+    assert seen == ["7f3a2b"]
+    words = capsys.readouterr().err
+    assert "no connection (refused); is it running?; trying again" in words
+    assert "connected again" in words
+
+
 def test_last_is_not_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(httpx2.Response(200, json=RECORD))
     monkeypatch.setattr(remote, "_campaigns", lambda _: nullcontext(Campaigns(client(server))))
