@@ -4,6 +4,7 @@ all of the new one.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from deploy.cell import Node
+from deploy.cell.client import VOLUME_PATH
 from tests.acceptance.faults import delete_fileserver, hear_nothing, standing_in
 from tests.acceptance.lab import CACHE_BLOCKS, Lab
 from tests.acceptance.processes import runs_with
@@ -26,6 +28,7 @@ from tuner.spec.campaign import read_spec
 from tuner.states import ApplicationState
 from tuner.store import Store
 from tuner.store.applications import Applications
+from workloads import rundir
 
 pytestmark = [pytest.mark.cell, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -151,6 +154,34 @@ def test_while_it_is_unfinished_another_restore_directory_is_refused(lab: Lab) -
     file.write_text(yaml.safe_dump(document))
     roll_back(lab)
     lab.put_back()  # a watch takes a moment to end
+
+
+def test_files_of_a_rollback_that_was_killed_in_its_last_check_are_removed(lab: Lab) -> None:
+    """It is rolled back by then, so nobody will repeat it."""
+    campaign = recommended(lab)
+    assert lab.fstune("apply", campaign, "--yes").returncode == 0
+    application = newest(lab)
+    with lab.running("rollback", application.id, "--yes") as process:
+        wait_for(lambda: newest(lab).state is ApplicationState.ROLLED_BACK, "the last check")
+        process.kill()
+        process.wait()
+    # The check may not have got as far as that.
+    run_id = f"{application.id}-2-0-1"
+    marker = json.dumps({"made_by": rundir._OWNER, "run_id": run_id})
+    make = f'mkdir -p "$1" && printf %s "$2" > "$1/{rundir.MARKER}"'
+    directory = f"{VOLUME_PATH}/fstune-{run_id}"
+    lab.clients[0].check(["sh", "-c", make, "sh", directory, marker])
+    assert files_of(lab, application.id) != []
+    planned = lab.fstune("apply", campaign, "--plan")
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert files_of(lab, application.id) == []
+    lab.put_back()  # a watch takes a moment to end
+
+
+def files_of(lab: Lab, application: str) -> list[str]:
+    """What runs of an application have on the volume now."""
+    listing = lab.clients[0].check(["ls", "-1A", VOLUME_PATH]).split()
+    return [name for name in listing if name.startswith(f"fstune-{application}")]
 
 
 def test_a_server_without_its_instance_is_rolled_back(lab: Lab) -> None:

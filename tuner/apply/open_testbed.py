@@ -11,7 +11,7 @@ from tuner.apply.plan import changed_parts, steps
 from tuner.errors import ConfigurationError, TestbedError, TunerError, WorkloadError
 from tuner.measure.workload_run import run_once
 from tuner.model import Configuration
-from tuner.run.leftovers import before_restoring, remains
+from tuner.run.leftovers import before_restoring, of_others, remains
 from tuner.services.lasting import JournalState, LastingPart, lasting_parts
 from tuner.services.target import Target
 from tuner.services.testbed import ReadyTestbed
@@ -169,6 +169,10 @@ class OpenTestbed:
         if self.may_have_files:
             self._report(remains(self.ready.engine, self.name))
 
+    def remove_of_others(self) -> None:
+        """Remove what others have left whose processes died here."""
+        self._report(of_others(self.ready))
+
     def _report(self, left: tuple[str, ...]) -> None:
         self.left += left
         for sentence in left:
@@ -207,6 +211,7 @@ def open_testbed(
         ready = place.open(health(), say)
         parts, remarks = lasting_parts(ready.target), tuple(place.remarks)
         testbed = OpenTestbed(name, ready, parts, remarks, say, place.kept_names)
+        testbed.remove_of_others()
         try:
             yield testbed
         finally:

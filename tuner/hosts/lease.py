@@ -107,15 +107,15 @@ class Lease:
         """The directory on the host."""
         return f"{self.directory}/lease"
 
-    def take(self) -> None:
-        """Take it once the host has restored itself, if it is doing that.
+    def take(self) -> str:
+        """Take it once the host has restored itself, if it is doing that. Return the other campaign
+        from which it was taken over, whose runs may have left files; "" if there was none.
 
         Raises InUseError when somebody else holds the host and may be alive, TestbedError when
         the earlier holder's changes cannot be undone.
         """
         self._await_watch()
-        if not self._make():
-            self._take_over()
+        return "" if self._make() else self._take_over()
 
     def guarded(self, argv: Sequence[str], how: guard.LockUse) -> list[str]:
         """Wrap a command so that it runs only while the lease is ours; see ``guard.guarded``."""
@@ -155,13 +155,14 @@ class Lease:
         check_change(self.connector, ["rm", "--recursive", "--force", fresh])
         return False
 
-    def _take_over(self) -> None:
-        """Take over an abandoned lease. Its journals are restored first, unless the lease was this
-        campaign's own: the journals then still hold the original state.
+    def _take_over(self) -> str:
+        """Take over an abandoned lease; see ``take``. Its journals are restored first, unless the
+        lease was this campaign's own: the journals then still hold the original state.
         """
         read = self.connector.ask(["cat", f"{self.path}/owner"])
         mark = read.stdout.strip()
         campaign, machine, _, what, *_ = *mark.split(), "", "", "", ""
+        others = ""
         if read.status != 0:
             if self.connector.ask(["test", "-e", self.path]).status == 0:
                 raise CommandFailed(self.host, read)
@@ -179,8 +180,10 @@ class Lease:
             with suppress(TestbedError, SpecError):
                 self.end_runs(self.connector, self.directory, campaign)
             restore_all(self.connector, self.directory, mark)
+            others = campaign
         if not self._make():
             raise InUseError(f"{self.host} was taken by another campaign at the same moment")
+        return others
 
     def _await_silence(self, machine: str) -> None:
         """Wait until another machine that ran the same campaign counts as dead. Raises

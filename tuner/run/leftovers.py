@@ -36,7 +36,7 @@ class Leftovers:
     sentences: set[str] = field(default_factory=set)
     _may_still_run: bool = False
     _may_have_files: bool = False
-    _on_references: tuple[str, ...] = ()
+    _elsewhere: tuple[str, ...] = ()
 
     def expect(self, *, running: bool = False) -> None:
         """Note that a run has failed. ``running``: it may go on, as its connection was lost."""
@@ -50,7 +50,7 @@ class Leftovers:
         """
         self.ready.engine.end_runs(self.campaign)
         self._may_have_files = bool(self.ready.engine.clean_leftovers(self.campaign))
-        self._on_references = of_references(self.ready, self.campaign)
+        self._elsewhere = of_references(self.ready, self.campaign) + of_others(self.ready)
         if not self._may_have_files:
             self._report(())
 
@@ -74,7 +74,7 @@ class Leftovers:
     def _report(self, left: Sequence[str]) -> None:
         """Tell what has changed. ``left``: what remains of runs of the campaign itself."""
         earlier = self.sentences
-        events = self.last([*left, *self._on_references])
+        events = self.last([*left, *self._elsewhere])
         is_over = any(kind == EventKind.LEFTOVERS_REMOVED for kind, _ in events)
         for kind, sentence in events:
             if is_over or sentence not in earlier:
@@ -139,3 +139,10 @@ def before_restoring(engine: Engine, campaign: str) -> tuple[str, ...]:
 def of_references(ready: ReadyTestbed, campaign: str) -> tuple[str, ...]:
     """Remove what runs of the references have left; return as ``remains`` does."""
     return tuple(s for each in ready.references for s in remains(each.engine, campaign))
+
+
+def of_others(ready: ReadyTestbed) -> tuple[str, ...]:
+    """Remove what campaigns and applications have left whose processes died; return as ``remains``
+    does. It takes little time: the testbed may have to be put back.
+    """
+    return tuple(s for name in ready.taken_from for s in before_restoring(ready.engine, name))

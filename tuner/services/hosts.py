@@ -116,7 +116,11 @@ class HeldHosts(ABC, Generic[F]):
         self._take(hosts)
         self._heartbeats = Heartbeats(self._holds)
         ready = assemble(self._holds)
-        return replace(ready, target=replace(ready.target, before_restore=self._only_restore))
+        return replace(
+            ready,
+            target=replace(ready.target, before_restore=self._only_restore),
+            taken_from=tuple(sorted({hold.taken_from for hold in self._holds} - {""})),
+        )
 
     def _only_restore(self) -> None:
         for hold in self._holds:

@@ -53,6 +53,7 @@ def test_another_machine_continues_a_campaign_long_before_its_hosts_put_themselv
     path = place.journal()
     be_silent(place, 130.0)
     second = place.take(ELSEWHERE, after_s=1800.0)
+    assert second.taken_from == ""
     assert path.exists()  # the original state is still to be restored, by the second
     with pytest.raises(TestbedError, match="has put itself back"):
         first.change(["true"])
@@ -105,7 +106,9 @@ def test_workloads_of_a_holder_that_was_killed_are_ended_first(place: Place) -> 
     place.journal(f"[ -e ../../ended ] || {{ echo in use; exit 1; }}\n{PROVES}")
     program = "import pathlib, sys; pathlib.Path(sys.path[0], 'ended').write_text(sys.argv[2])\n"
     (place.directory / "end_runs.py").write_text(program)
-    Hold.take(LocalConnector(), str(place.directory), THEIRS, 60.0, end_runs).beat()
+    hold = Hold.take(LocalConnector(), str(place.directory), THEIRS, 60.0, end_runs)
+    hold.beat()
+    assert hold.taken_from == "campaign-1"
     assert (place.directory / "ended").read_text() == "campaign-1"
     assert place.proof == ["part"]
 
