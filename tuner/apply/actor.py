@@ -152,6 +152,7 @@ def complete_or_undo(
             return actor.move(
                 application, states.APPLIED, "applied", message, "", keep_request=True
             )
+        testbed.check_undoable(before, after)
         remark = put_back(testbed, before, destination)
         testbed.may_have_files |= checking and again
     if application.state is states.ROLLING_BACK:

@@ -178,6 +178,25 @@ class OpenTestbed:
         for sentence in left:
             self.say(sentence)
 
+    def check_undoable(self, before: Configuration, after: Configuration) -> None:
+        """Raise TestbedError when an interrupted application is in effect in a part of which no
+        host has a journal: that is in another restore directory, or was deleted.
+        """
+        found = self.target.baseline
+        lost = [
+            name
+            for name in sorted(changed_parts(before, after))
+            if self.parts[name].journals(self.name) == {JournalState.NONE}
+            and found.part(name) == after.part(name)
+        ]
+        if lost:
+            raise TestbedError(
+                f"the settings of {self.name} are in effect in {' and '.join(lost)}, but no host "
+                "has a record of what was there before: if the testbed file named another "
+                "restore.directory then, name it again; otherwise put the settings back by hand "
+                f"('fstune applications' shows them) and repeat: fstune rollback {self.name}"
+            )
+
     def check_record(self, before: Configuration, after: Configuration) -> None:
         """Raise TestbedError when a host has lost the journal of the previous configuration, unless
         that is already in effect and no journal is open: then there is nothing to restore.

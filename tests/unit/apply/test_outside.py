@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -193,6 +194,26 @@ def test_before_the_decision_an_interrupted_application_is_only_undone(
     advice = f"was cut off on this testbed; undo it first: fstune rollback {planned.id}$"
     with pytest.raises(ConflictError, match=advice):
         make_plan(desk.actor, campaign, desk.destination(campaign), only_look=True)
+
+
+@pytest.mark.slow
+def test_without_its_journal_an_interrupted_application_is_not_taken_for_undone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its testbed file may name another restore directory now."""
+    campaign = desk.campaign()
+    planned = cut_off(desk, monkeypatch, campaign, OpenTestbed, "check_health")
+    (file,) = (desk.directory / "simulated").iterdir()
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"open": {}}))
+    refusal = f"in effect in fileserver, but no host has a record .* fstune rollback {planned.id}$"
+    for settle in (roll_back, finish):
+        with pytest.raises(TestbedError, match=refusal):
+            settle(desk.actor, desk.actor.applications.get(planned.id))
+        assert desk.actor.applications.get(planned.id).state is STATES.APPLYING
+    file.unlink()  # put back by hand
+    settled = roll_back(desk.actor, desk.actor.applications.get(planned.id))
+    assert settled.state is STATES.FAILED
+    assert desk.in_force(campaign) == ORIGINAL
 
 
 @pytest.mark.slow
