@@ -138,7 +138,9 @@ def test_while_it_is_unfinished_another_restore_directory_is_refused(lab: Lab) -
     document = yaml.safe_load(file.read_text())
     document["restore"]["directory"] = "/var/lib/fstune-other"
     file.write_text(yaml.safe_dump(document))
-    held = "with restore.directory /var/lib/fstune-restore, and has not been put back from there"
+    sentence = (
+        "with restore.directory /var/lib/fstune-restore, and has not been put back from there"
+    )
     for command in (
         ("rollback", newest(lab).id, "--yes"),
         ("apply", newest(lab).id, "--yes"),
@@ -147,7 +149,7 @@ def test_while_it_is_unfinished_another_restore_directory_is_refused(lab: Lab) -
         refused = lab.fstune(*command)
         assert refused.returncode == 4, (command, refused.stdout, refused.stderr)
         assert f"by {newest(lab).id} on" in refused.stderr, command
-        assert held in refused.stderr, command
+        assert sentence in refused.stderr, command
         assert newest(lab).state is ApplicationState.APPLYING
         assert runs_with(lab.server, "dafileserver", "-p", "20")
     document["restore"]["directory"] = "/var/lib/fstune-restore"

@@ -182,12 +182,12 @@ class OpenTestbed:
         """Raise TestbedError when an interrupted application is in effect in a part of which no
         host has a journal: that is in another restore directory, or was deleted.
         """
-        found = self.target.baseline
+        now = self.target.baseline
         lost = [
             name
             for name in sorted(changed_parts(before, after))
             if self.parts[name].journals(self.name) == {JournalState.NONE}
-            and found.part(name) == after.part(name)
+            and now.part(name) == after.part(name)
         ]
         if lost:
             raise TestbedError(

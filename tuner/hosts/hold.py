@@ -50,7 +50,7 @@ class Hold:
 
     lease: Lease
     #: The campaign from which the host was taken over, see ``Lease.take``.
-    taken_from: str = ""
+    predecessor: str = ""
     _lost: threading.Event = field(default_factory=threading.Event)
     _restarted: threading.Event = field(default_factory=threading.Event)
     #: Whether the host is only going to be restored from now on; see ``only_restore``.
@@ -81,7 +81,7 @@ class Hold:
         # Any process that can open it can lock it and prevent every change and restore.
         check_change(connector, ["chmod", "0700", directory])
         try:
-            hold.taken_from = hold.lease.take()
+            hold.predecessor = hold.lease.take()
             for name in (_HEARTBEAT, WATCH, PUT_BACK):
                 connector.put(f"{directory}/{name}", _script(name), mode=0o700)
             connector.put(f"{directory}/{AFTER}", f"{after_s:.0f}\n".encode(), mode=0o600)

@@ -145,4 +145,4 @@ def of_others(ready: ReadyTestbed) -> tuple[str, ...]:
     """Remove what campaigns and applications have left whose processes died; return as ``remains``
     does. It takes little time: the testbed may have to be put back.
     """
-    return tuple(s for name in ready.taken_from for s in before_restoring(ready.engine, name))
+    return tuple(s for name in ready.predecessors for s in before_restoring(ready.engine, name))

@@ -119,7 +119,7 @@ class HeldHosts(ABC, Generic[F]):
         return replace(
             ready,
             target=replace(ready.target, before_restore=self._only_restore),
-            taken_from=tuple(sorted({hold.taken_from for hold in self._holds} - {""})),
+            predecessors=tuple(sorted({hold.predecessor for hold in self._holds} - {""})),
         )
 
     def _only_restore(self) -> None:

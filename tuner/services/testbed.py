@@ -43,7 +43,7 @@ class ReadyTestbed:
     ``make_cold`` empties the clients' caches between the stages of a workload. ``watch`` reads the
     diagnostics. ``hosts``: the state of hosts that affects measurements, besides the programs.
     ``distrust``: called when a run has failed. A client that has died is restarted when the next
-    configuration is applied, even if that does not change its settings. ``taken_from``: campaigns
+    configuration is applied, even if that does not change its settings. ``predecessors``: campaigns
     and applications whose processes died there, so that their runs may have left files.
     """
 
@@ -54,7 +54,7 @@ class ReadyTestbed:
     references: tuple[Reference, ...] = ()
     hosts: tuple[HostState, ...] = ()
     distrust: Callable[[], None] = lambda: None
-    taken_from: tuple[str, ...] = ()
+    predecessors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,12 +124,12 @@ def test_a_server_that_dies_when_it_has_begun_a_campaign_is_waited_for(
     away = [httpx2.ConnectError("refused.")] * 9
     server = Server(*away, httpx2.Response(200, json=RECORD))
     campaigns = Campaigns(client(server))
-    seen: list[str] = []
+    ids: list[str] = []
     monkeypatch.setattr(
-        remote, "watched", lambda source, *_, **__: seen.append(source.campaign().id)
+        remote, "watched", lambda source, *_, **__: ids.append(source.campaign().id)
     )
     remote._watch_new(campaigns, campaign(), None, quiet=False)
-    assert seen == ["7f3a2b"]
+    assert ids == ["7f3a2b"]
     words = capsys.readouterr().err
     assert "no connection (refused); is it running?; trying again" in words
     assert "connected again" in words

@@ -53,7 +53,7 @@ def test_another_machine_continues_a_campaign_long_before_its_hosts_put_themselv
     path = place.journal()
     be_silent(place, 130.0)
     second = place.take(ELSEWHERE, after_s=1800.0)
-    assert second.taken_from == ""
+    assert second.predecessor == ""
     assert path.exists()  # the original state is still to be restored, by the second
     with pytest.raises(TestbedError, match="has put itself back"):
         first.change(["true"])
@@ -108,7 +108,7 @@ def test_workloads_of_a_holder_that_was_killed_are_ended_first(place: Place) -> 
     (place.directory / "end_runs.py").write_text(program)
     hold = Hold.take(LocalConnector(), str(place.directory), THEIRS, 60.0, end_runs)
     hold.beat()
-    assert hold.taken_from == "campaign-1"
+    assert hold.predecessor == "campaign-1"
     assert (place.directory / "ended").read_text() == "campaign-1"
     assert place.proof == ["part"]
 
