@@ -1,6 +1,6 @@
 """Applications: records of configurations that somebody puts into force on a testbed.
 
-Records; plans are made in ``tuner.apply``; the store keeps the outcome.
+Plans are made in ``tuner.apply``; the store keeps the outcome.
 """
 
 from __future__ import annotations

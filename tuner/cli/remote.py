@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tuner.cli.ending import CampaignEnd, effort_of, no_answer
 from tuner.cli.say import say
-from tuner.cli.watching import Blocks, watched
+from tuner.cli.watching import Blocks, connection_message, watched
 from tuner.documents import read_document
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.new_file import new_file
@@ -303,7 +303,7 @@ def _wait_note(why: str) -> None:
 
 
 def _away_note(why: str) -> None:
-    say(f"fstune: {why}; trying again" if why else "fstune: connected again", err=True)
+    say(f"fstune: {connection_message(why)}", err=True)
 
 
 def _watch_new(

@@ -7,24 +7,32 @@ from pathlib import Path
 
 from tuner.cli.compare import compare_command
 from tuner.cli.options import open_store
-from tuner.errors import NotFoundError
+from tuner.errors import NotFoundError, OtherComponentsError, SpecError
 from tuner.model import BASELINE, BlockKind
 from tuner.plan.rules import stored_rules
 from tuner.plan.scores import ScoreTable
 from tuner.report.compare import Sample
+from tuner.spec.campaign import CampaignSpec
 
 
 def load_trial(campaign: str, trial: int, state_dir: Path | None, database: str | None) -> Sample:
     """Return a stored trial's geometric-mean time (s) in each of its complete blocks.
 
     ``campaign``: identifier, the beginning of one, or ``last``. Raises NotFoundError if there is no
-    such campaign or trial, or if the trial was never measured; OtherComponentsError if the workload
-    has other components now.
+    such campaign or trial, or if the trial was never measured; SpecError if the workload has other
+    components now.
     """
     with open_store(state_dir, database) as store:
         record = store.campaign(campaign)
         rules = stored_rules(record)
-        blocks = store.block_times(record.id, rules.components)
+        try:
+            blocks = store.block_times(record.id, rules.components)
+        except OtherComponentsError as problem:
+            workload = CampaignSpec.from_json(record.spec).workload.name
+            raise SpecError(
+                f"workload {workload} no longer has the components that campaign {record.id} "
+                "measured; put it back"
+            ) from problem
     table = ScoreTable.of(blocks, rules.components, rules.weights)
     scores = [(o.block.number, o.scores[trial]) for o in table.scored if trial in o.scores]
     if not scores:

@@ -205,7 +205,7 @@ class _Teller:
 
     def lost(self, why: str) -> None:
         """Show that the source has become unreachable, or is reachable again."""
-        message = f"{clean(why)}; trying again" if why else "connected again"
+        message = connection_message(why)
         if self._live:
             self._progress.doing(message if why else "")
         else:
@@ -276,6 +276,11 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
         )
         raise typer.Exit(INTERRUPTED) from None
     tell_end(end, writer.restored, _error(end.campaign, writer.last), source.options)
+
+
+def connection_message(why: str) -> str:
+    """What to show when a source is unreachable, and ``why``, or with "" reachable again."""
+    return f"{clean(why)}; trying again" if why else "connected again"
 
 
 def _follow(source: Source, after: int, writer: _Teller) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tuner.errors import ConflictError, OtherComponentsError
+from tuner.measure.workload import Workload
 from tuner.model import Aspect, BlockTimes
 from tuner.plan.rules import Rules
 from tuner.results.expiry import changes
@@ -22,12 +23,17 @@ class ChangedError(ConflictError):
     """A campaign is not resumed, because something that it was measured with has changed."""
 
 
-def blocks_so_far(store: Store, campaign: str, rules: Rules) -> list[BlockTimes]:
+def blocks_so_far(
+    store: Store, campaign: str, rules: Rules, workload: Workload
+) -> list[BlockTimes]:
     """Return the stored blocks. Raises ChangedError if the workload has other components now."""
     try:
         return store.block_times(campaign, rules.components)
     except OtherComponentsError as problem:
-        raise ChangedError(f"{problem}, or start a new campaign") from problem
+        raise ChangedError(
+            f"workload {workload.spec.name} no longer has the components measured so far; put "
+            "it back or start a new campaign"
+        ) from problem
 
 
 def check_identity(

@@ -137,7 +137,7 @@ class Runner:
             self._writer.move(CampaignState.RUNNING, "", EventKind.STARTED, text, RELEASE)
             self._findings = earlier_findings(self._store, self._id)
             self._testbeds.expect_changes(self._id, self._findings)
-            self._blocks = blocks_so_far(self._store, self._id, self._rules)
+            self._blocks = blocks_so_far(self._store, self._id, self._rules, self._workload)
             self._earlier_blocks = len(self._blocks)
             self._check_identity(self._aspects)
             self._testbeds.open(self._id, self._workload)

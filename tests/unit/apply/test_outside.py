@@ -178,7 +178,8 @@ def test_a_plan_that_only_looks_leaves_an_interrupted_application_alone(
     applications = desk.store.running().applications
     assert applications == {(planned.testbed, planned.campaign): planned.id}
     with pytest.raises(
-        ConflictError, match=f"was cut off .*finish it first .* rollback {planned.id}$"
+        ConflictError,
+        match=f"{planned.id} .*was cut off .*finish it first .* rollback {planned.id}$",
     ):
         make_plan(desk.actor, campaign, desk.destination(campaign), only_look=True)
     assert desk.actor.applications.get(planned.id).state is STATES.COMMITTING

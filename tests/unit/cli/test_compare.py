@@ -82,4 +82,4 @@ def test_a_trial_of_a_workload_that_has_other_components_now_is_refused(tmp_path
     workload.write_text(workload.read_text().replace("small-delete", "small-remove"))
     done = CliRunner().invoke(app, ["compare", "last:0", "last:1", *where])
     assert isinstance(done.exception, SpecError)
-    assert "no longer has the components that were measured" in str(done.exception)
+    assert f"workload {workload} no longer has the components that campaign" in str(done.exception)
