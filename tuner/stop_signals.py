@@ -24,8 +24,8 @@ _SAME_REQUEST_S = 1.0
 
 #: Replies to a stop signal; the first is that of a campaign, which can be resumed.
 STOPPING = (
-    "stopping: a block in progress is measured again by a resume, and the testbed is put back, "
-    "which takes seconds"
+    "stopping: a block in progress is measured again when the campaign is resumed; the testbed "
+    "is restored, which takes seconds, on real hosts up to a few minutes"
 )
 FINISHING = "finishing the current run, then the testbed is put back; Ctrl-C again to stop now"
 
@@ -68,7 +68,7 @@ def stop_signals(
 
 @contextmanager
 def holding_off_stops(
-    say: Callable[[str], None], first: str = "putting the testbed back first; this takes seconds"
+    say: Callable[[str], None], first: str = "restoring the testbed first, which can take minutes"
 ) -> Iterator[None]:
     """Hold off stop signals while the testbed is put back, or what comes ``first`` instead; ``say``
     gets a message for each. They take effect at the next ``check`` after it.

@@ -76,7 +76,7 @@ def test_a_configuration_is_applied_verified_and_rolled_back(standing: StandingC
     assert applied.returncode == 0, applied.stdout + applied.stderr
     assert "+ fileserver.threads: not set -> 20" in applied.stdout
     assert "bosserver keeps them in BosConfig of server" in applied.stdout
-    assert "After a restart of the host they are gone: no file keeps them" in applied.stdout
+    assert "Lost when the host is rebooted: no file keeps them" in applied.stdout
     assert "step 2 of 2: cache_manager.daemons" in applied.stderr
     new = standing.programs()
     assert new["server"] == (*standing.original["server"], "-p", "20")

@@ -254,7 +254,7 @@ def test_a_campaign_is_steered_remotely(remote: Remote) -> None:
         output, complaint = watching.communicate(timeout=100)
     assert watching.returncode == 130
     assert complaint == "fstune: cancelled\n"
-    assert "asked to pause from one, over HTTP" in output
+    assert "pause requested from one, over HTTP" in output
     assert not (remote.away / "nothing").exists()
 
 
@@ -378,7 +378,7 @@ def test_a_recommendation_is_applied_verified_and_rolled_back_remotely(
     assert "The certificate holds." in verified
     back = remote.fstune("rollback", "--yes")
     assert f"  campaign {campaign}, testbed" in back
-    assert "rolled_back: what was in effect before" in back
+    assert " is rolled back: the previous settings are in effect" in back
     with pytest.raises(NotFoundError, match="nothing is in force"):
         remote.fstune("rollback")
     with pytest.raises(SpecError, match="name the campaign"):

@@ -26,9 +26,7 @@ from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
 
 #: The reply to a stop signal, true of an application, a rollback and a verification.
-STOPPING = (
-    "stopping: what is under way is cut off, and no change is left half made; this takes seconds"
-)
+STOPPING = "stopping: what is under way is cut off, and no change is left half made"
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def _part(part: PartPlan) -> Iterator[str]:
     if part.outlives_restart:
         yield f"    After a restart of the host: {part.where_kept}."
         return
-    yield f"    After a restart of the host they are gone: {part.where_kept}."
+    yield f"    Lost when the host is rebooted: {part.where_kept}."
     program = programs().get(part.program)
     name = "" if program is None else program.format
     if name not in formats() or not part.new:
@@ -65,7 +65,7 @@ def _part(part: PartPlan) -> Iterator[str]:
         rendering = render(name, [Part(part.name, part.program, part.new)])
     except SpecError:
         return
-    yield f"    Or as {name}, for {formats()[name].where} ({rendering.mind}):"
+    yield f"    As {name}, for {formats()[name].where} ({rendering.mind}):"
     yield from (f"      {line}" for line in rendering.text.splitlines())
 
 
@@ -110,5 +110,5 @@ def rolled_back_line(application: Application) -> str:
     """How the rollback of an application has ended; one that was cut off may only be undone."""
     if application.state is ApplicationState.FAILED:
         return f"{application.id} was undone: {application.reason}"
-    done = f"what was in effect before {application.id} is in effect again"
-    return f"{application.state}: {application.reason or done}"
+    done = f"{application.id} is rolled back: the previous settings are in effect"
+    return f"{done} ({application.reason})" if application.reason else done

@@ -69,7 +69,7 @@ def verified(
         )
     elif upper < 1.0:
         outcome = VerifyOutcome.HOLDS
-        reason = "The whole interval is faster than what was there before."
+        reason = "The whole interval shows a gain over what was there before."
         if lower > certified:
             reason += f" But it is less than what was certified: {least} faster."
     elif lower > min(1.0, certified):

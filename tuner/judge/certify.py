@@ -310,10 +310,10 @@ def _floors_sentence(components: Sequence[ComponentVerdict], allowed: str) -> st
     if not unsettled:
         return f"no component is more than {allowed} slower"
     bounds = ", ".join(
-        f"{component.name} (at most {percent(component.verdict.interval.upper)} slower)"
+        f"{component.name} (up to {percent(component.verdict.interval.upper)} slower)"
         for component in unsettled
     )
-    return f"no component is shown to be more than {allowed} slower; not settled: {bounds}"
+    return f"no component is shown to break its floor of {allowed}; not settled: {bounds}"
 
 
 def _ruled_out(lower: float) -> str:

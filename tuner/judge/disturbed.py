@@ -2,8 +2,8 @@
 
 Owns the limits and the decision. It considers only the covariates, never the times: an arm that was
 merely slow is kept. As long as configurations do not influence the other load, and the order within
-blocks is random, a repeated measurement is as good as the first one, and the tests keep their error
-rate.
+blocks is random, a repeated measurement is as good as the first one. Nobody can be sure of that, so
+arms of fresh blocks are never repeated (``run/measuring.py``): claims keep their error regardless.
 
 An arm is disturbed if a covariate exceeds the level usual for earlier arms, median + 6 deviations
 (1.4826 times the median absolute deviation), and exceeds the other arms of its block by a minimum

@@ -11,8 +11,10 @@ ALPHA = 0.025
 #: Share of it that the first attempt at a certificate has; see ``tuner.plan.attempts``.
 FIRST_SHARE = 0.6
 #: One-sided error at which each component is shown to meet its floor if floors are ``bounded``: the
-#: probability that a component passes although its true loss is larger.
+#: probability, in each attempt, that a component passes although its true loss is larger.
 FLOOR_ALPHA = 0.2
+#: Number of blocks below which nothing can be said about the shape of differences.
+FEW_BLOCKS = 6
 #: Maximum number of blocks of a certification or a pilot.
 MOST_BLOCKS = 500
 

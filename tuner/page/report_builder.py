@@ -220,8 +220,8 @@ def _question(spec: CampaignSpec | None, workload: str, pilot_floor: float | Non
     if floor is not None:
         slower = f"more than {100.0 * floor:g}% slower"
     return (
-        f"Which settings of {programs} make the workload {workload} at least {delta:g}% faster "
-        f"than the settings as found, with no component of it {slower}?"
+        f"Which settings of {programs} make the workload {workload} faster than the settings as "
+        f"found, with no component of it {slower}? A difference of {delta:g}% is worth acting on."
     )
 
 
@@ -265,7 +265,8 @@ def _sure(look: _Look) -> Iterator[str]:
             f"{called(answer.trial).capitalize()}: {faster(answer.ratio)}, "
             f"{confidence_text(answer.confidence)} {interval(answer.lower, answer.upper)}, on "
             f"{counted(answer.blocks, 'fresh block')} measured after it had been chosen: choosing "
-            "among many does not bias these."
+            "among many does not bias these. Stopping when it is shown makes the estimate, not the "
+            "interval, a little too large."
         )
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tuner.judge.levels import FEW_BLOCKS
 from tuner.judge.words import blocks
 from tuner.model import Answer, Campaign, Event, Trial
 from tuner.page.rows import spread
@@ -27,7 +28,6 @@ _RESTLESS = 0.05
 _MOVED = 0.03
 _SHORT_S = 3600.0
 #: Fewer fresh blocks than this say little about the distribution of differences.
-_FEW_BLOCKS = 6
 #: A floor above this permits a noticeable loss of a component.
 _WIDE_FLOOR = 0.1
 #: Kinds of events whose messages state a threat.
@@ -126,7 +126,7 @@ def _how_long(evidence: Evidence) -> Iterator[str]:
 def _claims(evidence: Evidence) -> Iterator[str]:
     answer = evidence.campaign.recommendation
     if answer is not None and answer.answer is Answer.RECOMMENDED:
-        if 0 < answer.blocks < _FEW_BLOCKS:
+        if 0 < answer.blocks < FEW_BLOCKS:
             what = "verification" if answer.verification else "certificate"
             yield (
                 f"The {what} rests on {blocks(answer.blocks)}: its error is valid for "
@@ -184,7 +184,7 @@ def _disturbed(evidence: Evidence) -> Iterator[str]:
         yield f"The campaign was paused {times}; the testbed may have changed meanwhile."
     messages = list(dict.fromkeys(e.message for e in evidence.events if e.kind in _TELLING))
     for message in messages[:_MOST_SHOWN]:
-        yield f"The campaign itself warned: {clean(message)}."
+        yield f"The campaign itself warned: {clean(message.removeprefix('warn: '))}."
     if len(messages) > _MOST_SHOWN:
         more = counted(len(messages) - _MOST_SHOWN, "more warning")
         yield f"The disturbances show {more}."

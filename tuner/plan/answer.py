@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from search_spaces import Risk
+from tuner.judge.adjustment import raw_alpha
 from tuner.judge.assumptions import Alarm
 from tuner.judge.certify import Certificate, CertificateOutcome, ComponentVerdict
 from tuner.judge.evalue import MIN_PAIRS
@@ -224,10 +225,11 @@ def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
     unsettled = [each.name for each in certificate.components if not each.holds]
     if not certificate.is_certified or not unsettled:
         return ()
-    error, floor = f"{100.0 * FLOOR_ALPHA:.0f}%", percent(margin(rules.race.floor))
+    sure, floor = f"{100.0 * (1.0 - FLOOR_ALPHA):.0f}%", percent(margin(rules.race.floor))
+    of_gain = f"{100.0 * (1.0 - certificate.alpha):.4g}%"
     return (
-        f"{', '.join(unsettled)}: a loss above {floor} is ruled out only at an error of {error} "
-        f"for each component, not at that of the gain, {100.0 * certificate.alpha:.2g}%",
+        f"{', '.join(unsettled)}: shown to lose no more than {floor} with only {sure} confidence "
+        f"for each component; the gain is shown with {of_gain}",
     )
 
 
@@ -244,7 +246,7 @@ def _left_open(step: Finish, rules: Rules) -> tuple[str, ...]:
     further = now.verdict.n - step.certificate.verdict.n
     blocks = "another fresh block" if further == 1 else f"{further} further fresh blocks"
     # Its own pairs may be the same: later blocks of other finalists change the guards.
-    what = f"with {blocks} too" if further else "by the guards of later blocks"
+    what = f"with {blocks} included" if further else "by the guards of later blocks"
     open_floors = [each for each in now.components if not each.passes]
     estimates = {
         f"the floor of {floor} for {each.name}": f"{each.name} is {each.verdict.reason}"
@@ -256,7 +258,7 @@ def _left_open(step: Finish, rules: Rules) -> tuple[str, ...]:
         # Its own test shows the gain, but not another one that must show it too.
         estimates = {"the gain": f"{now.verdict.reason}; {now.doubt}"} | estimates
     return (
-        f"judged {what}, {' and '.join(estimates)} would be open again: "
+        f"{what}, {' and '.join(estimates)} would no longer be shown: "
         f"{'; '.join(estimates.values())}; noise alone can cause this, and the error holds for all "
         "looks together, so the certificate and its numbers stay",
     )
@@ -266,7 +268,17 @@ def _adjusted(step: Finish) -> tuple[str, ...]:
     """Report whether the gain was adjusted for other load, if it was to be, and the effect of doing
     so or the reason why not.
     """
-    return () if step.adjustment is None else (step.adjustment.reason,)
+    if step.adjustment is None:
+        return ()
+    if not step.adjustment.used or step.certificate is None or not step.certificate.is_certified:
+        return (step.adjustment.reason,)
+    raw = f"{100.0 * raw_alpha(step.certificate.alpha):.2g}%"
+    return (
+        step.adjustment.reason,
+        "the error of an adjusted gain supposes that the configuration does not influence other "
+        f"load; without the adjustment, a gain is shown at an error of {raw} only, and its least "
+        "size is not",
+    )
 
 
 def _doubts(step: Finish) -> tuple[str, ...]:

@@ -57,7 +57,9 @@ class Certification:
     def best(self) -> int | None:
         """The finalist to report: the one with the largest proven gain, certified finalists first.
 
-        All certificates hold simultaneously, so choosing among them costs no error.
+        All claims of a gain hold simultaneously, so choosing among them costs no error. With
+        several finalists, each bound on the gain holds by itself (Holm's procedure has no
+        simultaneous bounds at these levels).
         """
         return min(self.certificates, key=self._rank, default=None)
 
@@ -215,7 +217,8 @@ def certification(
     ``failed`` is excluded, but keeps its share of the error.
     """
     pairs = {f: paired(attempt.blocks, f) for f in attempt.finalists}
-    opinions = {f: _second_opinion(pairs[f], rules, attempt.alpha) for f in attempt.finalists}
+    share = attempt.alpha / len(attempt.finalists)
+    opinions = {f: _second_opinion(pairs[f], rules, share) for f in attempt.finalists}
     judgements = certify_several(
         pairs,
         rules.weights,

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tuner.judge.levels import ALPHA
+from tuner.judge.levels import ALPHA, FEW_BLOCKS
 from tuner.judge.words import blocks
 from tuner.model import BASELINE, Answer, ComponentEffect, Recommendation
 from tuner.records.differences import differences
@@ -73,19 +73,23 @@ def claim(recommendation: Recommendation) -> str:
         return _verified(r)
     if r.answer is Answer.RECOMMENDED:
         level = f"{100.0 * ALPHA:.3g}%"
-        return f"False-alarm risk of the campaign: at most {level}, valid under repeated looks."
+        few = f", which {_fresh(r.blocks)} cannot show" if r.blocks < FEW_BLOCKS else ""
+        return (
+            f"False-alarm risk of the campaign: at most {level}, however often it looks, if "
+            f"differences are roughly normal{few}."
+        )
     largest = r.largest_compatible_improvement
     if r.trial == BASELINE or largest is None:
         return "No trial is certified, so no improvement is claimed."
     # The bound covers the finalists: of other trials, an improvement may have been missed.
     if math.isinf(largest):
-        return "The measurements put no bound yet on how much faster a trial may be."
+        return "Too little was measured to rule out a gain of any size."
     sure = f"{100.0 * (1.0 - ALPHA):.4g}% confidence"
     if largest <= 0.0:
         return f"The fresh blocks rule out that a trial measured in them is faster ({sure})."
     return (
         f"A trial measured in fresh blocks may still be up to {faster(1.0 / (1.0 + largest))} "
-        f"({sure}). Others have no bound."
+        f"({sure}). Trials measured only in the search may be faster still."
     )
 
 

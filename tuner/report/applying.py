@@ -185,5 +185,5 @@ def steps(recommendation: Recommendation, spaces: Mapping[str, Space]) -> list[S
 def _todo(step: Step) -> list[str]:
     return [
         f"{step.part}: put the options below into {step.put}; then {step.then}",
-        f"{step.part}, undo: the same with these options as found: {step.undo or 'none of them'}",
+        f"{step.part}, undo: the same with the options as found: {step.undo or '(none)'}",
     ]

@@ -154,13 +154,10 @@ def parameter_text(of: ParameterEffect) -> str:
             f"(95% interval {interval(e.lower, e.upper)})"
         )
     if of.standing is EffectState.INERT:
-        return (
-            "inert at the resolution of this campaign: no value tried changes the score by more "
-            f"than {_percent(of.resolution)}"
-        )
+        return f"inert: no value tried changes the score by more than {_percent(of.resolution)}"
     if 100.0 * of.resolution > _MOST_PERCENT:
         return "too little was tried to tell"
-    return f"no effect seen, but one of up to {_percent(of.resolution)} is not ruled out"
+    return f"no effect found; one of up to {_percent(of.resolution)} is possible"
 
 
 def pair_text(of: PairEffect) -> str:
@@ -168,7 +165,7 @@ def pair_text(of: PairEffect) -> str:
     (one, other), (first, second), e = of.names, of.values, of.estimate
     return (
         f"{one} = {value_text(first)} with {other} = {value_text(second)} is {faster(e.ratio)} "
-        f"than the two effects add up to (95% interval {interval(e.lower, e.upper)})"
+        f"than their separate effects together (95% interval {interval(e.lower, e.upper)})"
     )
 
 

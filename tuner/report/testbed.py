@@ -46,7 +46,7 @@ def _row(facts: HostFacts) -> tuple[Text, ...]:
         Text(str(facts.cpus)),
         Text(f"{facts.available_bytes / _GIB:.1f} of {facts.memory_bytes / _GIB:.1f} GiB"),
         Text(f"{free / _GIB:.1f} GiB"),
-        Text("as here" if exact else f"{facts.clock_ahead_s:+.1f} s"),
+        Text("in sync" if exact else f"{facts.clock_ahead_s:+.1f} s"),
     )
 
 
@@ -60,7 +60,7 @@ def findings_page(findings: Sequence[Finding], *, partly: bool = False) -> Rende
         return Text("No problem found: a campaign can be run here.", style=FASTER)
     lines = Text()
     for finding in sorted(findings, key=lambda f: not f.refuses):
-        word, style = ("refused", SLOWER) if finding.refuses else ("warning", STRONG)
+        word, style = ("error", SLOWER) if finding.refuses else ("warning", STRONG)
         lines.append(f"{word}  ", style)
         lines.append(f"{clean(finding.host)}: {clean(finding.message)}\n")
     lines.rstrip()

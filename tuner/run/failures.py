@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import tuner
 from tuner.model import BASELINE, Block, BlockTimes
-from tuner.states import EventKind
+from tuner.states import BlockState, EventKind
 from tuner.store import Store
 from tuner.text import counted
 
@@ -93,7 +93,25 @@ def left_out(store: Store, campaign: str, blocks: Sequence[Block | BlockTimes]) 
 
 
 def failed_runs(store: Store, campaign: str, trial: int) -> tuple[str, ...]:
-    """Return a caveat for a trial if any of its runs failed: no measurement contains those."""
+    """Return caveats for a trial if any of its runs failed, or cut off a block: no measurement
+    contains those.
+    """
+    return (*_cut_off(store, campaign, trial), *_repeated(store, campaign, trial))
+
+
+def _cut_off(store: Store, campaign: str, trial: int) -> tuple[str, ...]:
+    """Return a caveat if blocks were cut off because a host failed during a run of the trial."""
+    voids = store.events(campaign, kinds=[f"block-{BlockState.VOID}"])
+    cut_off = Counter(event.data.get("trial") for event in voids)
+    if not cut_off[trial]:
+        return ()
+    return (
+        f"{counted(cut_off[trial], 'block')} did not count, as a host or its connection failed "
+        f"during a run of this configuration; {cut_off[BASELINE]} during one of the baseline's",
+    )
+
+
+def _repeated(store: Store, campaign: str, trial: int) -> tuple[str, ...]:
     kinds = (
         EventKind.STARTED,
         EventKind.MEASURED,

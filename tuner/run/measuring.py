@@ -17,18 +17,20 @@ from dataclasses import asdict
 from tuner.errors import (
     CampaignHalted,
     ConfigurationError,
+    TestbedError,
     TransportError,
     TunerError,
     WorkloadError,
     evidence,
 )
-from tuner.model import BASELINE, Block, Event, Measurement, Trial
+from tuner.model import BASELINE, Block, BlockKind, Event, Measurement, Trial
 from tuner.plan.piloting import is_as_found
 from tuner.plan.rules import Rules
 from tuner.plan.steps import RunBlock
 from tuner.records.standing import Observer
 from tuner.run.arm_runs import ArmRuns, arm_name
 from tuner.run.context import MakeEvent, RunContext
+from tuner.run.event_writer import Data
 from tuner.run.failures import Failures, LeftOut
 from tuner.run.ledger import Ledger
 from tuner.run.leftovers import LEFTOVER_KINDS, Leftovers, sentences_on
@@ -84,6 +86,8 @@ class BlockRunner:
         self._event = event
         self._failures = failures or Failures()
         self._cut_off = 0
+        #: The trial whose run is in progress, or was when a host failed.
+        self._running: int | None = None
         context = RunContext(
             store, campaign, ready, ledger, observer, event, rules.seed, check_stop
         )
@@ -155,7 +159,9 @@ class BlockRunner:
         message = f"block {step.number} {state}" + (
             f": {reason}" if reason else f" in {seconds:.0f} s"
         )
-        data = {"block": step.number, **({} if problem is None else evidence(problem))}
+        data: Data = {"block": step.number, **({} if problem is None else evidence(problem))}
+        if isinstance(problem, TestbedError) and self._running is not None:
+            data = {**data, "trial": self._running}
         event = self._event(f"block-{state}", message, data)
         with self._writing_use() as use:
             event_row = self._store.end_block(
@@ -220,9 +226,15 @@ class BlockRunner:
     def _measure_again(
         self, step: RunBlock, trials: Mapping[int, Trial], measurements: dict[int, Measurement]
     ) -> None:
-        """Repeat the arms of a block that were disturbed. ``measurements``: by trial."""
+        """Repeat the arms of a block that were disturbed, unless it is a fresh one: there, a
+        configuration that causes load when it is slow would have exactly its slow runs replaced.
+        ``measurements``: by trial.
+        """
         again, limits = 0, self._usual.limits()
-        while (disturbed := self._usual.disturbed(measurements, limits, again)) is not None:
+        while (
+            step.kind is not BlockKind.CERTIFY
+            and (disturbed := self._usual.disturbed(measurements, limits, again)) is not None
+        ):
             self._safe_point()
             again += 1
             trial, first = trials[disturbed.trial], measurements[disturbed.trial]
@@ -258,9 +270,11 @@ class BlockRunner:
         ``which``: distinguishes the run from an earlier one in the same block. Raises WorkloadError
         if the run fails.
         """
+        self._running = trial.number
         try:
-            return self._arm_runs.measure(step, position, trial, which)
+            measurement = self._arm_runs.measure(step, position, trial, which)
         except ConfigurationError as problem:
+            self._running = None
             self.leftovers.expect()
             self._configuration_failed(trial, problem)
             return None
@@ -272,7 +286,10 @@ class BlockRunner:
             message = f"block {step.number}, {arm_name(trial.number)}: {what}: {problem}"
             data = {"block": step.number, "trial": trial.number, **evidence(problem)}
             self._tell(EventKind.RUN_FAILED, message, data)
+            self._running = None
             raise
+        self._running = None
+        return measurement
 
     def _configuration_failed(self, trial: Trial, problem: ConfigurationError) -> None:
         if is_as_found(trial):

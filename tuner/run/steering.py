@@ -25,7 +25,7 @@ class StopRequested(Exception):
     """This run has been requested to end; the text names the request and where it came from."""
 
     def __init__(self, request: Request) -> None:
-        super().__init__(f"asked to {request.wish} from {request.asked_by}")
+        super().__init__(f"{request.wish} requested from {request.asked_by}")
         self.state = _ENDS[request.wish][0]
 
 
@@ -58,7 +58,7 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
     queue = Queue.find(store)
     if campaign.state is CampaignState.RUNNING:
         if in_use(store, campaign.id) or _has_worker(queue, campaign.id):
-            message = f"asked to {wish} from {asked_by}"
+            message = f"{wish} requested from {asked_by}"
             event = NewEvent(now, _REQUESTED[wish], message, {"from": asked_by})
             store.ask(campaign.id, Request(wish, asked_by, now), event)
             return f"campaign {campaign.id} will {wish} at the next safe point"
@@ -83,7 +83,7 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         return f"campaign {campaign.id} stays paused"
     if wish is Wish.PAUSE or campaign.state in OVER:
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}; it is not running")
-    _end(store, campaign, wish, f"asked to cancel from {asked_by}", now)
+    _end(store, campaign, wish, f"cancel requested from {asked_by}", now)
     return f"campaign {campaign.id} is cancelled"
 
 

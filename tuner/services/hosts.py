@@ -29,7 +29,7 @@ from tuner.measure.driver import end_runs
 from tuner.measure.workload import Workload
 from tuner.services.hours import HoursSection, outside_hours
 from tuner.services.journal import kept_names
-from tuner.services.kind import Finding, refusal_of
+from tuner.services.kind import Finding, check_usable
 from tuner.services.restoring import recover
 from tuner.services.testbed import ReadyTestbed, Unavailable
 from tuner.text import counted
@@ -97,7 +97,7 @@ class HeldHosts(ABC, Generic[F]):
         """See Testbed.open.
 
         Raises ConflictError when a campaign holds a host, also with another restore directory, a
-        finding refuses, or it is unavailable.
+        finding refuses, or it is unavailable; InUseError when that may pass.
         """
         file = self._file
         if not self._putting_back:
@@ -110,8 +110,8 @@ class HeldHosts(ABC, Generic[F]):
         say("inspecting the hosts")
         findings, assemble = self.look(hosts, self._owner.campaign, workload)
         self.remarks = tuple(f"{f.host}: {f.message}" for f in findings)
-        if (refusal := refusal_of(findings)) and not self._putting_back:
-            raise ConflictError(f"testbed {file.name} must not be used now: {refusal}")
+        if not self._putting_back:
+            check_usable(file.name, findings)
         check_no_others(hosts.all, file.restore.directory)
         self._take(hosts)
         self._heartbeats = Heartbeats(self._holds)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from search_spaces import Space
-from tuner.errors import SpecError
+from tuner.errors import ConflictError, InUseError, SpecError
 from tuner.measure.references import ReferencePlan
 from tuner.measure.workload import Workload
 from tuner.model import Value
@@ -67,16 +67,31 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A reason against changing a host. ``refuses``: whether it prevents a campaign."""
+    """A reason against changing a host. ``refuses``: whether it prevents a campaign; ``may_pass``:
+    whether it may cease to be one by itself, so that a campaign that waits for hours waits on.
+    """
 
     host: str
     refuses: bool
     message: str
+    may_pass: bool = False
 
 
 def refusal_of(findings: Sequence[Finding]) -> str:
     """All reasons why a campaign must not start; "" if there are none."""
     return "; ".join(f"{f.host}: {f.message}" for f in findings if f.refuses)
+
+
+def check_usable(name: str, findings: Sequence[Finding]) -> None:
+    """Raise ConflictError if a finding forbids a campaign on the testbed of this name: InUseError
+    if that may pass.
+    """
+    refusing = [finding for finding in findings if finding.refuses]
+    if not refusing:
+        return
+    may_pass = all(finding.may_pass for finding in refusing)
+    kind = InUseError if may_pass else ConflictError
+    raise kind(f"testbed {name} must not be used now: {refusal_of(refusing)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from tuner.errors import (
     SpecError,
     StoreError,
     TestbedError,
+    TransportError,
     WorkloadError,
 )
 from tuner.model import BASELINE, Answer, BlockKind, Configuration, Trial
@@ -140,6 +141,36 @@ def test_an_answer_says_how_often_its_runs_failed(
     Console(file=terminal).print(campaign_summary(record, answer, effort=Effort(1, 1, 1)))
     assert caveat in " ".join(terminal.getvalue().split())
     assert caveat in recommendation_document(record, answer).notes
+
+
+def test_an_answer_says_how_often_its_runs_cut_off_a_block(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a setting that makes a host unreachable now and then would leave no trace."""
+    real = ArmRuns.measure
+    cut_off: Counter[int] = Counter()
+
+    def measure(runner: ArmRuns, step: RunBlock, position: int, trial: Trial, which: str) -> object:
+        concerned = {3: 1, 5: 1, 7: BASELINE}
+        if concerned.get(step.number) == trial.number:
+            cut_off[trial.number] += 1
+            raise TransportError("client1: no answer")
+        return real(runner, step, position, trial, which)
+
+    monkeypatch.setattr(ArmRuns, "measure", measure)
+    search = {"arms": 1, "blocks_per_trial": 3, "max_trials": 1}
+    campaign = begin(spec(faster(-0.2), first=(FAST,), search=search))
+    answer = campaign.run().campaign.recommendation
+    assert answer is not None
+    assert answer.answer is Answer.RECOMMENDED
+    assert cut_off == {1: 2, BASELINE: 1}
+    (caveat,) = (note for note in answer.notes if "did not count" in note)
+    assert caveat == (
+        "2 blocks did not count, as a host or its connection failed during a run of this "
+        "configuration; 1 during one of the baseline's"
+    )
+    voids = campaign.store.events(campaign.id, kinds=["block-void"])
+    assert [event.data["trial"] for event in voids] == [1, 1, BASELINE]
 
 
 def test_failed_runs_that_an_earlier_release_did_not_count_have_no_rate(

@@ -10,6 +10,7 @@ from tests.unit.campaign.campaigns import Campaign, faster, sends, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.judge.disturbed import MIN_ARMS, MOST_IN_BLOCK, MOST_SHARE
 from tuner.measure.covariates import covariates
+from tuner.model import BlockKind
 from tuner.plan.rules import stored_rules
 from tuner.run.remeasuring import Usual
 from tuner.spec.campaign import CampaignSpec
@@ -70,6 +71,21 @@ def test_repeating_an_arm_does_not_depend_on_its_times(begin: Begin) -> None:
         block = campaign.blocks[int(str(events[0].data["block"])) - 1]
         first.append((block.number, block.order.index(int(str(events[0].data["trial"])))))
     assert first[0] == first[1]
+
+
+def test_fresh_blocks_are_never_repeated(begin: Begin) -> None:
+    """A configuration that causes load when it is slow would lose exactly its slow runs."""
+    campaign = begin(disturbed())
+    campaign.run()
+    again = campaign.store.events(campaign.id, kinds=[EventKind.MEASURED_AGAIN])
+    fresh = {b.number: b for b in campaign.blocks if b.kind is BlockKind.CERTIFY}
+    assert fresh
+    assert not [event for event in again if event.data["block"] in fresh]
+    # There was reason to.
+    usual_here = usual(campaign, campaign.blocks[0].testbed)
+    usual_here.again = 0
+    arms = [{arm.trial: arm for arm in block.measurements} for block in fresh.values()]
+    assert any(usual_here.disturbed(each, usual_here.limits(), 0) for each in arms)
 
 
 def test_without_counters_nothing_is_measured_again(begin: Begin) -> None:

@@ -129,7 +129,7 @@ def test_a_signal_while_the_testbed_is_put_back_waits(begin: Begin) -> None:
     with stop_signals():
         outcome = campaign.run(recorder)
     assert outcome.campaign.state is CampaignState.FINISHED
-    assert any("putting the testbed back first" in activity for activity in recorder.activities)
+    assert any("restoring the testbed first" in activity for activity in recorder.activities)
     assert campaign.testbed is not None
     assert campaign.testbed.settings == ORIGINAL
 
@@ -202,7 +202,7 @@ def test_a_run_that_nobody_asked_for_carries_out_the_request_to_a_killed_one(
     campaign = requested_of_a_killed_run(begin, wish)
     outcome = campaign.run()
     assert outcome.campaign.state is STATE_BY_WISH[wish]
-    assert outcome.campaign.reason == f"asked to {wish} from desk"
+    assert outcome.campaign.reason == f"{wish} requested from desk"
     assert campaign.blocks == []
     assert "testbed-ready" in campaign.kinds()
     assert campaign.testbed is not None

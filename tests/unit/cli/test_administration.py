@@ -70,7 +70,7 @@ def test_a_campaign_is_paused_resumed_and_cancelled_from_elsewhere(
     with Store.open(state) as store:
         (campaign,) = store.campaigns()
         assert campaign.state is CampaignState.PAUSED
-        assert campaign.reason.startswith("asked to pause from ")
+        assert campaign.reason.startswith("pause requested from ")
         events = kinds(store, campaign.id)
         assert events.count("pause-requested") == events.count("campaign-paused") == 1
         assert events[-1] == "campaign-paused"

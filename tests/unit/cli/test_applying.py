@@ -125,7 +125,10 @@ def test_a_rollback_shows_whom_it_leaves_out(
     rollback(newest(state).id, yes=True, without=["c2"], state_dir=state)
     output = capsys.readouterr().out
     assert "\n  this time: client c2 left out, so not put back\n" in output
-    assert output.endswith("\nrolled_back: client c2 left out, so not put back\n")
+    end = (
+        "is rolled back: the previous settings are in effect (client c2 left out, so not put back)"
+    )
+    assert output.endswith(f" {end}\n")
 
 
 def test_showing_a_saved_plan_changes_nothing(state: Path, fstune: Fstune) -> None:

@@ -164,8 +164,8 @@ def test_a_floor_that_is_not_settled_is_reported() -> None:
         for c in certificates
         if c.outcome is CertificateOutcome.CERTIFIED and not all(p.holds for p in c.components)
     )
-    assert "no component is shown to be more than 5.0% slower; not settled: " in open_.reason
-    assert "component 3 (at most " in open_.reason
+    assert "no component is shown to break its floor of 5.0%; not settled: " in open_.reason
+    assert "component 3 (up to " in open_.reason
 
 
 def test_a_broken_floor_rules_a_finalist_out_at_any_floor_alpha() -> None:

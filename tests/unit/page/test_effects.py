@@ -69,17 +69,16 @@ def test_effects_are_described_in_plain_words() -> None:
     same = Level(None, Estimate(1.0, 1.0, 1.0), 22, None)
     assert level_text(same) == "not set: the baseline's value, in 22 runs"
     assert parameter_text(replace(SLOWER, standing=EffectState.INERT)) == (
-        "inert at the resolution of this campaign: no value tried changes the score by more than "
-        "1.4%"
+        "inert: no value tried changes the score by more than 1.4%"
     )
     still_open = replace(SLOWER, standing=EffectState.OPEN)
-    assert parameter_text(still_open) == "no effect seen, but one of up to 1.4% is not ruled out"
+    assert parameter_text(still_open) == "no effect found; one of up to 1.4% is possible"
     assert (
         parameter_text(replace(still_open, resolution=math.inf)) == "too little was tried to tell"
     )
     pair = PairEffect(("a.x", "b.y"), (True, 14), Estimate(0.9, 0.85, 0.95), 20)
     assert pair_text(pair) == (
-        "a.x = on with b.y = 14 is 11.1% faster than the two effects add up to "
+        "a.x = on with b.y = 14 is 11.1% faster than their separate effects together "
         "(95% interval 5.3% to 17.6% faster)"
     )
 

@@ -266,10 +266,10 @@ def test_a_caveat_says_which_losses_are_ruled_out_at_a_larger_error() -> None:
     step = replace(plan.step, certificate=replace(certificate, components=parts))
     plan = replace(plan, step=step)
     advice = recommendation(plan, history.trials, history.rules, lambda c: {}, lambda c: {})
-    (caveat,) = [note for note in advice.notes if "ruled out" in note]
-    assert " is ruled out only at an error of 20% for each component, " in caveat
-    level = f"{100.0 * certificate.alpha:.2g}%"
-    assert caveat.endswith(f", not at that of the gain, {level}")
+    (caveat,) = [note for note in advice.notes if "shown to lose no more" in note]
+    assert " with only 80% confidence for each component; " in caveat
+    level = f"{100.0 * (1.0 - certificate.alpha):.4g}%"
+    assert caveat.endswith(f"; the gain is shown with {level}")
 
 
 @pytest.mark.parametrize("changes", [1, 2, 3])

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.plan.histories import History, rules
 from tests.unit.plan.means_guide import MeansGuide, MeansView, configuration
+from tuner.judge.assumptions import GuardKind
 from tuner.judge.certify import CertificateOutcome
 from tuner.model import BASELINE, Answer, BlockKind, Configuration, Recommendation, Trial
 from tuner.plan.answer import recommendation
@@ -126,6 +127,12 @@ def test_the_error_is_shared() -> None:
     assert step.certificate is not None
     levels = sorted(c.alpha for c in (step.certificate, *step.others.values()))
     assert levels[0] == pytest.approx(alpha_of(1) / 2)
+    opinions = {
+        g.reason for p in history.plans for g in p.guards if g.kind is GuardKind.DISAGREEMENT
+    }
+    share = f" of {2.0 / alpha_of(1):.3g})"
+    assert all(reason.endswith(share) for reason in opinions if "e-values" in reason)
+    assert any(reason.endswith(share) for reason in opinions)
     alone = in_race(1)
     alone.run()
     assert answered(alone).confidence == pytest.approx(1.0 - 2.0 * alpha_of(1))

@@ -96,9 +96,9 @@ def test_where_it_goes_and_how_it_is_undone() -> None:
     for words in (
         "the command line of dafileserver in its instance of bosserver",
         "fstune recommend --format bos",
-        "fileserver, undo: the same with these options as found: -p 12",
+        "fileserver, undo: the same with the options as found: -p 12",
         "OPTIONS in /etc/openafs/afs.conf",
-        "cache_manager, undo: the same with these options as found: none of them",
+        "cache_manager, undo: the same with the options as found: (none)",
     ):
         assert words in text
 

@@ -42,6 +42,7 @@ def test_the_recommendation_is_shown_with_its_numbers(width: int) -> None:
     assert "Recommended: 12.4% faster than the baseline" in text
     assert "95% interval 9.8% to 15.1% faster, on 8 fresh blocks" in text
     assert "False-alarm risk of the campaign: at most 2.5%" in text
+    assert "fresh blocks cannot show" not in text
     assert "e-value" not in text
     assert "fileserver -p 64 -label 'on close'" in text
     assert "afsd (no options)" in text
@@ -55,6 +56,12 @@ def test_a_share_of_the_error_is_not_reported_as_the_risk_of_the_campaign() -> N
     open_ = replace(NOT_BETTER, confidence=1.0 - 0.05 / 3)
     text = printed(campaign_summary(campaign(open_), open_, effort=EFFORT))
     assert "up to 3.1% faster (97.5% confidence)" in text
+
+
+def test_what_few_blocks_cannot_show_is_said() -> None:
+    few = replace(RECOMMENDED, blocks=3)
+    text = printed(campaign_summary(campaign(), few, effort=EFFORT))
+    assert "if differences are roughly normal, which 3 fresh blocks cannot show." in text
 
 
 def test_only_settings_that_differ_are_shown() -> None:
@@ -114,7 +121,10 @@ def test_no_improvement_reports_what_is_still_possible() -> None:
     text = printed(campaign_summary(campaign(NOT_BETTER), NOT_BETTER, effort=EFFORT))
     assert "No improvement shown: keep the baseline" in text
     assert "A trial measured in fresh blocks may still be up to" in text
-    assert "may still be up to 3.1% faster (97.5% confidence). Others have no bound." in text
+    assert (
+        "may still be up to 3.1% faster (97.5% confidence). Trials measured only in the search may "
+        "be faster still." in text
+    )
     assert "2.0% slower to 3.1% faster, on 20 fresh blocks" in text
     assert "Best trial, not recommended" in text
     assert "write -1.0% not yet bounded" in text
@@ -126,7 +136,7 @@ def test_no_improvement_reports_what_is_still_possible() -> None:
 @pytest.mark.parametrize(
     ("largest", "words"),
     [
-        (float("inf"), "put no bound yet on how much faster"),
+        (float("inf"), "Too little was measured to rule out a gain of any size"),
         (-0.01, "rule out that a trial measured in them is faster"),
         (None, "no improvement is claimed"),
     ],

@@ -123,6 +123,18 @@ def test_nothing_is_changed_on_hosts_with_a_finding_that_refuses(
     assert not place.directory.exists()
 
 
+def test_hosts_that_only_others_use_now_may_be_free_later(place: Place, printer: Printer) -> None:
+    busy = Finding("localhost", True, "somebody prints", may_pass=True)
+    printer.findings = (Finding("localhost", False, "it is slow"), busy)
+    with pytest.raises(InUseError, match="printers must not be used now: localhost: somebody"):
+        printer.open(WORKLOAD, print)
+    printer.findings = (busy, Finding("localhost", True, "it is out of paper"))
+    with pytest.raises(ConflictError) as refused:
+        printer.open(WORKLOAD, print)
+    assert not isinstance(refused.value, InUseError)
+    assert not place.directory.exists()
+
+
 @pytest.mark.slow
 def test_hosts_tell_others_of_a_verification(place: Place, printer: Printer) -> None:
     assert isinstance(printer, NamesHolder)

@@ -180,6 +180,20 @@ def test_any_value_anywhere_is_accepted_or_reported(key: str, value: object) -> 
             assert CampaignSpec.from_json(spec.to_json()) == spec
 
 
+def test_an_attempt_has_a_block_for_each_testbed() -> None:
+    """They are measured at once, and the error of an attempt holds for as many as it may have."""
+    places = [{"cell": {"name": name}} for name in "abcd"]
+    document: dict[str, object] = {**SHORTEST, "testbeds": places, "certification": {"blocks": 3}}
+    del document["testbed"]
+    with pytest.raises(ValidationError, match="4 testbeds measure as many blocks at once"):
+        CampaignSpec.model_validate(document)
+    stored = CampaignSpec.model_validate(document | {"certification": {"blocks": 4}}).to_json()
+    CampaignSpec.from_json(
+        stored.replace('"certification":{"blocks":4', '"certification":{"blocks":3')
+    )
+    assert '"certification":{"blocks":4' in stored
+
+
 def test_testbed_files_that_share_a_host_are_refused(tmp_path: Path, root: Path) -> None:
     text = (root / "tests" / "data" / "testbeds" / "everything.yaml").read_text()
     for name in ("one", "two"):

@@ -30,7 +30,7 @@ NEVER = ("campaign-paused", "worker-took")
 
 def campaign(state: str) -> Campaign:
     """Return a campaign; its reason, a sentence, does not affect decisions."""
-    return Campaign("c", "c", CampaignState(state), "{}", 0, NOON, NOON, "asked to pause from x")
+    return Campaign("c", "c", CampaignState(state), "{}", 0, NOON, NOON, "pause requested from x")
 
 
 def events(*kinds: str) -> list[Event]:

@@ -307,7 +307,7 @@ def test_a_cancellation_outlives_the_process_that_was_to_carry_it_out(
     kill(stopped[0].holder)
     wait_for(lambda: queue.runs() == [], "the end of its job", tmp_path)
     record = store.campaign(campaign)
-    assert (record.state, record.reason) == (CampaignState.CANCELLED, "asked to cancel from here")
+    assert (record.state, record.reason) == (CampaignState.CANCELLED, "cancel requested from here")
     past = kinds(store, campaign)
     died = past.index("run-died")
     assert "block-complete" not in past[died:]

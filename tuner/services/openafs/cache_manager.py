@@ -128,7 +128,7 @@ class CacheManager:
     def where_kept(self) -> str:
         """See LastingPart.where_kept."""
         if not self.outlives_restart:
-            return "no file keeps them: put them into whatever mounts the client when it starts"
+            return "no file keeps them; add them to whatever starts the client"
         files = dict.fromkeys(client.options_file for client in self.clients)
         return f"fstune writes them into {', '.join(map(str, files))} of every client"
 

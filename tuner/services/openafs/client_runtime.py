@@ -87,9 +87,7 @@ class ClientRuntime:
     @property
     def where_kept(self) -> str:
         """See LastingPart.where_kept."""
-        return (
-            "nothing keeps them: have whatever starts the client run these fs commands afterwards"
-        )
+        return "no file keeps them; let whatever starts the client run these fs commands afterwards"
 
     def journals(self, name: str) -> frozenset[JournalState]:
         """See LastingPart.journals."""

@@ -29,16 +29,16 @@ _TUNED = re.compile(r"\b1\.8\.")
 class ServerLook:
     """The state of a fileserver host.
 
-    ``instance``: the one of type dafs. ``version``: of its programs. ``volumes``: all but the
-    cell's root volumes, which are ``others``. ``cell``: empty if unknown. ``log``: the fileserver's
-    log; empty if unknown.
+    ``instance``: the one of type dafs. ``version``: of its programs. ``volumes``: all but
+    ``root_volumes``, those of the cell. ``cell``: empty if unknown. ``log``: the fileserver's log;
+    empty if unknown.
     """
 
     addresses: tuple[str, ...]
     instance: str
     version: str
     volumes: tuple[str, ...]
-    others: tuple[str, ...]
+    root_volumes: tuple[str, ...]
     cell: str
     log: str = ""
 
@@ -91,7 +91,7 @@ def look_at_server(host: Connector) -> ServerLook:
         instance=dafs[0],
         version=version_text.partition("version:")[2].strip(),
         volumes=tuple(sorted(volumes.difference(roots))),
-        others=tuple(roots),
+        root_volumes=tuple(roots),
         cell=_first_text(host, _CELL_NAMES),
         log=find_log(host, _command(status, dafs[0])),
     )

@@ -118,7 +118,7 @@ class HostNetwork:
     @property
     def where_kept(self) -> str:
         """See LastingPart.where_kept."""
-        return f"nothing keeps them: put them into a file such as {SYSCTL_FILE} on every host"
+        return f"no file keeps them; put them into one such as {SYSCTL_FILE} on every host"
 
     def journals(self, name: str) -> frozenset[JournalState]:
         """See LastingPart.journals."""

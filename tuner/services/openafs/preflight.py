@@ -80,7 +80,12 @@ def _strangers(
         f"it has clients that are not the testbed's: {', '.join(strangers[:5])}; a restart would "
         "interrupt them: stop them, or name them under other_clients"
     )
-    return [Finding(server.host, True, message)]
+    return [Finding(server.host, True, message, may_pass=_comes_and_goes(file))]
+
+
+def _comes_and_goes(file: TestbedFile) -> bool:
+    """Whether others use the testbed by day, so that they may still do so when its hours start."""
+    return file.hours is not None
 
 
 def _state(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:
@@ -91,8 +96,8 @@ def _state(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]
     if programs.restarts and "temporarily enabled" in programs.state:
         message = (
             f"the fileserver's instance is {programs.state}: the next start of bosserver would not "
-            "start it, but every change would create it enabled for good, which cannot be put "
-            "back: if it may be enabled, run there first, which interrupts nobody: "
+            "start it, but every change would create it enabled for good, which cannot be undone. "
+            "If that is acceptable, run there first, which interrupts nobody: "
             f"bos start {file.server.address} {file.server.instance} -localauth"
         )
         return [Finding(host, True, message)]
@@ -116,7 +121,7 @@ def _restricted(file: TestbedFile, host: str, programs: ServerFacts) -> list[Fin
 def _log(host: str, programs: ServerFacts) -> list[Finding]:
     if not programs.no_log:
         return []
-    message = f"no start of the fileserver could be judged by its log: {programs.no_log}"
+    message = f"its log cannot show whether the fileserver starts: {programs.no_log}"
     return [Finding(host, True, message)]
 
 
@@ -155,11 +160,6 @@ def _cache(
             f"its cacheinfo file has {' and '.join(facts.cache_info or ())}, the testbed file "
             f"{way.mount} and {way.cache}, which would be wiped"
         )
-    if facts.holders:
-        messages.append(
-            f"processes {', '.join(facts.holders[:5])} are in {way.mount}, so the client cannot "
-            "be restarted safely: end them"
-        )
     if facts.copies:
         messages.append(
             f"{way.mount} is also mounted in the mount namespace of {', '.join(facts.copies[:5])}, "
@@ -168,6 +168,12 @@ def _cache(
     if facts.no_ticket:
         messages.append(f"its keytab gives no ticket: {facts.no_ticket}")
     findings = [Finding(facts.host, True, one) for one in messages]
+    if facts.holders:
+        message = (
+            f"processes {', '.join(facts.holders[:5])} are in {way.mount}, so the client cannot "
+            "be restarted safely: end them"
+        )
+        findings.append(Finding(facts.host, True, message, may_pass=_comes_and_goes(file)))
     if facts.tokens:
         message = "it has tokens, which every restart of its client loses"
         findings.append(Finding(facts.host, False, message))

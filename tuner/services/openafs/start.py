@@ -141,8 +141,8 @@ _USER = Question(
 )
 _KEY = Question(
     "key",
-    "Which private key file (empty: the keys of your SSH agent)?",
-    "It logs in without a passphrase, as campaigns run unattended.",
+    "Which private key file (empty: those in ~/.ssh, and your SSH agent)?",
+    "It must have no passphrase, as campaigns run unattended; an agent may end when you log out.",
     "",
 )
 _ADDRESS = Question(
@@ -218,8 +218,9 @@ class HostsStart(Start):
             for one in hosts[1:]:
                 if one.ask(["timeout", "20", "test", "-d", path]).status != 0:
                     raise TestbedError(
-                        f"{one.host}: {path} is not a directory there; name with --path where the "
-                        "clients see the volume"
+                        f"{one.host}: {path} is not a directory there, or needs a token; name with "
+                        "--path where the clients see the volume. If it needs a token, write the "
+                        "testbed file by hand, with clients.token (docs/testbeds.md)"
                     )
         return draft.draft(address, volume, path, beside)
 
@@ -303,15 +304,15 @@ class _HostDraft:
         else:
             why = "there is no search space for this version, so the server is left as it is"
         choices.insert(0, Choice("fileserver", f"OpenAFS {_short(look.version)}", why))
-        others = [name for name in look.volumes if name != volume]
+        others = [name for name in (*look.volumes, *look.root_volumes) if name != volume]
         if others:
             volumes_text = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
             choices.append(
                 Choice(
                     "other volumes",
                     volumes_text,
-                    "they are not declared, so a campaign is refused while they are there: every "
-                    "restart would interrupt them",
+                    "the testbed file does not allow them, so a campaign is refused while they are "
+                    "there: every restart would interrupt them",
                 )
             )
         return Draft(
@@ -340,11 +341,11 @@ class _HostDraft:
         ]
         if look.log not in ("", USUAL_LOGS[0]):
             lines.append(f"  log: {word_of(look.log)}    # it shows whether a start succeeds")
-        if look.others:
+        if look.root_volumes:
             lines += [
-                "  # Other volumes there, which every restart interrupts. Any that are not named",
-                "  # are refused: name them here only if that is acceptable.",
-                f"  other_volumes: [{', '.join(look.others)}]",
+                "  # A campaign is refused while the server has volumes that are not named. Every",
+                "  # restart interrupts these; remove the '# ' only if that is acceptable.",
+                f"  # other_volumes: [{', '.join(look.root_volumes)}]",
             ]
         lines.append("clients:    # they run the workload, all at once")
         for number, (name, looker) in enumerate(
@@ -359,8 +360,7 @@ class _HostDraft:
         lines += [
             "# hours: {start: '20:00', end: '06:00'}    # measure at night only",
             "# other_clients: [192.0.2.7]    # addresses that may use the server meanwhile",
-            "restore: {after: 30m}    # a host puts itself back after fstune has been silent this "
-            "long",
+            "restore: {after: 30m}    # after this long without fstune, a host restores itself",
         ]
         return "".join(f"{line}\n" for line in lines)
 

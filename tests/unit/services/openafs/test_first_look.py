@@ -66,7 +66,7 @@ def test_a_server_tells_what_a_testbed_file_needs() -> None:
     look = look_at_server(host(SERVER))
     assert look.addresses == ("192.0.2.9", "198.51.100.9")
     assert (look.instance, look.cell, look.tunable) == ("dafs", "example.org", True)
-    assert (look.volumes, look.others) == (("bench", "home"), ("root.afs",))
+    assert (look.volumes, look.root_volumes) == (("bench", "home"), ("root.afs",))
 
 
 def test_another_version_is_told_apart() -> None:

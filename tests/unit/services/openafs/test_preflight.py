@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from pathlib import Path
 
 import pytest
 
 from tuner.services.facts import HostFacts
+from tuner.services.hours import HoursSection
 from tuner.services.kind import Finding
 from tuner.services.openafs.facts import ClientFacts, ServerFacts
 from tuner.services.openafs.preflight import preflight
@@ -86,7 +87,11 @@ def test_a_spare_server_with_its_own_clients_is_fine() -> None:
         (replace(PROGRAMS, state=TRADITIONAL), "fs9", "create it as dafs yourself"),
         (replace(PROGRAMS, restricted=True), "fs9", "then bos setrestricted 192.0.2.9 0 -local"),
         (replace(PROGRAMS, quota_kib=5000, used_kib=4000), "fs9", "quota"),
-        (replace(PROGRAMS, no_log="/log cannot be read"), "fs9", "its log: /log cannot be read"),
+        (
+            replace(PROGRAMS, no_log="/log cannot be read"),
+            "fs9",
+            "fileserver starts: /log cannot be read",
+        ),
     ],
 )
 def test_what_others_need_is_not_touched(
@@ -114,6 +119,21 @@ def test_a_quota_below_the_size_of_the_workload_is_a_warning(size_mib: int, warn
         )
     unlimited = replace(programs, quota_kib=0)
     assert look(programs=unlimited, workload_bytes=size_mib << 20) == ()
+
+
+@pytest.mark.parametrize("hours", [None, HoursSection(start=time(20), end=time(6))])
+def test_those_who_use_a_server_by_day_may_be_gone_later(hours: HoursSection | None) -> None:
+    """A campaign that waits for its hours goes on waiting until they are; another volume stays."""
+    file = FILE.model_copy(update={"hours": hours})
+    (stranger,) = look(programs=replace(PROGRAMS, clients=frozenset({"198.51.100.7"})), file=file)
+    facts = ClientFacts("c1", True, holders=("17",))
+    (holder,) = look(caches=(facts, ClientFacts("c2", True)), file=file)
+    assert stranger.refuses
+    assert holder.refuses
+    assert (stranger.may_pass, holder.may_pass) == (hours is not None, hours is not None)
+    (volume,) = look(programs=replace(PROGRAMS, volumes=frozenset({"bench", "home"})), file=file)
+    assert volume.refuses
+    assert not volume.may_pass
 
 
 def test_what_is_named_in_the_file_is_allowed() -> None:
