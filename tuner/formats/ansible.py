@@ -6,13 +6,91 @@ from typing import Any
 
 import yaml
 
-from tuner.formats import bos
-from tuner.formats.assigned import assigned, assignment
+from tuner.formats import bos, client_cache
 from tuner.formats.programs import FILESERVER, KERNEL_CLIENT
-from tuner.services.form import Part, Whole
+from tuner.services.form import Part, Whole, plain
 
 _COMMAND, _LINE = "ansible.builtin.command", "ansible.builtin.lineinfile"
-_SERVICE = "ansible.builtin.service"
+_SERVICE, _FACT = "ansible.builtin.service", "ansible.builtin.set_fact"
+_OPTIONS = "afs_options"
+_LEFT_OVER = "^[^ ]+ [^ ]+ afs |^(openafs|libafs) "
+
+
+def _value(option: str) -> str:
+    """Return an expression for the values, as a list, of the option with that beginning."""
+    return f"{_OPTIONS} | regex_findall('(?:^| )--?{option}[a-z]*[ =]+([^ ]+)')"
+
+
+#: Where the cache is: in -cachedir, or else in cacheinfo, which -confdir may move.
+_FIND_CACHE: tuple[dict[str, Any], ...] = (
+    {
+        "name": "cache manager: read cacheinfo",
+        "ansible.builtin.slurp": {
+            "src": f"{{{{ ({_value('co')} + ['/etc/openafs']) | first }}}}/cacheinfo"
+        },
+        "register": "afs_cacheinfo",
+        "failed_when": False,
+    },
+    {
+        "name": "cache manager: find the cache directory",
+        _FACT: {
+            "afs_cache": f"{{{{ ({_value('ca')} + (afs_cacheinfo.content | default('') | b64decode "
+            "| trim | regex_findall('^[^: ]+:([^: ]+):[0-9]+$')) + ['']) | first }}"
+        },
+    },
+    {
+        "name": "cache manager: look at the cache directory",
+        "ansible.builtin.stat": {"path": "{{ afs_cache }}", "follow": True},
+        "register": "afs_cache_found",
+    },
+    {
+        "name": "cache manager: check that there is a cache directory to empty",
+        "ansible.builtin.assert": {
+            "that": [
+                # Absolute, with a name in it: neither / nor /. nor /..
+                "afs_cache is match('(/+[^/]*[^/.][^/]*)+/*$')",
+                "afs_cache_found.stat.isdir | default(false)",
+            ],
+            "fail_msg": "'{{ afs_cache }}', from -cachedir or cacheinfo, is no cache directory; "
+            "nothing was changed",
+        },
+    },
+)
+_STOP: tuple[dict[str, Any], ...] = (
+    {
+        "name": "cache manager: stop, with nothing in use below /afs",
+        _SERVICE: {"name": "openafs-client", "state": "stopped"},
+    },
+    {
+        "name": "cache manager: check that it has stopped: starting it otherwise may crash",
+        # No AFS file system is mounted, and the kernel's module is gone.
+        _COMMAND: {"argv": ["grep", "-E", _LEFT_OVER, "/proc/mounts", "/proc/modules"]},
+        "register": "afs_left_over",
+        "changed_when": False,
+        "failed_when": "afs_left_over.rc != 1",
+    },
+)
+_EMPTY_CACHE: tuple[dict[str, Any], ...] = (
+    {
+        "name": "cache manager: empty the cache: up to 1.8.13, afsd may crash with fewer files",
+        _COMMAND: {"argv": list(client_cache.DELETION), "chdir": "{{ afs_cache }}"},
+    },
+)
+#: Last, so that a client which does not stop is not started with the options after a reboot.
+_START: tuple[dict[str, Any], ...] = (
+    {
+        "name": "cache manager: write the options",
+        _LINE: {
+            "path": "/etc/openafs/afs.conf",
+            "regexp": "^OPTIONS=",
+            "line": f'OPTIONS="{{{{ {_OPTIONS} }}}}"',
+        },
+    },
+    {
+        "name": "cache manager: start",
+        _SERVICE: {"name": "openafs-client", "state": "started"},
+    },
+)
 
 
 class Ansible(Whole):
@@ -21,7 +99,7 @@ class Ansible(Whole):
     name = "ansible"
     about = "tasks for Ansible; the variable `afs_server` is the server's address"
     where = "a playbook"
-    mind = bos.MIND
+    mind = f"{bos.MIND}; {client_cache.EMPTIED}"
     programs = frozenset({FILESERVER, KERNEL_CLIENT})
     comment = "#"
 
@@ -33,8 +111,8 @@ class Ansible(Whole):
     def read(self, text: str) -> tuple[str, ...]:
         """See Format.read."""
         for task in yaml.safe_load(text):
-            if _LINE in task:
-                return assigned(task[_LINE]["line"])
+            if _OPTIONS in task.get(_FACT, {}):
+                return tuple(task[_FACT][_OPTIONS].split())
             if task.get(_COMMAND, {}).get("argv", [])[:2] == ["bos", "create"]:
                 return bos.words_of(task[_COMMAND]["argv"])
         raise ValueError("no task gives options")
@@ -48,23 +126,14 @@ def _server(part: Part) -> list[dict[str, Any]]:
 
 
 def _client(part: Part) -> list[dict[str, Any]]:
-    line = assignment("OPTIONS", part)
-    file = {"path": "/etc/openafs/afs.conf", "regexp": "^OPTIONS=", "line": line}
+    on_disk = client_cache.on_disk(part)
     return [
-        {"name": "cache manager: options", _LINE: file},
         {
-            "name": "cache manager: stop, with nothing in use below /afs",
-            _SERVICE: {"name": "openafs-client", "state": "stopped"},
+            "name": "cache manager: options; add any others that you have",
+            _FACT: {_OPTIONS: plain(part.words)},
         },
-        {
-            "name": "cache manager: check that it has stopped: starting it otherwise may crash",
-            _COMMAND: {"argv": ["findmnt", "--noheadings", "--types", "afs"]},
-            "register": "afs_mounts",
-            "changed_when": False,
-            "failed_when": "afs_mounts.rc == 0",
-        },
-        {
-            "name": "cache manager: start",
-            _SERVICE: {"name": "openafs-client", "state": "started"},
-        },
+        *(_FIND_CACHE if on_disk else ()),
+        *_STOP,
+        *(_EMPTY_CACHE if on_disk else ()),
+        *_START,
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from tuner.formats import client_cache
 from tuner.formats.programs import KERNEL_CLIENT
 from tuner.services.form import Part, Whole, plain
 
@@ -22,6 +23,7 @@ class _Assigned(Whole):
     variable = ""
     programs = frozenset({KERNEL_CLIENT})
     comment = "#"
+    mind = f"{Whole.mind}; {client_cache.MIND}"
 
     def write(self, part: Part) -> str:
         """See Format.write."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.errors import SpecError
+from tuner.formats import client_cache
 from tuner.formats.programs import FUSE_CLIENT, KERNEL_CLIENT
 from tuner.services.form import Part, pairs, plain
 
@@ -23,7 +24,8 @@ class CacheInfo:
     comment = ""
     together = False
     mind = (
-        "-blocks on the command line takes precedence; compare mount point and directory with yours"
+        "-blocks on the command line takes precedence; compare mount point and directory with "
+        f"yours; {client_cache.MIND}"
     )
 
     def holds(self, words: Sequence[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from configparser import ConfigParser
 from io import StringIO
 
 from tuner.errors import SpecError
+from tuner.formats import client_cache
 from tuner.formats.programs import FILESERVER, FUSE_CLIENT, KERNEL_CLIENT
 from tuner.services.form import Part, Whole, pairs, plain
 
@@ -73,3 +74,4 @@ class ClientConf(_Sectioned):
     about = "OpenAFS's own file for clients, 1.8 and later"
     where = "/etc/openafs/openafs-client.conf"
     programs = frozenset({KERNEL_CLIENT, FUSE_CLIENT})
+    mind = f"{_Sectioned.mind}; {client_cache.MIND}"

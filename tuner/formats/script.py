@@ -1,29 +1,37 @@
-"""A POSIX shell script that sets the options. Its only argument names the server or the file."""
+"""A POSIX shell script that sets the options. Its first argument names the server or the file."""
 
 from __future__ import annotations
 
 import shlex
 
-from tuner.formats import bos
+from tuner.formats import bos, client_cache
 from tuner.formats.assigned import assigned, assignment
 from tuner.formats.programs import FILESERVER, KERNEL_CLIENT
 from tuner.services.form import Part, Whole, shell
 
 _SERVER = "SERVER"
 _CLIENT = """#!/bin/sh
-# Sets the options of afsd in FILE (default: /etc/openafs/afs.conf) and restarts it.
-# They replace all options there: add any others that you have.
+# sh SCRIPT [FILE [CACHEINFO]]
+# Stops the client, empties its cache, sets the options of afsd in FILE (/etc/openafs/afs.conf) and
+# starts it. They replace all options there: add any others that you have. A cache on disk is where
+# -cachedir says, or else CACHEINFO (/etc/openafs/cacheinfo); one in memory needs no emptying.
 set -eu
+# Without lsmod, a module that stays loaded would not be seen.
+PATH=$PATH:/usr/sbin:/sbin
 file=${1:-/etc/openafs/afs.conf}
 kept=$(grep -v '^OPTIONS=' -- "$file" || test $? = 1)
 """
-#: A client with files in use only seems to stop, and starting it then may crash the kernel.
-_WRITE = """printf '%s\\n' "$kept" "$line" > "$file"
-systemctl stop openafs-client
-if findmnt --noheadings --types afs || lsmod | grep -E '^(openafs|libafs) '; then
-    echo "openafs-client has not stopped: end what uses its files and stop it again, or reboot" >&2
+#: A client with files in use only seems to stop, and starting it then may crash the kernel. The
+#: output is tested, since the exit status of findmnt is 0 in some forms without any mount.
+_STOP = """systemctl stop openafs-client
+if findmnt --noheadings --list --types afs | grep . || lsmod | grep -E '^(openafs|libafs) '; then
+    echo "openafs-client has not stopped: end what uses its files and stop it again, or reboot;" \\
+        "then run this again, since its options are as before" >&2
     exit 1
 fi
+"""
+#: Last, so that a client which does not stop is not started with them after a reboot.
+_WRITE = """printf '%s\\n' "$kept" "$line" > "$file"
 systemctl start openafs-client
 """
 
@@ -34,7 +42,7 @@ class Script(Whole):
     name = "script"
     about = "a script for a POSIX shell that sets the options and restarts what is needed"
     where = "the server, with its address; a client with Debian's packages"
-    mind = bos.MIND
+    mind = f"{bos.MIND}; {client_cache.EMPTIED}"
     programs = frozenset({FILESERVER, KERNEL_CLIENT})
     comment = "#"
     together = False
@@ -47,7 +55,10 @@ class Script(Whole):
             head += "set -eu\n"
             lines = [_at_argument(step) for step in bos.steps(part, _SERVER)]
             return head + "".join(f"{line}\n" for line in lines)
-        return f"{_CLIENT}line={shell([assignment('OPTIONS', part)])}\n{_WRITE}"
+        line = f"line={shell([assignment('OPTIONS', part)])}\n"
+        if client_cache.on_disk(part):
+            return _CLIENT + line + client_cache.FIND + _STOP + client_cache.EMPTY + _WRITE
+        return _CLIENT + line + _STOP + _WRITE
 
     def read(self, text: str) -> tuple[str, ...]:
         """See Format.read."""

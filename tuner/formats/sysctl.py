@@ -20,7 +20,10 @@ class SysctlFile(Whole):
     where = "/etc/sysctl.d/fstune.conf"
     programs = frozenset({SYSCTL})
     comment = "#"
-    mind = "on every host of the testbed; a file with a later name takes precedence"
+    mind = (
+        "on the fileserver's host, before the fileserver is restarted; clients never ask for "
+        "buffers beyond the usual limits; a file with a later name takes precedence"
+    )
 
     def write(self, part: Part) -> str:
         """See Format.write."""

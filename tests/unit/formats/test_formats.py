@@ -131,7 +131,7 @@ def test_a_script_is_for_one_program() -> None:
 def test_tasks_of_two_programs_are_one_list() -> None:
     rendering = render("ansible", [SERVER, CLIENT])
     tasks = yaml.safe_load(rendering.text)
-    assert len(tasks) == 7
+    assert len(tasks) == 8
     assert all("shell" not in key for task in tasks for key in task)
 
 
@@ -143,38 +143,6 @@ def test_limits_of_the_kernel_are_a_separate_file() -> None:
     rendering = render("bosconfig", [limits, SERVER])
     (left,) = rendering.left_out
     assert left.startswith("host_network: bosconfig cannot hold net.core.rmem_max=8388608")
-
-
-def test_a_script_for_a_client_sets_its_options_and_keeps_the_rest(tmp_path: Path) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    log = tmp_path / "log"
-    mount = tmp_path / "mount"  # exists while the client stays mounted after a stop
-    for name, body in {
-        "systemctl": f'echo "$@" >> {shlex.quote(str(log))}',
-        "findmnt": f"test -e {shlex.quote(str(mount))}",
-        "lsmod": "",
-    }.items():
-        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
-        (programs / name).chmod(0o755)
-    file = tmp_path / "afs.conf"
-    file.write_text("# kept\nAFS_CLIENT=true\nOPTIONS=AUTOMATIC\n")
-    script = tmp_path / "set.sh"
-    script.write_text(render("script", [CLIENT]).text)
-    environment = {"PATH": f"{programs}:/usr/bin:/bin"}
-    for _ in range(2):
-        subprocess.run(["sh", script, file], env=environment, check=True, timeout=60)
-        line = 'OPTIONS="-blocks 6 -daemons 6 -memcache"'
-        assert file.read_text().splitlines() == ["# kept", "AFS_CLIENT=true", line]
-    assert log.read_text() == "stop openafs-client\nstart openafs-client\n" * 2
-    mount.touch()
-    log.unlink()
-    busy = subprocess.run(
-        ["sh", script, file], env=environment, check=False, timeout=60, capture_output=True
-    )
-    assert busy.returncode == 1
-    assert b"openafs-client has not stopped: end what uses its files" in busy.stderr
-    assert log.read_text() == "stop openafs-client\n"
 
 
 def test_a_script_for_a_server_runs_bos_with_its_argument(tmp_path: Path) -> None:
