@@ -140,9 +140,10 @@ def _find(options: Sequence[Option], word: str) -> Option | None:
 
 def _read(space: SpaceContent, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Parse options into their arguments by full name, in order; also return foreign words."""
+    every = space.every_option
     options: dict[str, list[str]] = {}
     foreign: list[str] = []
-    slots: Iterator[Option] = (o for o in space.options if o.takes is not Takes.NOTHING)
+    slots: Iterator[Option] = (o for o in every if o.takes is not Takes.NOTHING)
     positional = True
     current: Option | None = None
     for word in words:
@@ -154,11 +155,11 @@ def _read(space: SpaceContent, words: list[str]) -> tuple[dict[str, list[str]], 
             _add(space, options, current, word)
             continue
         name, equals, embedded = word.rpartition("=") if "=" in word else (word, "", "")
-        option = _find(space.options, name)
+        option = _find(every, name)
         if option is None and space.foreign_options:
             foreign.append(word)
         elif option is None:
-            hint = nearest(name, tuple(o.flag for o in space.options))
+            hint = nearest(name, tuple(o.flag for o in every))
             raise SpaceError(f"{space.name}: unknown or ambiguous option {word!r}{hint}")
         elif option.takes is Takes.NOTHING:
             if equals:
@@ -169,7 +170,7 @@ def _read(space: SpaceContent, words: list[str]) -> tuple[dict[str, list[str]], 
             options.setdefault(option.flag, [])
             if equals:
                 _add(space, options, option, embedded)
-    for option in space.options:
+    for option in every:
         needs = option.takes in (Takes.VALUE, Takes.VALUES)
         if needs and options.get(option.flag) == []:
             raise SpaceError(f"{space.name}: {option.flag} lacks its value")
@@ -179,7 +180,7 @@ def _read(space: SpaceContent, words: list[str]) -> tuple[dict[str, list[str]], 
 def _read_exact(space: SpaceContent, words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Like ``_read``, for programs that match whole words and use the last occurrence."""
     options: dict[str, list[str]] = {}
-    by_flag = {option.flag: option for option in space.options}
+    by_flag = {option.flag: option for option in space.every_option}
     remaining = iter(words)
     for word in remaining:
         name, equals, embedded = word.partition("=")

@@ -183,7 +183,7 @@ def document(space: Space) -> dict[str, Json]:
             {"name": p.name, "source": p.source, "values": dict(p.values), "rest": list(p.rest)}
             for p in space.presets
         ],
-        "left_out": {o.flag: o.left_out for o in space.options if o.left_out},
+        "left_out": {flag: option.left_out for flag, option in space.left_out.items()},
     }
 
 

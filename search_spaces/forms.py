@@ -75,7 +75,7 @@ def read_settings(space: SpaceContent, words: Sequence[str]) -> _Read:
 
     ``name = value`` is read like ``name=value``, and sysctl's ``-w`` is skipped.
     """
-    by_name = {option.flag.casefold(): option.flag for option in space.options}
+    by_name = {option.flag.casefold(): option.flag for option in space.every_option}
     options: dict[str, list[str]] = {}
     foreign: list[str] = []
     for word in re.sub(r"\s*=\s*", "=", " ".join(words)).split():
@@ -101,7 +101,7 @@ def read_lines(space: SpaceContent, lines: Iterable[str]) -> _Read:
     Empty lines and comments are skipped. Names are the same with other blanks or in other case. The
     last line of a name counts.
     """
-    by_name = {_plain(option.flag): option.flag for option in space.options}
+    by_name = {_plain(option.flag): option.flag for option in space.every_option}
     options: dict[str, list[str]] = {}
     foreign: list[str] = []
     for line in lines:
@@ -155,7 +155,7 @@ def read_commands(space: SpaceContent, words: Sequence[str]) -> _Read:
 
 def _command(space: SpaceContent, name: str) -> str:
     """The option whose command matches a word exactly, or uniquely by prefix."""
-    by_command = {option.flag.split()[0]: option.flag for option in space.options}
+    by_command = {option.flag.split()[0]: option.flag for option in space.every_option}
     starting = [flag for command, flag in by_command.items() if command.startswith(name)]
     if name in by_command:
         return by_command[name]

@@ -70,6 +70,7 @@ def parse_space(text: str, where: str) -> Space:
     form = _word(root, "form", Form, Form.LIBCMD)
     if preset and preset not in by_name:
         root.fail("defaults_by", f"no parameter {preset!r}{nearest(preset, by_name)}")
+    options = _options(root, parameters)
     fields = {n for n, p in by_name.items() if n != preset and p.defaults.keys() - {NO_PRESET}}
     space = Space(
         name=root.text("name"),
@@ -80,7 +81,8 @@ def parse_space(text: str, where: str) -> Space:
         parameters=parameters,
         facts=facts,
         constraints=tuple(_constraint(s, by_name) for s in root.list_of_sections("constraints")),
-        options=_options(root, parameters),
+        options=tuple(options[flag] for flag in root.words("options")),
+        left_out={flag: option for flag, option in options.items() if option.left_out},
         form=form,
         evidence=root.text("evidence", ""),
         order=_in_order(root, parameters, preset),
@@ -288,40 +290,38 @@ def _names(section: Section, key: str, by_name: Mapping[str, Parameter]) -> tupl
     return names
 
 
-def _options(root: Section, parameters: tuple[Parameter, ...]) -> tuple[Option, ...]:
-    """All options in the order of the program's help.
+def _options(root: Section, parameters: tuple[Parameter, ...]) -> dict[str, Option]:
+    """Every option by flag: those of the program's help in its order, then those of other versions.
 
     Checks that each belongs to a parameter or is left out with a reason.
     """
-    takes: dict[str, Takes] = {}
+    every: dict[str, Option] = {}
     for parameter in parameters:
         for flag in parameter.flags:
-            if flag in takes:
+            if flag in every:
                 root.fail(
                     f"parameters.{parameter.name}",
                     f"{flag} is already the option of another parameter",
                 )
             bare = parameter.kind is Kind.BOOLEAN or flag in parameter.choice_flags.values()
-            takes[flag] = Takes.NOTHING if bare else Takes.VALUE
-    left_out: dict[str, str] = {}
+            every[flag] = Option(flag, Takes.NOTHING if bare else Takes.VALUE)
     for flag, section in root.sections("left_out").items():
-        if flag in takes:
+        if flag in every:
             section.fail("", f"{flag} is an option of a parameter as well")
-        takes[flag] = _word(section, "takes", Takes, Takes.NOTHING)
-        left_out[flag] = section.text("why")
+        takes = _word(section, "takes", Takes, Takes.NOTHING)
+        every[flag] = Option(flag, takes, section.text("why"), section.text("versions", ""))
         section.refuse_unknown()
     order = root.words("options")
     for flag in order:
-        if flag not in takes:
+        if flag not in every:
             root.fail(
                 "options", f"{flag} belongs to no parameter and is not left out with a reason"
             )
-    missing = [flag for flag in takes if flag not in order]
-    if missing:
+    if missing := [o.flag for o in every.values() if o.flag not in order and not o.versions]:
         root.fail("options", f"lacks {', '.join(missing)}")
     if len(set(order)) != len(order):
         root.fail("options", "names an option twice")
-    return tuple(Option(flag, takes[flag], left_out.get(flag, "")) for flag in order)
+    return {flag: every[flag] for flag in (*order, *every)}
 
 
 def _expressions(parameter: Parameter) -> list[tuple[str, Expression]]:

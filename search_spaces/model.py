@@ -261,11 +261,16 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of the program. ``left_out``: why no parameter covers it, empty if one does."""
+    """One option of the program.
+
+    ``left_out``: why no parameter covers it, empty if one does. ``versions``: the versions that
+    take it, where not all of the space do.
+    """
 
     flag: str
     takes: Takes
     left_out: str = ""
+    versions: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,10 +84,12 @@ def _space(space: Space) -> str:
         f"| {p.name} | {f'`{_cell(p.options)}`' if p.options else ''} | {_cell(p.source)} |"
         for p in space.presets
     ]
-    left_out = [option for option in space.options if option.left_out]
-    if left_out:
+    if space.left_out:
         lines += ["\n### Left out\n", "| What | Why |", "|---|---|"]
-        lines += [f"| `{o.flag}` | {_cell(o.left_out)} |" for o in left_out]
+        lines += [
+            f"| `{o.flag}`{f' ({o.versions})' if o.versions else ''} | {_cell(o.left_out)} |"
+            for o in space.left_out.values()
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -27,9 +27,10 @@ class SpaceContent:
     ``parameters``: in file order, which is the order on the command line; ``order``: each after
     those it depends on. ``preset_parameter``: the one that selects the set of defaults, empty if
     there is none; ``preset_fields``: the parameters it sets. ``options``: all options of the
-    program, in the order of its own help. ``foreign_options``: the program passes unknown options
-    on. ``evidence``: what limits and options were checked against. ``uses``: what the space can be
-    used for.
+    program that was the evidence, in the order of its own help. ``left_out``: the options without a
+    parameter, by flag, also those of other versions. ``foreign_options``: the program passes
+    unknown options on. ``evidence``: what limits and options were checked against. ``uses``: what
+    the space can be used for.
     """
 
     name: str
@@ -41,6 +42,7 @@ class SpaceContent:
     facts: Mapping[str, Fact]
     constraints: tuple[Constraint, ...]
     options: tuple[Option, ...]
+    left_out: Mapping[str, Option]
     presets: tuple[Preset, ...] = ()
     order: tuple[Parameter, ...] = ()
     preset_parameter: str = ""
@@ -57,6 +59,12 @@ class SpaceContent:
             return self.by_name[name]
         except KeyError:
             raise SpaceError(f"{self.name}: no parameter {name!r}{self.hint(name)}") from None
+
+    @property
+    def every_option(self) -> tuple[Option, ...]:
+        """All options, those of other versions last."""
+        flags = {option.flag for option in self.options}
+        return (*self.options, *(o for o in self.left_out.values() if o.flag not in flags))
 
     def hint(self, name: str) -> str:
         """Suggest a parameter for an unknown name: one with such an option, or a similar name."""

@@ -14,6 +14,7 @@ import pytest
 
 import search_spaces
 import workloads
+from search_spaces import parse_space
 from tests.unit.campaign.campaigns import THREADS, Campaign, Recorder, faster, spec
 from tests.unit.campaign.conftest import Begin
 from tests.unit.campaign.several import several
@@ -279,6 +280,21 @@ def test_narrowing_is_part_of_a_space() -> None:
     (message,) = differences(*documents)
     assert message.startswith("space of the fileserver (parameters.threads.")
     assert ": 100, was " in message
+
+
+def test_options_of_other_versions_are_no_part_of_a_space() -> None:
+    """Such an option can be added without ending the campaigns that were paused before."""
+    file = Path(search_spaces.__file__).with_name("openafs-fileserver-1.8.yaml")
+    text = file.read_text(encoding="utf-8")
+    before = re.sub(r"(?m)^  -cve-2018-7168-enforce: .*\n", "", text)
+    assert before != text
+    workload = load_workload("mixed-use")
+    rules = rules_of(spec(faster()), workload)
+    old, new = (
+        aspects({"fileserver": parse_space(each, file.name)}, workload, rules, {})
+        for each in (before, text)
+    )
+    assert old == new
 
 
 def test_the_limits_of_stages_are_no_part_of_a_workload() -> None:

@@ -40,6 +40,8 @@ EVERYTHING = [
         ("-fs-state-dont-s -syslog -realm A B", {}, None),
         ("-offline-timeout -1 -d 1", {}, ("-offline-timeout", "-1", "-d", "1")),
         ("-syslog=daemon -sync never", {"sync_behavior": "never"}, ("-syslog", "daemon")),
+        # Of 1.8.14 and later only.
+        ("-cv -p 7", {"threads": 7}, ("-cve-2018-7168-enforce",)),
     ],
 )
 def test_a_command_line_of_the_server(
@@ -213,6 +215,13 @@ def test_invalid_values_cannot_be_rendered(values: dict[str, Value], part: str) 
     with pytest.raises(SpaceError) as error:
         SERVER.render(values)
     assert part.replace("is no int", "is no log_int") in str(error.value)
+
+
+def test_an_option_of_newer_versions_only_is_kept() -> None:
+    parsed = SERVER.parse(["-L", "-cve-2018-7168-enforce"])
+    words = [*parsed.rest, *SERVER.render(parsed.values)]
+    assert words == ["-cve-2018-7168-enforce", "-L"]
+    assert SERVER.parse(words) == parsed
 
 
 @pytest.mark.slow

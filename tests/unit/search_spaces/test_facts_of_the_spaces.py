@@ -17,7 +17,7 @@ def test_every_known_setting_is_in_a_space_or_left_out_with_a_reason(root: Path)
     settings = yaml.safe_load(file.read_text(encoding="utf-8"))
     assert len(settings) == 105
     places = {f"{s.name}/{p.name}" for s in SPACES for p in s.parameters}
-    places |= {f"{s.name}/{o.flag}" for s in SPACES for o in s.options if o.left_out}
+    places |= {f"{s.name}/{flag}" for s in SPACES for flag in s.left_out}
     for name, entry in settings.items():
         if isinstance(entry, str):
             assert len(entry.split()) > 1, name

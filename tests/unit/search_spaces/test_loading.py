@@ -81,6 +81,19 @@ def test_fileserver_1_6_is_1_8_with_differences() -> None:
     gained = {o.flag for o in new.options} - {o.flag for o in old.options}
     assert gained == {"-admin-write", "-config", "-logfile", "-transarc-logs"}
     assert {o.flag for o in old.options} - {o.flag for o in new.options} == {"-k"}
+    with pytest.raises(SpaceError, match="'-cve-2018-7168-enforce' is no option"):
+        old.parse(["-cve-2018-7168-enforce"])
+
+
+def test_an_option_of_other_versions_need_not_be_in_the_help() -> None:
+    text = (DATA / "good" / "tiny.yaml").read_text(encoding="utf-8")
+    assert text.endswith("\nleft_out:\n  -x: {why: nothing}\n")
+    with pytest.raises(SpaceError, match="options: lacks -new"):
+        parse_space(f"{text}  -new: {{why: nothing}}\n", "mine.yaml")
+    space = parse_space(f"{text}  -new: {{why: nothing, versions: 2}}\n", "mine.yaml")
+    assert space.options == parse_space(text, "mine.yaml").options
+    assert [option.flag for option in space.every_option][-1] == "-new"
+    assert space.parse(["-new"]).rest == ("-new",)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "word", "parameters: {}", "a: &x [*x]"])
