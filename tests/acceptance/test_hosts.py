@@ -29,10 +29,10 @@ def test_a_campaign_by_ssh_ends_with_its_answer_and_everything_restored(lab: Lab
     checked = lab.fstune("testbed", "check", str(lab.directory / "testbed.yaml"), "--dry-run")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "No problem found: a campaign can be run here." in checked.stdout
-    assert "10.77.0.1: timeout 10 bos stop 10.77.0.1 dafs -wait -localauth" in checked.stdout
+    assert "10.77.0.1: timeout 10 bos shutdown 10.77.0.1 dafs -wait -localauth" in checked.stdout
     planned = lab.fstune("campaign", "check", str(lab.directory / "campaign.yaml"))
     assert planned.returncode == 0, planned.stdout + planned.stderr
-    assert "10.77.0.1: timeout 10 bos stop 10.77.0.1 dafs -wait -localauth" in planned.stdout
+    assert "10.77.0.1: timeout 10 bos shutdown 10.77.0.1 dafs -wait -localauth" in planned.stdout
     for node in (lab.server, *lab.clients):
         assert node.run(["ls", "-A", "/var/lib/fstune-restore"]).stdout == b""
     assert lab.left() == []

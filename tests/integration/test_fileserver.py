@@ -219,7 +219,7 @@ def test_stopping_a_server_that_hangs_does_not_outlive_fstune_for_long(
 
 
 @pytest.mark.parametrize(
-    "words", ["bos status", "timeout 10 bos stop", "bos delete", "bos create", "sh "]
+    "words", ["bos status", "timeout 10 bos shutdown", "bos delete", "bos create", "sh "]
 )
 def test_a_bosserver_that_crashes_costs_nothing(
     cell: Cell, fileserver: Fileserver, monkeypatch: pytest.MonkeyPatch, words: str

@@ -11,11 +11,13 @@ from deploy.cell.network import SERVER_ADDRESS
 from deploy.cell.node import SHARED
 from search_spaces import Chance, draw
 from tests.integration.conftest import BOS_CONFIG
+from tuner.errors import TestbedError
 from tuner.formats.programs import FILESERVER
 from tuner.formats.registry import formats
 from tuner.model import Value
 from tuner.services.form import Part
 from tuner.services.openafs.fileserver import Fileserver
+from tuner.services.openafs.option_file import SERVER_FILES, check_unset
 from tuner.services.openafs.server_log import log_end
 
 pytestmark = [pytest.mark.cell, pytest.mark.timeout(600)]
@@ -78,3 +80,7 @@ def test_the_server_obeys_its_configuration_file(
         cell.server.check(["bos", "restart", SERVER_ADDRESS, "dafs", "-localauth"])
         fileserver._await_start(fileserver.original[0], before)
         assert fileserver.read_back(values) == values
+        # So it must not be tuned by its command line alone.
+        if values:
+            with pytest.raises(TestbedError, match=r"openafs-server\.conf sets "):
+                check_unset(fileserver.host, SERVER_FILES, "fileserver", fileserver.space)

@@ -189,8 +189,8 @@ class Journal:
         # and put-back.sh refuses directories that a group can write.
         check_change(self.host, ["mkdir", "--parents", "--mode=0700", parent, directory])
 
-    def restore(self) -> str | None:
-        """Restore the recorded settings and remove the journal.
+    def restore(self, limit_s: float = RESTORE_TIMEOUT_S) -> str | None:
+        """Restore the recorded settings and remove the journal, within ``limit_s``.
 
         Returns what was done, or None if there is no journal. Raises TestbedError, with the
         script's output, when the settings cannot be restored; the journal stays in that case.
@@ -198,7 +198,7 @@ class Journal:
         if self.host.ask(["test", "-d", self.directory]).status != 0:
             return None
         command = ["sh", f"{self.directory}/{_RESTORE}"]
-        result = self.host.change(command, timeout_s=RESTORE_TIMEOUT_S)
+        result = self.host.change(command, timeout_s=limit_s)
         # A script without output is an empty file that did nothing.
         if result.status != 0 or not result.stdout:
             raise CommandFailed(self.host.host, result)

@@ -30,6 +30,7 @@ from tuner.services.openafs.fuse import FuseClient, FusePlace
 from tuner.services.openafs.host_network import HostNetwork, bound
 from tuner.services.openafs.kernel_client import KernelClient, KernelPlace
 from tuner.services.openafs.live import LiveSettings
+from tuner.services.openafs.option_file import SERVER_FILES, check_unset
 from tuner.services.part import Part
 from tuner.services.target import Target
 from tuner.services.testbed import ReadyTestbed
@@ -120,7 +121,8 @@ def assemble(
     """
     if down:
         journal = f"{layout.server.directory}/fileserver"
-        Journal(server, journal, __package__, "fileserver-restore.sh").restore()
+        script = "fileserver-restore.sh"
+        Journal(server, journal, __package__, script).restore(layout.server.restore_s)
     hosts = [client.host for client in clients]
     place = (layout.directory, layout.path)
     references = install_references(hosts[0], *place, requirements.references, work)
@@ -132,6 +134,8 @@ def assemble(
         network = HostNetwork.attach(kernels, directory, requirements.host_network, alike=alike)
         parts["host_network"] = network
     if requirements.fileserver is not None:
+        if alike:
+            check_unset(server, SERVER_FILES, "fileserver", requirements.fileserver)
         fileserver = Fileserver.attach(server, layout.server, requirements.fileserver)
         parts["fileserver"] = fileserver
         if network is not None and bound(fileserver, network):

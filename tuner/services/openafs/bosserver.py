@@ -15,6 +15,10 @@ from tuner.services.openafs.version import RunningVersion
 #: The configuration file of bosserver as Debian has it, and with OpenAFS's own paths.
 _CONFIGS = ("/etc/openafs/BosConfig", "/usr/afs/local/BosConfig")
 _STARTS_WITHIN_S, _POLL_S = 30.0, 0.03
+#: How long a fileserver that nobody needs may take to stop.
+USUAL_STOP_S = 120
+#: What restoring a fileserver may take besides the time that it has to stop.
+_RESTORE_S = 210.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +26,20 @@ class FileserverPlace:
     """Where the fileserver is.
 
     ``address``: as its clients see it; ``directory``: for files of fstune on that host;
-    ``instance``: its name in bosserver; ``log``: its log file.
+    ``instance``: its name in bosserver; ``log``: its log file; ``stop_s``: how long it may take to
+    stop, as long as it answers, before it is killed.
     """
 
     address: str
     directory: str
     instance: str = "dafs"
     log: str = USUAL_LOGS[0]
+    stop_s: int = USUAL_STOP_S
+
+    @property
+    def restore_s(self) -> float:
+        """How long restoring it may take at most."""
+        return self.stop_s + _RESTORE_S
 
 
 def status_of(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:

@@ -22,6 +22,7 @@ from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.client import Client, versions
 from tuner.services.openafs.limits import memory_bytes
+from tuner.services.openafs.option_file import CLIENT_FILES, PLACES, check_unset
 from tuner.services.part import verify_effective
 
 #: The paths of Debian and Red Hat.
@@ -54,8 +55,9 @@ class CacheManager:
 
         ``program``: the program that they run, for provenance. ``alike``: require that all have the
         same original settings; this is not needed when each is only restored to its own. Raises
-        TestbedError when their options cannot be read, or differ in options of the space, or when
-        a client's cache is not the directory that would be wiped.
+        TestbedError when their options cannot be read, are also in its configuration file, or
+        differ in options of the space, or when a client's cache is not the directory that would be
+        wiped.
         """
         settings: list[Mapping[str, Value]] = []
         rests: list[tuple[str, ...]] = []
@@ -72,6 +74,7 @@ class CacheManager:
                     f"({parsed.values} and {settings[0]}); a testbed's clients must be alike"
                 )
             if alike:  # what restores a client has checked it before the first change
+                check_unset(client.host, CLIENT_FILES, "afsd", space, PLACES)
                 _check_cache(client, parsed.rest)
             settings.append(parsed.values)
             rests.append(parsed.rest)

@@ -1,7 +1,7 @@
 """The OpenAFS fileserver: its command line in bosserver, its restarts and its read-back.
 
-Manages one ``dafs`` instance. Options are changed by bos stop, delete and create; the instance's
-other programs, and all options that are not in the search space, are left unchanged.
+Manages one ``dafs`` instance. Options are changed by bos shutdown, delete and create; its other
+programs, and all options that are not in the search space, are left unchanged.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ _LAST_COMMANDS = "wanted"
 #: The note about the socket buffers, see ``Buffers.record``; the script uses this name too.
 _BUFFERS = "buffers"
 _START_TIMEOUT_S = 30.0
-#: How long a plain stop may take before the stop script is run, and the longest that one takes.
-_PROMPT_S, _END_TIMEOUT_S = 10.0, 200.0
+#: How long a plain stop may take before the stop script is run, and what that may take besides the
+#: time that a fileserver has to stop.
+_PROMPT_S, _END_S = 10.0, 80.0
 #: Exit status of timeout when the time is up.
 _TIME_IS_UP = 124
 _POLL_S = 0.03
@@ -159,7 +160,7 @@ class Fileserver(WithJournal):
             self._begin()  # somebody may have removed it
         if outdated:
             self._note_buffers()
-        action = _journal(self.host, self.place).restore() or "left as found"
+        action = _journal(self.host, self.place).restore(self.place.restore_s) or "left as found"
         if self.buffers is not None:
             self.buffers.starting()
         self.running, self.recorded, self.last_commands = self.original, False, ()
@@ -296,7 +297,8 @@ class Fileserver(WithJournal):
         return before
 
     def _begin(self) -> bool:
-        words = {"address": self.place.address, "instance": self.place.instance}
+        place = self.place
+        words = {"address": place.address, "instance": place.instance, "stop_s": str(place.stop_s)}
         records = {"commands": self.original, "notifier": self.notifier}
         return _journal(self.host, self.place).begin(records, words)
 
@@ -307,7 +309,7 @@ class Fileserver(WithJournal):
     def _stop(self) -> None:
         # bosserver waits half an hour for a hanging fileserver. The time limit is on the host: the
         # command, and with it the lock, would outlive a killed fstune.
-        stop = self._bos_command("stop", "-wait")
+        stop = self._bos_command("shutdown", "-wait")
         result = self.host.change(["timeout", f"{_PROMPT_S:g}", *stop])
         if result.status == _TIME_IS_UP:
             self._end_hanging()
@@ -315,14 +317,11 @@ class Fileserver(WithJournal):
             raise CommandFailed(self.host.host, replace(result, argv=tuple(stop)))
 
     def _end_hanging(self) -> None:
-        """Stop the instance, killing its fileserver if necessary.
-
-        Raises TestbedError when even that fails.
-        """
+        """Stop the instance, killing its fileserver if needed. Raises TestbedError if it fails."""
         self._record()  # a fileserver can hang before its first change
         argv = ["sh", f"{_journal(self.host, self.place).directory}/{_STOP}"]
-        argv += [self.place.address, self.place.instance]
-        result = self.host.change(argv, timeout_s=_END_TIMEOUT_S)
+        argv += [self.place.address, self.place.instance, str(self.place.stop_s)]
+        result = self.host.change(argv, timeout_s=self.place.stop_s + _END_S)
         if result.status != 0:
             message = f"{self.host.host}: the fileserver cannot be stopped: {result.tail}"
             raise TestbedError(message, failure_data(result, self.host.host))

@@ -25,7 +25,7 @@ from tuner.services.hosts import Assemble, HeldHosts
 from tuner.services.kind import Finding, Rehearsal
 from tuner.services.openafs import cache_manager, fileserver
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
-from tuner.services.openafs.bosserver import FileserverPlace
+from tuner.services.openafs.bosserver import USUAL_STOP_S, FileserverPlace
 from tuner.services.openafs.facts import ServerFacts, client_facts, server_facts, token_place
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.fuse import FusePlace
@@ -38,6 +38,8 @@ from tuner.services.testbed import ReadyTestbed
 #: The number of random configurations from which the largest memory use is estimated.
 _DRAWS = 300
 _PAGE_CACHE = "kept: the server's page cache is left alone"
+#: How long a fileserver in use may take to stop: until bosserver itself kills it.
+_LASTING_STOP_S = 1800
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,12 @@ class HostsTestbed(HeldHosts[TestbedFile]):
         requirements: Requirements,
         *,
         putting_back: bool = False,
+        lasting: bool = False,
     ) -> None:
-        """See HeldHosts."""
+        """See HeldHosts. ``lasting``: what is changed there is to last, so it may be in use."""
         super().__init__(file, base, state_directory, putting_back=putting_back)
         self._requirements = requirements
+        self._stop_s = _LASTING_STOP_S if lasting else USUAL_STOP_S
 
     def look(
         self, hosts: Hosts, campaign: str, workload: Workload
@@ -79,7 +83,7 @@ class HostsTestbed(HeldHosts[TestbedFile]):
         return assemble(
             holds[0],
             _clients(self._file, holds),
-            layout(self._file),
+            layout(self._file, self._stop_s),
             self._requirements,
             workload,
             alike=not self._putting_back,
@@ -173,10 +177,11 @@ def rehearse(
     return Rehearsal(file.name, findings, commands, ready.target)
 
 
-def layout(file: TestbedFile) -> Layout:
-    """Where things are on the hosts of a testbed file."""
+def layout(file: TestbedFile, stop_s: int = USUAL_STOP_S) -> Layout:
+    """Where things are on the hosts of a testbed file. ``stop_s``: see ``FileserverPlace``."""
     server, directory = file.server, file.restore.directory
-    place = FileserverPlace(server.address, f"{directory}/restore", server.instance, server.log)
+    words = server.address, f"{directory}/restore", server.instance, server.log
+    place = FileserverPlace(*words, stop_s)
     return Layout(directory, file.path, place, _PAGE_CACHE)
 
 

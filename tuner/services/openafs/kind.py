@@ -231,9 +231,8 @@ class HostsType(TestbedType[str]):
         file = read_testbed(path)
         _check_file(needs.spaces, file)
         requirements = _requirements(needs)
-        return HostsTestbed(
-            file, path.parent, state_directory, requirements, putting_back=putting_back
-        )
+        place = (file, path.parent, state_directory, requirements)
+        return HostsTestbed(*place, putting_back=putting_back, lasting=True)
 
     def hosts(self, section: str) -> Sequence[str]:
         """See TestbedType.hosts."""

@@ -65,7 +65,7 @@ start() {
 write() {
     [ ! -e "$HERE/full" ] || return 0
     goal=1
-    [ ! -e "$HERE/stopped" ] && [ ! -e "$HERE/temporarily" ] || goal=0
+    [ ! -e "$HERE/temporarily" ] || goal=0
     notifier=$(cat "$HERE/notifier" 2> /dev/null)
     for file in "$HERE/BosConfig" "$HERE/local-BosConfig"; do
         [ -e "$file" ] && [ ! -e "$file.unused" ] || continue
@@ -101,7 +101,7 @@ status)
     [ -e "$HERE/commands" ] || { echo "bos: no such entity" >&2; exit 1; }
     state="currently running normally"
     [ ! -e "$HERE/temporarily" ] || state="temporarily enabled, $state"
-    [ ! -e "$HERE/stopped" ] || state="disabled, currently shutdown"
+    [ ! -e "$HERE/stopped" ] || state="temporarily disabled, currently shutdown"
     echo "Instance dafs, (type is $(cat "$HERE/type")) $state."
     starts=$(wc -l < "$HERE/starts")
     echo "    Process last started at Fri Nov 20 23:23:38 2026 ($starts proc starts)"
@@ -111,10 +111,9 @@ status)
         number=$((number + 1))
         echo "    Command $number is '$line'"
     done < "$HERE/commands" ;;
-stop)
+shutdown)
     [ -e "$HERE/commands" ] || { echo "bos: no such entity" >&2; exit 1; }
-    touch "$HERE/stopped"
-    write ;;
+    touch "$HERE/stopped" ;;
 start) start; write ;;
 delete)
     rm -f "$HERE/commands" "$HERE/notifier"

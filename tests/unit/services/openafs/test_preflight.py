@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -121,7 +121,9 @@ def test_a_quota_below_the_size_of_the_workload_is_a_warning(size_mib: int, warn
     assert look(programs=unlimited, workload_bytes=size_mib << 20) == ()
 
 
-@pytest.mark.parametrize("hours", [None, HoursSection(start=time(20), end=time(6))])
+@pytest.mark.parametrize(
+    "hours", [None, HoursSection.model_validate({"start": "20:00", "end": "06:00"})]
+)
 def test_those_who_use_a_server_by_day_may_be_gone_later(hours: HoursSection | None) -> None:
     """A campaign that waits for its hours goes on waiting until they are; another volume stays."""
     file = FILE.model_copy(update={"hours": hours})

@@ -7,6 +7,7 @@ set -u
 cd "$(dirname "$0")" || exit 1
 address=$(cat address)
 instance=$(cat instance)
+stop_s=$(cat stop_s)
 port=7000
 ready_s=60
 start_s=30
@@ -108,7 +109,7 @@ finish() {
     exit 0
 }
 
-if [ "$(sha256sum address commands fileserver-stop.sh instance notifier 2>&1)" != "$(cat sums)" ]; then
+if [ "$(sha256sum address commands fileserver-stop.sh instance notifier stop_s 2>&1)" != "$(cat sums)" ]; then
     echo "the restore journal $(pwd) is damaged; nothing was done" >&2
     exit 1
 fi
@@ -154,13 +155,13 @@ if ! gone; then
     fi
     # If bosserver crashes meanwhile and is restarted, it runs the instance again, so retry. Its answers may be lost.
     for left in 2 1 0; do
-        sh ./fileserver-stop.sh "$address" "$instance" || { gone && break; exit 1; }
+        sh ./fileserver-stop.sh "$address" "$instance" "$stop_s" || { gone && break; exit 1; }
         # In restricted mode bosserver refuses to delete and create an instance, but not to start it.
         if [ "$left" = 2 ] && as_recorded && bos start "$address" "$instance" -localauth > /dev/null 2>&1; then
             if await_as_found "$start_s"; then
                 finish "restarted as found"
             fi
-            sh ./fileserver-stop.sh "$address" "$instance" || exit 1
+            sh ./fileserver-stop.sh "$address" "$instance" "$stop_s" || exit 1
         fi
         output=$(bos delete "$address" "$instance" -localauth 2>&1) && break
         gone && break

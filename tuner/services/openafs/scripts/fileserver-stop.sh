@@ -1,16 +1,15 @@
 #!/bin/sh
-# fileserver-stop.sh ADDRESS INSTANCE
+# fileserver-stop.sh ADDRESS INSTANCE SECONDS
 #
 # Stops a fileserver's instance. bosserver waits half an hour for a hanging fileserver, and starts none meanwhile.
-# So a fileserver is killed when it does not answer, or does not stop in time. If bosserver has crashed, the script
-# waits for it, since whatever started it may restart it. Both arguments are data.
+# So a fileserver is killed when it does not answer, or does not stop within SECONDS. If bosserver has crashed, the
+# script waits for it, since whatever started it may restart it. All arguments are data.
 #
 # Exit status: 0 it is stopped; 1 bos failed and its message was printed; 3 it cannot be killed.
 set -uf
-address=$1 instance=$2
+address=$1 instance=$2 stop_s=$3
 port=7000
 look_s=5
-stop_s=120
 away_s=30
 die_s=30
 
@@ -44,7 +43,7 @@ fileservers() {
 }
 
 began=$(uptime_s)
-until output=$(timeout "$look_s" bos stop "$address" "$instance" -localauth -wait 2>&1); do
+until output=$(timeout "$look_s" bos shutdown "$address" "$instance" -localauth -wait 2>&1); do
     if [ $? != 124 ]; then
         case $output in *'communications failure'*) past $((began + away_s)) || { sleep 1; continue; } ;; esac
         printf '%s\n' "$output" >&2

@@ -20,7 +20,8 @@ case $output in
     *"okens for $cell "* | *"okens for afs@$cell "* | *"token info for cell $cell "*) gone= ;;
     *'Tokens held by the Cache Manager'*'--End of list--'*) gone=1 ;;
     *)
-        findmnt --noheadings --types afs > /dev/null 2>&1
+        # Without --list, its status is 0 without a mount, too.
+        findmnt --noheadings --list --types afs > /dev/null 2>&1
         [ $? = 1 ] && gone=1 || gone=
         ;;
 esac
