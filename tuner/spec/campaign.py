@@ -263,17 +263,6 @@ class CampaignSpec(Section):
             raise wrong_key("statistics.floor", "auto needs a pilot; allow one, or write a share")
         return self
 
-    @model_validator(mode="after")
-    def _has_a_fresh_block_for_each_testbed(self, info: ValidationInfo) -> CampaignSpec:
-        """The first fresh blocks are measured on all testbeds at once, and the error of an attempt
-        holds for as many blocks as it may have.
-        """
-        count = len(self.testbeds)
-        if self.certification.blocks < count and info.context != _EXISTS:
-            message = f"{count} testbeds measure as many blocks at once: allow at least {count}"
-            raise wrong_key("certification.blocks", message)
-        return self
-
     @field_validator("spaces")
     @classmethod
     def _in_order(

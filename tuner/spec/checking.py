@@ -28,7 +28,7 @@ def check_plan(
 
     ``services``: a preview of each of its testbeds; None for one of which nothing is known.
     """
-    wrong = [*_wrong_first(spec, spaces, services), *_nothing_to_try(spec, spaces)]
+    wrong = [*_wrong_first(spec, spaces, services), *_nothing_to_try(spec, spaces), *_too_few(spec)]
     for hosts in services:
         if hosts is not None:
             wrong += _unsearchable(spec, spaces, hosts)
@@ -113,6 +113,18 @@ def _nothing_to_try(spec: CampaignSpec, spaces: Mapping[str, Space]) -> Iterator
         yield (
             "spaces: no parameter is searched, so there is nothing to try; leave out 'only', or "
             "name parameters in it"
+        )
+
+
+def _too_few(spec: CampaignSpec) -> Iterator[str]:
+    """Yield whether the first fresh blocks, one on each testbed at once, are more than an attempt
+    may have: its error holds for that many.
+    """
+    count = len(spec.sections)
+    if spec.certification.blocks < count:
+        yield (
+            f"certification.blocks: {count} testbeds measure {count} blocks at once; allow at "
+            f"least {count}"
         )
 
 
