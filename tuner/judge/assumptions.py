@@ -126,7 +126,7 @@ def skewness(differences: Differences) -> Guard:
         sentence = (
             f"the differences are skewed to the {'slower' if value > 0.0 else 'faster'} side: "
             f"{'faster' if value > 0.0 else 'slower'} is shown too easily, "
-            "rely on the sign-flip test"
+            "so the sign-flip test must show it as well"
         )
     reason = f"{sentence} (L-skewness {value:+.2f}, {abs(z):.1f} standard errors)"
     return Guard(GuardKind.SKEWNESS, alarm, value, z, pool.total, reason)

@@ -57,7 +57,10 @@ def findings_page(findings: Sequence[Finding], *, partly: bool = False) -> Rende
     if not findings and partly:
         return Text("No problem found so far; --dry-run also reads the settings of the clients.")
     if not findings:
-        return Text("No problem found: a campaign can be run here.", style=FASTER)
+        return Text(
+            "No problem found: a campaign can be run here, if its clients may write to the path.",
+            style=FASTER,
+        )
     lines = Text()
     for finding in sorted(findings, key=lambda f: not f.refuses):
         word, style = ("error", SLOWER) if finding.refuses else ("warning", STRONG)

@@ -22,7 +22,10 @@ from tuner.services.openafs import hosts
     ("options", "expected"),
     [
         ((), "No problem found so far; --dry-run also reads the settings of the clients."),
-        (("--dry-run",), "No problem found: a campaign can be run here."),
+        (
+            ("--dry-run",),
+            "No problem found: a campaign can be run here, if its clients may write to the path.",
+        ),
     ],
 )
 def test_only_a_dry_run_says_that_a_campaign_can_be_run(

@@ -12,6 +12,7 @@ from tuner.model import BlockKind, Configuration, Event, Trial
 from tuner.page.threats import Evidence, threats
 from tuner.report.summary import Effort
 from tuner.results.drift import DriftPoint
+from tuner.services.openafs.kind import HostsType
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import TrialState
 from tuner.time_use import TimeUse
@@ -24,6 +25,11 @@ SPEC = CampaignSpec.model_validate(
         "workload": "mixed-use",
     }
 )
+
+
+def besides(evidence: Evidence) -> list[str]:
+    """The threats, without that of every testbed of hosts."""
+    return [each for each in threats(evidence) if each != HostsType.threat]
 
 
 def drifting(*ratios: float) -> tuple[DriftPoint, ...]:
@@ -57,11 +63,11 @@ QUIET = Evidence(
 
 def test_what_was_not_recorded_about_the_hosts_is_reported() -> None:
     measured = replace(QUIET, effort=replace(QUIET.effort, measurements=60))
-    (sentence,) = threats(measured)
+    (sentence,) = besides(measured)
     assert sentence.startswith(
         "Hardware, kernel and sysctl settings of the hosts were not recorded"
     )
-    (sentence,) = threats(replace(measured, hosts=True))
+    (sentence,) = besides(replace(measured, hosts=True))
     assert sentence.startswith("Processors, memory and network interfaces of the hosts were not")
 
 
@@ -86,8 +92,10 @@ FAILED = Trial(1, Configuration(), 1, "model", TrialState.FAILED)
 COMPONENTS = {n: replace(e, floor_held=n != "read") for n, e in RECOMMENDED.components.items()}
 
 
-def test_a_quiet_campaign_has_none() -> None:
-    assert threats(QUIET) == []
+def test_a_quiet_campaign_has_none_but_the_memory_of_the_server() -> None:
+    assert threats(QUIET) == [HostsType.threat]
+    assert "memory of the server" in HostsType.threat
+    assert HostsType.threat not in threats(with_spec(testbed={"cell": {}}))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +128,7 @@ def test_a_quiet_campaign_has_none() -> None:
     ],
 )
 def test_each_threat_is_reported_separately(evidence: Evidence, word: str) -> None:
-    (threat,) = threats(evidence)
+    (threat,) = besides(evidence)
     assert word in threat
 
 
@@ -129,18 +137,18 @@ def test_a_setting_without_effect_is_no_change() -> None:
     assert answer is not None
     both = Configuration.of({"fileserver.threads": 64, "fileserver.vlru": 4})
     changed = replace(QUIET, campaign=campaign(replace(answer, configuration=both)))
-    assert any("changed together" in sentence for sentence in threats(changed))
+    assert any("changed together" in sentence for sentence in besides(changed))
     same = replace(changed, without_effect=frozenset({"fileserver.vlru"}))
-    assert not any("changed together" in sentence for sentence in threats(same))
+    assert not any("changed together" in sentence for sentence in besides(same))
 
 
 def test_many_warnings_are_cut_short() -> None:
     events = tuple(Event(n, AT, "guard", f"warning {n}") for n in range(1, 31))
-    sentences = threats(replace(QUIET, events=events))
+    sentences = besides(replace(QUIET, events=events))
     assert len(sentences) == 9
     assert sentences[-1] == "The disturbances show 22 more warnings."
 
 
-def test_a_campaign_without_an_answer_has_no_threats() -> None:
+def test_a_campaign_without_an_answer_has_no_besides() -> None:
     nothing = replace(QUIET, campaign=campaign(None), spec=None, drift=(), clients=0)
-    assert threats(replace(nothing, campaign=replace(nothing.campaign, time_use=TimeUse()))) == []
+    assert besides(replace(nothing, campaign=replace(nothing.campaign, time_use=TimeUse()))) == []

@@ -164,6 +164,10 @@ class HostsType(TestbedType[str]):
     section = str
     example = "hosts: FILE"
     workers = Workers.HOST
+    threat = (
+        "Cold reads may have come from the memory of the server, whose page cache was not emptied: "
+        "they say little about its disks."
+    )
     put_back_by = "'fstune testbed restore FILE' for hosts"
 
     def name(self, section: str) -> str | None:

@@ -56,17 +56,33 @@ def _volumes(file: TestbedFile, host: str, programs: ServerFacts) -> list[Findin
     if programs.volumes is None:
         return []
     declared = {*file.server.volumes, *file.server.other_volumes}
+    others = sorted(programs.volumes - declared)
+    names = [name for name in others if not name.isdigit()]
+    numbers = [name for name in others if name.isdigit()]
     missing = sorted(set(file.server.volumes) - programs.volumes)
-    messages = []
-    if others := sorted(programs.volumes - declared):
-        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
-        messages.append(
-            f"it serves volumes that are not the testbed's: {', '.join(others[:5])}{more}; every "
-            "restart would interrupt them: move them, or name them under server.other_volumes"
+    findings = []
+    if names:
+        message = (
+            f"it serves volumes that are not the testbed's: {_some(names)}; every restart would "
+            "interrupt them: move them, or name them under server.other_volumes"
         )
+        findings.append(Finding(host, True, message))
+    if numbers:
+        message = (
+            f"it has volumes whose names are unknown: {_some(numbers)}; they cannot be attached, "
+            "or are busy: wait for what uses them, a backup for example"
+        )
+        findings.append(Finding(host, True, message, may_pass=_comes_and_goes(file)))
     if missing:
-        messages.append(f"it does not serve {', '.join(missing)}, named under server.volumes")
-    return [Finding(host, True, message) for message in messages]
+        message = f"it does not serve {', '.join(missing)}, named under server.volumes"
+        may_pass = bool(numbers) and _comes_and_goes(file)  # it may be one of these
+        findings.append(Finding(host, True, message, may_pass=may_pass))
+    return findings
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _strangers(

@@ -136,6 +136,12 @@ def test_those_who_use_a_server_by_day_may_be_gone_later(hours: HoursSection | N
     (volume,) = look(programs=replace(PROGRAMS, volumes=frozenset({"bench", "home"})), file=file)
     assert volume.refuses
     assert not volume.may_pass
+    # A volume of which only the number is known is busy: it may be the testbed's own.
+    (busy, missing) = look(programs=replace(PROGRAMS, volumes=frozenset({"536870915"})), file=file)
+    assert busy.refuses
+    assert "names are unknown: 536870915;" in busy.message
+    assert "does not serve bench" in missing.message
+    assert (busy.may_pass, missing.may_pass) == (hours is not None, hours is not None)
 
 
 def test_what_is_named_in_the_file_is_allowed() -> None:
