@@ -7,15 +7,20 @@ same configuration, in random order. The twin is used for nothing else.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
+from tuner.judge.adjustment import WORDS
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.pilot import Pilot, PilotBlock, PilotOutcome, PilotRules, assess_pilot
-from tuner.model import BASELINE, BlockKind, BlockTimes, Trial
+from tuner.model import BASELINE, COVARIATES, BlockKind, BlockTimes, Trial
 from tuner.plan.batches import whole_batches
 from tuner.states import BlockState
 
+#: Mean numbers of processors from which other load is worth a warning, keyed by the first word of a
+#: covariate's name.
+_MUCH: Mapping[str, float] = {"others": 0.25, "stolen": 0.1}
 #: Origin of the twin.
 TWIN_ORIGIN = "pilot"
 
@@ -55,6 +60,9 @@ def plan_pilot(
     most = _most_blocks(rules, pairs)
     limited = replace(rules, max_blocks=max(most, len(pairs)))
     assessment = assess_pilot(pairs, limited) if len(pairs) >= MIN_PAIRS else None
+    if assessment is not None:
+        warnings = (*_other_load([b for b in blocks if _counts(b, twin)]), *assessment.warnings)
+        assessment = replace(assessment, warnings=warnings)
     search_began = any(block.kind is not BlockKind.PILOT for block in blocks)
     undecided = assessment is None or assessment.outcome is PilotOutcome.UNDECIDED
     more = undecided and not search_began and len(pairs) < most
@@ -79,6 +87,20 @@ def _most_blocks(rules: PilotRules, pairs: Sequence[PilotBlock]) -> int:
     if room >= rules.max_blocks:
         return rules.max_blocks
     return min(rules.max_blocks, max(shortest, int(room) // width * width))
+
+
+def _other_load(blocks: Sequence[BlockTimes]) -> Iterator[str]:
+    """Warn if others use much of a machine: what they take is the usual cause of noise."""
+    rows = [row for block in blocks for row in block.covariates.values()]
+    for number, name in enumerate(COVARIATES):
+        levels = [row[number] for row in rows if len(row) > number]
+        processors = [level for level in levels if level is not None]
+        least = _MUCH.get(name.partition("_")[0], math.inf)
+        if processors and (mean := fmean(processors)) >= least:
+            yield (
+                f"{WORDS[name]}: {mean:.2f} processors on average, which makes the measurements "
+                "noisy: end what else runs there, or measure at another time"
+            )
 
 
 def _counts(block: BlockTimes, twin: int) -> bool:

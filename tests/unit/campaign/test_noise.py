@@ -34,7 +34,7 @@ def test_each_measure_removes_its_kind_of_noise(begin: Begin) -> None:
     """With differences between blocks and with other load, which is high enough in some arms to
     repeat them.
     """
-    load = {"mean": 0.4, "sd": 0.3, "correlation": 0.0, "effect": 0.33}
+    load = {"mean": 0.4, "sd": 0.5, "correlation": 0.0, "effect": 0.33}
     simulated = {"noise": 0.02, "block_noise": 0.2, "effects": [faster()], "others": load}
     campaign = begin(spec(testbed={"simulated": simulated}, search={"arms": 4, "max_trials": 24}))
     campaign.run()
