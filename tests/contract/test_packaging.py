@@ -46,15 +46,13 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(root: Path, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh environment with the wheel, and the dependencies of this environment."""
     home = tmp_path_factory.mktemp("installed") / "venv"
-    venv.create(home, with_pip=True, symlinks=True)
-    subprocess.run(
-        [home / "bin/pip", "install", "-q", "--no-deps", "--no-index", str(wheel)],
-        check=True,
-        capture_output=True,
-    )
+    venv.create(home, symlinks=True)
+    uv: list[str | Path] = [root / "build/tools/bin/uv", "pip", "install", "--python", home]
+    options = ["--no-deps", "--no-index", "--no-config"]
+    subprocess.run([*uv, *options, wheel], check=True, capture_output=True)
     (site,) = home.glob("lib/python*/site-packages")
     # A path named in a .pth file comes after the environment's own packages, and the .pth files
     # in it (such as the one of an editable install) are not followed.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -33,12 +34,18 @@ __all__ = ["measured", "postgresql", "reused", "template"]
 UP = "x/../../.."
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    with Store.open(tmp_path / "theirs") as store:
-        path = tmp_path / "campaign.gz"
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("original")
+    with Store.open(place / "theirs") as store:
+        path = place / "campaign.gz"
         export_campaign(store, filled(store), path)
         return path
+
+
+@pytest.fixture
+def file(tmp_path: Path, original: Path) -> Path:
+    return Path(shutil.copy(original, tmp_path))
 
 
 def refused(tmp_path: Path, file: Path) -> str:

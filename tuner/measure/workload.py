@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 
 import yaml
 
@@ -54,16 +55,26 @@ def load_workload(name_or_path: str, scale: float = 1.0) -> Workload:
     """
     if not name_or_path.isprintable():
         raise SpecError(f"workload {name_or_path!r}: not a valid name or path")
+    is_packaged = name_or_path in workloads.packaged()
+    return (_packaged if is_packaged else _read)(name_or_path, scale)
+
+
+@cache
+def _packaged(name: str, scale: float) -> Workload:
+    return _read(name, scale, trusted=True)
+
+
+def _read(name_or_path: str, scale: float, *, trusted: bool = False) -> Workload:
     try:
-        mapping = workloads.resolve_file(name_or_path, _mapping, scale)
+        mapping = workloads.resolve_file(name_or_path, partial(_mapping, trusted=trusted), scale)
         return Workload(workloads.parse(mapping), json.dumps(mapping).encode())
     except workloads.SpecError as problem:
         raise SpecError(f"workload {name_or_path}: {problem}") from problem
 
 
-def _mapping(source: workloads.SpecSource) -> object:
+def _mapping(source: workloads.SpecSource, *, trusted: bool) -> object:
     try:
-        return document(source.text)
+        return document(source.text, trusted=trusted)
     except RecursionError:
         raise workloads.SpecError("", "it is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as problem:

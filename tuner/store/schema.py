@@ -9,6 +9,8 @@ from pathlib import Path
 from sqlalchemy import (
     Column,
     Connection,
+    Dialect,
+    Index,
     MetaData,
     PrimaryKeyConstraint,
     String,
@@ -18,6 +20,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from tuner.errors import ConflictError, StoreError
 from tuner.model import Holder
@@ -36,6 +39,10 @@ _FIRST = "0001"
 #: The table of leases, and the columns that it has in all revisions.
 _LEASE = "lease"
 _LEASE_COLUMNS = ("campaign", "host", "machine", "pid", "start_ticks", "beat", "limit_s")
+
+
+#: By name of the dialect, and of its driver.
+_creations: dict[tuple[str, str], tuple[str, ...]] = {}
 
 
 def prepare(database: Database) -> None:
@@ -125,10 +132,32 @@ def migrate(connection: Connection, revision: str = "head") -> None:
 
 
 def _make(connection: Connection) -> str:
-    tables.metadata.create_all(connection)
-    _version.create(connection)
+    for statement in creation(connection.dialect):
+        connection.exec_driver_sql(statement)
     connection.execute(insert(_version).values(version_num=tables.REVISION))
     return tables.REVISION
+
+
+def creation(dialect: Dialect) -> tuple[str, ...]:
+    """The statements that create all tables in a dialect, those of ``MetaData.create_all``, which
+    compiles them anew for every database.
+    """
+    key = dialect.name, dialect.driver
+    if key not in _creations:
+        _creations[key] = _compiled(dialect)
+    return _creations[key]
+
+
+def _compiled(dialect: Dialect) -> tuple[str, ...]:
+    statements = []
+    for table in (*tables.metadata.sorted_tables, _version):
+        statements.append(str(CreateTable(table).compile(dialect=dialect)))
+        statements += (str(CreateIndex(i).compile(dialect=dialect)) for i in _indexes(table))
+    return tuple(statements)
+
+
+def _indexes(table: Table) -> list[Index]:
+    return sorted(table.indexes, key=lambda index: str(index.name))
 
 
 def _revision(database: Database, connection: Connection) -> str | None:

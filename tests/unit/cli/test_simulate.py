@@ -6,12 +6,14 @@ import json
 import os
 import signal
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from tests.unit.cli.conftest import Fstune, process_of
 from tests.unit.simulate.test_campaign import FASTER, write_surface
 from tests.waiting import wait_for
+from tuner.simulate import surface as surfaces
 from tuner.simulate import surface_names
 
 pytestmark = pytest.mark.slow
@@ -49,15 +51,17 @@ def test_the_same_for_programs(fstune: Fstune, surface: Path) -> None:
 
 
 def test_without_a_surface_they_are_listed(fstune: Fstune) -> None:
-    done = fstune("simulate")
-    heading, *rows = done.stdout.splitlines()
-    assert heading.split()[0] == "Surface"
-    assert [row.split()[0] for row in rows] == surface_names()
     documents = json.loads(fstune("simulate", "--json").stdout)
     assert [document["name"] for document in documents] == surface_names()
     for document in documents:
         assert document.keys() == {"name", "noise", "best", "about"}
         assert document["best"].keys() == {"configuration", "score"}
+    # To determine the best of all of them again would take seconds.
+    with patch.object(surfaces, "best_configuration", lambda surface, _: (surface.baseline, 0.0)):
+        done = fstune("simulate")
+    heading, *rows = done.stdout.splitlines()
+    assert heading.split()[0] == "Surface"
+    assert [row.split()[0] for row in rows] == surface_names()
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,9 @@ def test_a_grid_of_combinations_that_become_identical_is_not_exhausted_early() -
     client = CLIENT.narrow(only=())
     observations = [BASELINE]
     while len(observations) < 300:
-        (proposal,) = proposer("grid", client=client).propose(1, observations)
-        observations.append(Observation(proposal.configuration, 0.0))
+        proposals = proposer("grid", client=client).propose(8, observations)
+        assert len(proposals) == 8
+        observations += (Observation(each.configuration, 0.0) for each in proposals)
 
 
 def test_results_of_earlier_campaigns_leave_out_nothing_of_the_grid() -> None:
