@@ -105,6 +105,12 @@ def _outdated(host: Connector, place: FileserverPlace, commands: tuple[str, ...]
     return outdated
 
 
+def replacement(host: Connector) -> str:
+    """The file that replaces BosConfig at the next start of bosserver, "" if there is none."""
+    paths = [f"{path}.new" for path in _CONFIGS]
+    return next((path for path in paths if host.ask(["test", "-e", path]).status == 0), "")
+
+
 def meddling(
     host: Connector, place: FileserverPlace, status: parse.InstanceStatus, more: str = ""
 ) -> TestbedError:

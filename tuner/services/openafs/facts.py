@@ -16,7 +16,7 @@ from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector, chec
 from tuner.measure.driver import archive
 from tuner.services.journal import script
 from tuner.services.openafs import fuse, parse
-from tuner.services.openafs.bosserver import is_restricted
+from tuner.services.openafs.bosserver import is_restricted, replacement
 from tuner.services.openafs.cache_manager import cache_info
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.openafs.kernel_client import COPIES
@@ -49,6 +49,7 @@ class ServerFacts:
     ``no_log``: why its starts cannot be judged by its log, "" if they can or it is not to be
     restarted. ``restarts``: whether it is to be. ``restricted``: whether it is, but bosserver is in
     restricted mode. ``cut_off``: whether it has a journal, so that it may be down until restored.
+    ``replaced_by``: the file that will replace its BosConfig, if any.
     """
 
     state: str
@@ -61,6 +62,7 @@ class ServerFacts:
     restarts: bool = True
     restricted: bool = False
     cut_off: bool = False
+    replaced_by: str = ""
 
     def lines(self) -> dict[str, str]:
         """All facts as text, by label; only the first command is included."""
@@ -270,6 +272,7 @@ def _all_facts(host: Connector, section: ServerSection, restarts: bool) -> Serve
         no_log=no_log,
         restarts=restarts,
         restricted=restarts and is_restricted(host, address),
+        replaced_by=replacement(host) if restarts else "",
     )
 
 

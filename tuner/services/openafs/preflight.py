@@ -38,6 +38,7 @@ def preflight(
         *_state(file, host.host, programs),
         *_restricted(file, host.host, programs),
         *_log(host.host, programs),
+        *_replaced(host.host, programs),
         *_quota(file, host.host, programs, workload_bytes),
     ]
     for facts in (host, *clients):
@@ -139,6 +140,16 @@ def _log(host: str, programs: ServerFacts) -> list[Finding]:
         return []
     message = f"its log cannot show whether the fileserver starts: {programs.no_log}"
     return [Finding(host, True, message)]
+
+
+def _replaced(host: str, programs: ServerFacts) -> list[Finding]:
+    if not programs.replaced_by:
+        return []
+    message = (
+        f"{programs.replaced_by} replaces BosConfig at the next start of bosserver, and with it "
+        "the options that are set until then: remove it, or restart bosserver first"
+    )
+    return [Finding(host, False, message)]
 
 
 def _quota(

@@ -118,6 +118,7 @@ def test_a_volume_that_is_not_there_has_no_quota(
 
     monkeypatch.setattr(NetworkHost, "ask", answer)
     facts = server_facts(server_host, SECTION.model_copy(update={"volumes": (volume,)}))
+    assert facts.replaced_by == ""
     assert (facts.quota_kib, facts.used_kib) == quota
     assert ("quota" in facts.lines()) == (quota[0] is not None)
     assert facts.volumes is not None

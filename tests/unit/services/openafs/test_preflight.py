@@ -171,6 +171,12 @@ def test_a_server_that_was_cut_off_may_be_down_until_it_is_restored(state: str) 
     assert finding.refuses
 
 
+def test_a_file_that_will_undo_what_is_set_is_a_warning() -> None:
+    (finding,) = look(programs=replace(PROGRAMS, replaced_by="/etc/openafs/BosConfig.new"))
+    assert not finding.refuses
+    assert "BosConfig.new replaces BosConfig at the next start of bosserver" in finding.message
+
+
 def test_many_volumes_are_counted_rather_than_listed() -> None:
     many = replace(PROGRAMS, volumes=frozenset({"bench"} | {f"v{n}" for n in range(40)}))
     (finding,) = look(programs=many)
