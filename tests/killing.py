@@ -7,7 +7,6 @@ ended by SIGKILL.
 
 from __future__ import annotations
 
-import functools
 import gc
 import itertools
 import json
@@ -31,8 +30,6 @@ import tuner.cli.app as cli
 from search_spaces import Space
 from tuner import compose
 from tuner.cli import main
-from tuner.measure.workload import load_workload
-from tuner.plan import rules
 from tuner.plan.model_guide import ModelGuide
 from tuner.plan.planner import Planner
 from tuner.services.openafs.cache_manager import CacheManager
@@ -242,8 +239,6 @@ def _remember_what_never_changes() -> None:
         return spaces[key]
 
     setattr(compose, "load_space", load)  # noqa: B010
-    for module in (compose, rules):
-        setattr(module, "load_workload", functools.cache(load_workload))  # noqa: B010
     cli.app = typer.main.get_command(cli.app)  # type: ignore[assignment]
 
 
