@@ -27,7 +27,6 @@ _RESTLESS = 0.05
 #: reported.
 _MOVED = 0.03
 _SHORT_S = 3600.0
-#: Fewer fresh blocks than this say little about the distribution of differences.
 #: A floor above this permits a noticeable loss of a component.
 _WIDE_FLOOR = 0.1
 #: Kinds of events whose messages state a threat.
