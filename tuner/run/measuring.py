@@ -86,8 +86,8 @@ class BlockRunner:
         self._event = event
         self._failures = failures or Failures()
         self._cut_off = 0
-        #: The trial whose run is in progress, or was when a host failed.
-        self._running: int | None = None
+        #: The trial during whose run in this block a host failed.
+        self._failed_in: int | None = None
         context = RunContext(
             store, campaign, ready, ledger, observer, event, rules.seed, check_stop
         )
@@ -123,6 +123,7 @@ class BlockRunner:
         after a stop signal.
         """
         began = self._ledger.clock()
+        self._failed_in = None
         try:
             self._observer.say(event)
             self._arm_runs.restarts = step.restarts(trials)
@@ -160,8 +161,8 @@ class BlockRunner:
             f": {reason}" if reason else f" in {seconds:.0f} s"
         )
         data: Data = {"block": step.number, **({} if problem is None else evidence(problem))}
-        if isinstance(problem, TestbedError) and self._running is not None:
-            data = {**data, "trial": self._running}
+        if isinstance(problem, TestbedError) and self._failed_in is not None:
+            data = {**data, "trial": self._failed_in}
         event = self._event(f"block-{state}", message, data)
         with self._writing_use() as use:
             event_row = self._store.end_block(
@@ -270,11 +271,12 @@ class BlockRunner:
         ``which``: distinguishes the run from an earlier one in the same block. Raises WorkloadError
         if the run fails.
         """
-        self._running = trial.number
         try:
-            measurement = self._arm_runs.measure(step, position, trial, which)
+            return self._arm_runs.measure(step, position, trial, which)
+        except TestbedError:
+            self._failed_in = trial.number
+            raise
         except ConfigurationError as problem:
-            self._running = None
             self.leftovers.expect()
             self._configuration_failed(trial, problem)
             return None
@@ -286,10 +288,7 @@ class BlockRunner:
             message = f"block {step.number}, {arm_name(trial.number)}: {what}: {problem}"
             data = {"block": step.number, "trial": trial.number, **evidence(problem)}
             self._tell(EventKind.RUN_FAILED, message, data)
-            self._running = None
             raise
-        self._running = None
-        return measurement
 
     def _configuration_failed(self, trial: Trial, problem: ConfigurationError) -> None:
         if is_as_found(trial):
