@@ -32,7 +32,7 @@ def headline(snapshot: Snapshot, *, absent: bool = False) -> str:
         newest = f" ({snapshot.events[-1].message})" if snapshot.events else ""
         return f"between two blocks{newest}"
     block = snapshot.running[0]
-    return f"{KINDS[block.kind]}, round {block.race}, block {block.number}"
+    return f"{KINDS[block.kind]}, round {block.round}, block {block.number}"
 
 
 def details(snapshot: Snapshot, *, absent: bool = False) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ class TrialDocument(Document):
     """A trial; number 0 is the baseline. ``flags``: command-line options by part."""
 
     number: int
-    race: int
+    round: int
     origin: str
     state: TrialState
     reason: str
@@ -126,7 +126,7 @@ class BlockDocument(Document):
 
     number: int
     kind: BlockKind
-    race: int
+    round: int
     state: BlockState
     reason: str
     order: list[int]
@@ -139,7 +139,7 @@ class BlockDocument(Document):
         return cls(
             number=block.number,
             kind=block.kind,
-            race=block.race,
+            round=block.round,
             state=block.state,
             reason=block.reason,
             order=list(block.order),

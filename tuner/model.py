@@ -75,14 +75,14 @@ class BlockKind(StrEnum):
 class Trial:
     """One configuration under evaluation. ``number``: from 0, the baseline, within its campaign.
 
-    ``race``: the race it was proposed for (0 for the baseline). ``origin``: what proposed it.
+    ``round``: the round it was proposed for (0 for the baseline). ``origin``: what proposed it.
     ``flags``: its rendered command-line options by part. ``reason``: why it is in its state, a
     sentence.
     """
 
     number: int
     configuration: Configuration
-    race: int
+    round: int
     origin: str
     state: TrialState
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -167,7 +167,7 @@ class Block:
 
     number: int
     kind: BlockKind
-    race: int
+    round: int
     order: tuple[int, ...]
     state: BlockState
     measurements: tuple[Measurement, ...] = ()
@@ -190,7 +190,7 @@ class BlockTimes:
 
     number: int
     kind: BlockKind
-    race: int
+    round: int
     order: tuple[int, ...]
     state: BlockState
     duration_s: float

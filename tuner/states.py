@@ -91,7 +91,7 @@ _MOVES: Mapping[type[StrEnum], Mapping[StrEnum, frozenset[StrEnum]]] = {
     _T: {
         _T.QUEUED: frozenset({_T.RUNNING, _T.CANCELLED}),
         _T.RUNNING: frozenset({_T.COMPLETE, _T.PRUNED, _T.FAILED, _T.CANCELLED}),
-        # A finalist whose race is over, which may have dropped it, may still fail during
+        # A finalist whose search is over, which may have dropped it, may still fail during
         # certification.
         _T.COMPLETE: frozenset({_T.FAILED}),
         _T.PRUNED: frozenset({_T.FAILED}),
@@ -146,7 +146,7 @@ def move(what: str, old: State, new: State) -> State:
 def state_now(trial: TrialState, campaign: CampaignState) -> str:
     """Return what to show as the state of a trial.
 
-    A trial that stays in its race when the campaign pauses or fails is not measured until the
+    A trial that stays in the search when the campaign pauses or fails is not measured until the
     campaign is resumed.
     """
     stopped = campaign in (CampaignState.PAUSED, CampaignState.FAILED)

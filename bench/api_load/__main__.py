@@ -1,6 +1,6 @@
 """Puts load on a running ``fstune serve`` whose database holds a long campaign.
 
-Run ``python -m bench.api_load [--races N] [--seconds S] [--watchers N]``. Requests are sent at a
+Run ``python -m bench.api_load [--rounds N] [--seconds S] [--watchers N]``. Requests are sent at a
 steady rate, whether or not earlier ones have been answered; then many clients watch one campaign
 while events are written. Everything is in a temporary directory.
 """
@@ -167,9 +167,9 @@ async def crowd(address: str, store: Store, campaign: str, watchers: int) -> tup
     )
 
 
-def measure(store: Store, state: Path, races: int, seconds: float, watchers: int) -> Iterator[Row]:
+def measure(store: Store, state: Path, rounds: int, seconds: float, watchers: int) -> Iterator[Row]:
     """Fill the store, send requests and watch; yield the rows of results."""
-    (long,) = fill(store, races, 1)
+    (long,) = fill(store, rounds, 1)
     finish(store, long)
     now = datetime.now(UTC)
     running = store.create_campaign("running", SPEC.to_json(), 1, now).id
@@ -202,7 +202,7 @@ def measure(store: Store, state: Path, races: int, seconds: float, watchers: int
         yield ["memory after the page, MiB", "", "", round(memory_mib(pid)), "", ""]
 
 
-def main(races: int, seconds: float, watchers: int) -> None:
+def main(rounds: int, seconds: float, watchers: int) -> None:
     """Measure; print and write the table."""
     with (
         tempfile.TemporaryDirectory() as temporary,
@@ -211,7 +211,7 @@ def main(races: int, seconds: float, watchers: int) -> None:
     ):
         output = csv.writer(file)
         output.writerow(_FIELDS)
-        for row in measure(store, Path(temporary), races, seconds, watchers):
+        for row in measure(store, Path(temporary), rounds, seconds, watchers):
             print(*row, sep=" | ", flush=True)
             output.writerow(row)
             file.flush()
@@ -219,8 +219,8 @@ def main(races: int, seconds: float, watchers: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--races", type=int, default=2501)
+    parser.add_argument("--rounds", type=int, default=2501)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--watchers", type=int, default=500)
     options = parser.parse_args()
-    main(options.races, options.seconds, options.watchers)
+    main(options.rounds, options.seconds, options.watchers)

@@ -151,7 +151,7 @@ def campaign(setting: Setting, seed: int) -> Row:
         if outcome.error is not None and not is_refused:
             raise outcome.error
         answer, blocks = outcome.campaign.recommendation, store.blocks(record.id)
-        trials = sum(trial.race > 0 for trial in store.trials(record.id))
+        trials = sum(trial.round > 0 for trial in store.trials(record.id))
     if answer is None and not is_refused:
         raise AssertionError(f"campaign {seed} ended without an answer")
     kinds = Counter(block.kind for block in blocks)

@@ -1,6 +1,6 @@
 """Fills a database with long campaigns and times resuming and displaying one.
 
-Run ``python -m bench.store_scale [--campaigns N] [--races N] [--kind sqlite|postgresql ...]``; it
+Run ``python -m bench.store_scale [--campaigns N] [--rounds N] [--kind sqlite|postgresql ...]``; it
 uses a new directory and, for PostgreSQL, a private server from Debian's packages.
 """
 
@@ -103,19 +103,19 @@ def resume(directory: Path, address: str | None, campaign: str) -> None:
         Planner(rules, guide).plan(trials, blocks)
 
 
-def measure(directory: Path, address: str | None, campaigns: int, races: int) -> Iterator[Row]:
+def measure(directory: Path, address: str | None, campaigns: int, rounds: int) -> Iterator[Row]:
     """Fill a database, then time queries of it."""
     kind = "SQLite" if address is None else "PostgreSQL"
     with Store.open(directory, address) as store:
-        last = fill(store, races, campaigns)[-1]
+        last = fill(store, rounds, campaigns)[-1]
         pages = Pages(store)
         count = campaigns * pages.totals(last).measurements
-        middle = races * 2
+        middle = rounds * 2
         tasks: list[tuple[str, Callable[[], object]]] = [
             ("first page of 100 trials", lambda: pages.trials(last, -1, 101)),
             ("middle page of 100 trials", lambda: pages.trials(last, middle, 101)),
-            ("page of 100 measurements", lambda: pages.measurements(last, (races * 5, 0), 101)),
-            ("page of 100 events", lambda: store.events(last, races * 5, 101)),
+            ("page of 100 measurements", lambda: pages.measurements(last, (rounds * 5, 0), 101)),
+            ("page of 100 events", lambda: store.events(last, rounds * 5, 101)),
             ("last campaign, by that word", lambda: store.campaign("last")),
             ("the last page's numbers", lambda: stored_end(store, store.campaign(last))),
             ("resume: to the first planned step", lambda: resume(directory, address, last)),
@@ -142,7 +142,7 @@ def measure(directory: Path, address: str | None, campaigns: int, races: int) ->
         yield (kind, count, what, *(median(of) for of in zip(*times, strict=True)))
 
 
-def main(campaigns: list[int], races: int, kinds: list[str]) -> None:
+def main(campaigns: list[int], rounds: int, kinds: list[str]) -> None:
     """Measure, print, and write the table."""
     with (_HERE / "results.csv").open("w", newline="") as file:
         output = csv.writer(file)
@@ -153,7 +153,7 @@ def main(campaigns: list[int], races: int, kinds: list[str]) -> None:
                     directory = Path(temporary)
                     with place(kind, directory) as address:
                         for name, rows, what, wall, cpu, peak in measure(
-                            directory, address, count, races
+                            directory, address, count, rounds
                         ):
                             text = f"{wall:.4f} s ({cpu:.4f} s)"
                             text += "" if math.isnan(peak) else f", {peak:.0f} MB"
@@ -166,7 +166,7 @@ def main(campaigns: list[int], races: int, kinds: list[str]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--campaigns", type=int, nargs="+", default=[1, 5])
-    parser.add_argument("--races", type=int, default=2501)
+    parser.add_argument("--rounds", type=int, default=2501)
     parser.add_argument("--kind", nargs="+", default=["sqlite", "postgresql"])
     options = parser.parse_args()
-    main(options.campaigns, options.races, options.kind)
+    main(options.campaigns, options.rounds, options.kind)

@@ -1,7 +1,7 @@
 """Fills a database with synthetic long campaigns: rows such as real campaigns leave.
 
-A race measures four trials in 20 blocks, with the baseline and, once there is one, the incumbent
-in every block; three of the four leave early. The last race is still running.
+A round measures four trials in 20 blocks, with the baseline and, once there is one, the incumbent
+in every block; three of the four leave early. The last round is still running.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from tuner.store import NewEvent, Store, tables
 from tuner.store.database import json_text
 from tuner.time_use import TimeUse
 
-BLOCKS_A_RACE = 20
-#: Numbers of blocks after which the four trials of a race leave it.
-_LEAVE = (3, 6, 11, BLOCKS_A_RACE)
-TRIALS_A_RACE = len(_LEAVE)
-#: Blocks of the last race that have been measured: all four trials are still in it.
+BLOCKS_A_ROUND = 20
+#: Numbers of blocks after which the four trials of a round leave it.
+_LEAVE = (3, 6, 11, BLOCKS_A_ROUND)
+TRIALS_A_ROUND = len(_LEAVE)
+#: Blocks of the last round that have been measured: all four trials are still in it.
 _UNDER_WAY = 10
-#: Races whose last trial becomes the incumbent, and its time over the baseline's.
+#: Rounds whose last trial becomes the incumbent, and its time over the baseline's.
 _INCUMBENTS = {1: 0.97, 8: 0.95, 60: 0.93, 400: 0.91}
 _NOISE, _DRIFT = 0.03, 0.05
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,7 +61,7 @@ SPEC = CampaignSpec.model_validate(
         },
         "workload": "mixed-use",
         "pilot": {"blocks": 0},
-        "search": {"arms": TRIALS_A_RACE, "blocks_per_trial": BLOCKS_A_RACE},
+        "search": {"arms": TRIALS_A_ROUND, "blocks_per_trial": BLOCKS_A_ROUND},
         "budget": {"wall_time": "3650d"},
     }
 )
@@ -70,16 +70,16 @@ COMPONENTS = load_workload(SPEC.workload.name).components
 Row = dict[str, object]
 
 
-def fill(store: Store, races: int, campaigns: int, *, seed: int = 1) -> list[str]:
-    """Store identical, paused campaigns of this many races; returns their identifiers.
+def fill(store: Store, rounds: int, campaigns: int, *, seed: int = 1) -> list[str]:
+    """Store identical, paused campaigns of this many rounds; returns their identifiers.
 
     One is generated, the others are copies of its rows.
     """
     campaigns_made = [_create(store, number) for number in range(campaigns)]
-    orders = list(_orders(races))
+    orders = list(_orders(rounds))
     first = campaigns_made[0]
     sources: Mapping[Table, Iterable[Row]] = {
-        tables.trial: _trials(first, races),
+        tables.trial: _trials(first, rounds),
         tables.block: _blocks(first, orders),
         tables.measurement: _measurements(first, orders),
         tables.covariate: _covariates(first, orders, seed),
@@ -105,7 +105,7 @@ def finish(store: Store, campaign: str) -> None:
     answer = Recommendation(
         answer=Answer.RECOMMENDED,
         reason="9.0% faster",
-        trial=TRIALS_A_RACE,
+        trial=TRIALS_A_ROUND,
         configuration=configuration,
         baseline=baseline,
         flags={"fileserver": ("-p", "10")},
@@ -173,16 +173,16 @@ def _copy(connection: Connection, old: str, new: str) -> None:
         connection.execute(insert(table).from_select(names, select(*columns).where(of)))
 
 
-def _orders(races: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the race and the arms of each block."""
+def _orders(rounds: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the round and the arms of each block."""
     incumbent: tuple[int, ...] = ()
-    for race in range(1, races + 1):
-        first = 1 + (race - 1) * TRIALS_A_RACE
-        for block in range(BLOCKS_A_RACE if race < races else _UNDER_WAY):
-            live = (first + n for n, last in enumerate(_LEAVE) if block < last or race == races)
-            yield race, (BASELINE, *incumbent, *live)
-        if race in _INCUMBENTS:
-            incumbent = (race * TRIALS_A_RACE,)
+    for round_ in range(1, rounds + 1):
+        first = 1 + (round_ - 1) * TRIALS_A_ROUND
+        for block in range(BLOCKS_A_ROUND if round_ < rounds else _UNDER_WAY):
+            live = (first + n for n, last in enumerate(_LEAVE) if block < last or round_ == rounds)
+            yield round_, (BASELINE, *incumbent, *live)
+        if round_ in _INCUMBENTS:
+            incumbent = (round_ * TRIALS_A_ROUND,)
 
 
 @cache
@@ -190,20 +190,20 @@ def _configuration(trial: int) -> Configuration:
     return Configuration.of({"fileserver.threads": 6 + trial} if trial else {})
 
 
-def _trials(campaign: str, races: int) -> Iterator[Row]:
-    incumbents = [race * TRIALS_A_RACE for race in _INCUMBENTS if race < races]
-    for number in range(races * TRIALS_A_RACE + 1):
-        race = 0 if not number else 1 + (number - 1) // TRIALS_A_RACE
+def _trials(campaign: str, rounds: int) -> Iterator[Row]:
+    incumbents = [round_ * TRIALS_A_ROUND for round_ in _INCUMBENTS if round_ < rounds]
+    for number in range(rounds * TRIALS_A_ROUND + 1):
+        round_ = 0 if not number else 1 + (number - 1) // TRIALS_A_ROUND
         state, reason = TrialState.PRUNED, "not 2.0% faster than the incumbent: as fast"
         if number in incumbents[:-1]:
             state, reason = TrialState.COMPLETE, "another one took its place"
-        if number == BASELINE or race == races or number == incumbents[-1]:
+        if number == BASELINE or round_ == rounds or number == incumbents[-1]:
             state, reason = TrialState.RUNNING, ""
         yield {
             "campaign": campaign,
             "number": number,
             "configuration": _configuration(number),
-            "race": race,
+            "round": round_,
             "origin": "tpe" if number else "as found",
             "state": state,
             "flags": {"fileserver": ("-p", str(number)), "cache_manager": ("-daemons", "4")},
@@ -212,12 +212,12 @@ def _trials(campaign: str, races: int) -> Iterator[Row]:
 
 
 def _blocks(campaign: str, orders: list[tuple[int, tuple[int, ...]]]) -> Iterator[Row]:
-    for number, (race, order) in enumerate(orders, start=1):
+    for number, (round_, order) in enumerate(orders, start=1):
         yield {
             "campaign": campaign,
             "number": number,
             "kind": BlockKind.SEARCH,
-            "race": race,
+            "round": round_,
             "order": order,
             "state": BlockState.COMPLETE,
             "duration_s": 60.0 * len(order),
@@ -265,7 +265,7 @@ def _components(
     campaign: str, orders: list[tuple[int, tuple[int, ...]]], seed: int
 ) -> Iterator[Row]:
     random = np.random.default_rng(seed)
-    ratios = {race * TRIALS_A_RACE: ratio for race, ratio in _INCUMBENTS.items()}
+    ratios = {round_ * TRIALS_A_ROUND: ratio for round_, ratio in _INCUMBENTS.items()}
     for block, (_, order) in enumerate(orders, start=1):
         moved = random.normal(0.0, _DRIFT)
         noise = random.normal(moved, _NOISE, (len(order), len(COMPONENTS)))
@@ -297,13 +297,13 @@ def _events(campaign: str, orders: list[tuple[int, tuple[int, ...]]]) -> Iterato
 
 
 def _of_block(
-    block: int, race: int, order: tuple[int, ...]
+    block: int, round_: int, order: tuple[int, ...]
 ) -> Iterator[tuple[str, str, dict[str, int]]]:
     yield "block-started", f"block {block}: {len(order)} arms", {"block": block}
     for trial in order:
         text = ", ".join(f"{name} 1.00 s" for name in COMPONENTS)
         yield "measured", f"block {block}, trial {trial}: {text}", {"block": block, "trial": trial}
     yield "block-complete", f"block {block} complete in 300 s", {"block": block}
-    if race in _INCUMBENTS and block == race * BLOCKS_A_RACE:
-        text = f"trial {race * TRIALS_A_RACE} is the incumbent"
-        yield "trial-promoted", text, {"trial": race * TRIALS_A_RACE}
+    if round_ in _INCUMBENTS and block == round_ * BLOCKS_A_ROUND:
+        text = f"trial {round_ * TRIALS_A_ROUND} is the incumbent"
+        yield "trial-promoted", text, {"trial": round_ * TRIALS_A_ROUND}

@@ -1,7 +1,7 @@
 """Times the page of a long campaign: the first request after the service started, and later ones.
 
-Run ``python -m bench.store_scale.pages [--races N] [--directory DIR]``. A given directory is filled
-once and then reused, even by another release of fstune, so that two releases can be compared.
+Run ``python -m bench.store_scale.pages [--rounds N] [--directory DIR]``. A given directory is
+filled once and then reused, even by another release of fstune: two releases can be compared.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tuner.store import Store, holds_one
 _PATIENCE_S = 600.0
 
 
-def filled(directory: Path, races: int) -> None:
+def filled(directory: Path, rounds: int) -> None:
     """Fill a directory unless it has a database already."""
     if not holds_one(directory):
         with Store.open(directory) as store:
-            fill(store, races, 1)
+            fill(store, rounds, 1)
 
 
 def timed(client: TestClient, path: str) -> tuple[float, float, str]:
@@ -36,9 +36,9 @@ def timed(client: TestClient, path: str) -> tuple[float, float, str]:
     return time.perf_counter() - wall, time.process_time() - cpu, answer.text
 
 
-def main(directory: Path, races: int) -> None:
+def main(directory: Path, rounds: int) -> None:
     """Fill the directory, time the requests and print the results."""
-    filled(directory, races)
+    filled(directory, rounds)
     settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
     with TestClient(create_app(directory, settings), base_url="http://localhost") as client:
         began = time.perf_counter()
@@ -55,12 +55,12 @@ def main(directory: Path, races: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--races", type=int, default=2501)
+    parser.add_argument("--rounds", type=int, default=2501)
     parser.add_argument("--directory", type=Path)
     options = parser.parse_args()
     if options.directory is not None:
         options.directory.mkdir(parents=True, exist_ok=True)
-        main(options.directory, options.races)
+        main(options.directory, options.rounds)
     else:
         with tempfile.TemporaryDirectory() as temporary:
-            main(Path(temporary), options.races)
+            main(Path(temporary), options.rounds)

@@ -120,7 +120,7 @@ class Lab:
     def campaign(self, first: Sequence[dict[str, int]], blocks: int = 100) -> Path:
         """Write a campaign file for the testbed file.
 
-        ``blocks``: the maximum for its only race; by default more than any test waits for.
+        ``blocks``: the maximum of a trial; by default more than any test waits for.
         """
         self._write("space.yaml", careless_space())
         document = {

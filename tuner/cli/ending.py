@@ -47,7 +47,7 @@ def stored_end(store: Store, campaign: Campaign) -> CampaignEnd:
 def effort_of(trials: Sequence[Trial], blocks: Sequence[Block], measurements: int) -> Effort:
     """Count what was measured."""
     return Effort(
-        trials=sum(trial.race > 0 for trial in trials),
+        trials=sum(trial.round > 0 for trial in trials),
         blocks=sum(block.state is BlockState.COMPLETE for block in blocks),
         measurements=measurements,
         void_blocks=sum(block.state is BlockState.VOID for block in blocks),

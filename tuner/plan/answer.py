@@ -303,7 +303,7 @@ def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) 
 
 
 def _no_finalist_reason(plan: Plan, trials: Sequence[Trial], rules: Rules) -> str:
-    configurations = [t for t in trials if t.race > 0]
+    configurations = [t for t in trials if t.round > 0]
     if not configurations:
         return _nothing_tried(plan, rules)
     pruned = sum(t.state is TrialState.PRUNED for t in configurations)
@@ -361,7 +361,7 @@ def _spare(plan: Plan, rules: Rules) -> tuple[str, ...]:
         why = f"{_full_block(rules)} takes more"
     else:
         # Once the search has begun, an attempt may have a single finalist.
-        certificate = "a certificate" if plan.race > 0 else _certificate(rules)
+        certificate = "a certificate" if plan.round > 0 else _certificate(rules)
         why = f"{_full_block(rules)} and {certificate} take more"
     return (f"left of the budget: {plan.spare}, as {why}",)
 

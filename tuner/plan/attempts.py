@@ -23,13 +23,13 @@ from tuner.model import BASELINE, BlockKind, BlockTimes
 class Attempt:
     """One attempt at a certificate.
 
-    ``number`` counts from 1. ``race``: the round number of its blocks. ``first``: the number of its
+    ``number`` counts from 1. ``round``: that of its blocks. ``first``: the number of its
     first block. ``finalists``: the trials to be certified together. ``blocks``: its complete
     blocks.
     """
 
     number: int
-    race: int
+    round: int
     first: int
     finalists: tuple[int, ...]
     blocks: tuple[BlockTimes, ...]
@@ -53,18 +53,18 @@ def attempts(blocks: Sequence[BlockTimes], scored: Sequence[BlockTimes]) -> tupl
     first: dict[int, BlockTimes] = {}
     for block in blocks:
         if block.kind is BlockKind.CERTIFY:
-            first.setdefault(block.race, block)
-    complete: dict[int, list[BlockTimes]] = {race: [] for race in first}
+            first.setdefault(block.round, block)
+    complete: dict[int, list[BlockTimes]] = {round_: [] for round_ in first}
     for block in scored:
         if block.kind is BlockKind.CERTIFY:
-            complete[block.race].append(block)
+            complete[block.round].append(block)
     return tuple(
         Attempt(
             number,
-            race,
+            round_,
             block.number,
             tuple(sorted(n for n in block.order if n != BASELINE)),
-            tuple(complete[race]),
+            tuple(complete[round_]),
         )
-        for number, (race, block) in enumerate(first.items(), start=1)
+        for number, (round_, block) in enumerate(first.items(), start=1)
     )

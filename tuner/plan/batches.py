@@ -36,7 +36,7 @@ class Missing:
     batch: int
     slot: int
     kind: BlockKind
-    race: int
+    round: int
     trials: tuple[int, ...]
     testbed: str | None
 
@@ -67,7 +67,7 @@ def remeasuring(missing: Sequence[Missing], rules: Rules, number: int, width: in
                 rules.seed,
                 number + index,
                 each.kind,
-                each.race,
+                each.round,
                 each.trials,
                 batch=each.batch,
                 slot=each.slot,
@@ -91,7 +91,7 @@ def batch(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules, width: int)
                 rules.seed,
                 first.number + slot,
                 first.kind,
-                first.race,
+                first.round,
                 trials,
                 batch=first.number,
                 slot=slot,
@@ -117,7 +117,7 @@ def _missing(
             batch_number(block),
             slot,
             block.kind,
-            block.race,
+            block.round,
             tuple(sorted(set(block.order) - {BASELINE} - set(failed))),
             _where([each for each in group if each.slot == slot], testbeds),
         )
@@ -159,7 +159,7 @@ def _blocks_left(first: RunBlock, blocks: Sequence[AnyBlock], rules: Rules) -> i
         case BlockKind.SEARCH:
             return rules.testbeds
         case BlockKind.CERTIFY:
-            return rules.certify_blocks - sum(b.race == first.race for b in of_kind)
+            return rules.certify_blocks - sum(b.round == first.round for b in of_kind)
 
 
 def in_groups(picks: Sequence[Pick], groups: int) -> tuple[tuple[Pick, ...], ...]:

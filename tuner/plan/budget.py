@@ -136,7 +136,7 @@ def ended_by_budget(
     finalists: set[int] = set()
     for attempt, standing in zip(all_attempts, standings, strict=True):
         finalists.difference_update(attempt.finalists)
-        last = max(n for n, block in enumerate(table.ended_blocks) if block.race == attempt.race)
+        last = max(n for n, block in enumerate(table.ended_blocks) if block.round == attempt.round)
         blocks = table.ended_blocks[: last + 1]
         _, names = _batches(blocks)[batch_number(blocks[-1])]
         left = Cost.until(blocks, len(names)).arms_left(rules)

@@ -160,7 +160,7 @@ def finalist_to_narrow(answer: Finish, attempts: Sequence[Attempt]) -> tuple[tup
     """Return the certified finalist, to be measured again, and the round of its attempt."""
     assert answer.finalist is not None
     assert answer.attempt is not None
-    return (answer.finalist,), attempts[answer.attempt - 1].race
+    return (answer.finalist,), attempts[answer.attempt - 1].round
 
 
 def guards(table: ScoreTable, until: int | None = None) -> tuple[Guard, ...]:

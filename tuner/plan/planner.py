@@ -159,7 +159,7 @@ class _State:
         if self.pilot.more and self.pilot.twin is not None:
             step = self._block(BlockKind.PILOT, 0, (self.pilot.twin,))
             return replace(here, step=step, phase=Phase.PILOT, live=(self.pilot.twin,))
-        if here.race == 0 and self.pilot.refusal is not None and not rules.pilot_override:
+        if here.round == 0 and self.pilot.refusal is not None and not rules.pilot_override:
             advice = "; to continue anyway, resume with --override-pilot"
             reason = f"the pilot advises against: {self.pilot.refusal}{advice}"
             return replace(here, step=Halt(reason))
@@ -171,12 +171,12 @@ class _State:
         standings = [self.judge.standing(each, rules, self.failed) for each in all_attempts]
         here = self._with_certificates(here, all_attempts, standings)
         if all_attempts and (open_ := self._open(all_attempts[-1], standings[-1])):
-            step = self._block(BlockKind.CERTIFY, all_attempts[-1].race, open_)
+            step = self._block(BlockKind.CERTIFY, all_attempts[-1].round, open_)
             return replace(here, step=step, phase=Phase.CERTIFY, live=open_)
         if here.answer is not None and rules.stop_certified:
             return self._end(here, standings)
         if (cut_off := self._cut_off()) and self._arms_left() >= 1 + len(cut_off):
-            step = self._block(BlockKind.SEARCH, here.race, cut_off)
+            step = self._block(BlockKind.SEARCH, here.round, cut_off)
             return replace(here, step=step, live=cut_off)
         return self._move(here, all_attempts, standings)
 
@@ -185,21 +185,21 @@ class _State:
         all_attempts = attempts(self.table.ended_blocks, [one.block for one in self.table.scored])
         if not all_attempts:
             groups = tuple([tuple(self.compared)] * self.testbeds)
-            step = Explore(here.race + 1, self.table.newest + 1, BlockKind.CERTIFY, groups)
+            step = Explore(here.round + 1, self.table.newest + 1, BlockKind.CERTIFY, groups)
             return replace(here, step=step, phase=Phase.CERTIFY)
         judgement = named_comparison.judge(all_attempts[0], self.rules, here.guards)
         here = replace(here, guards=judgement.guards)
         open_ = named_comparison.still_open(judgement, self.rules, self.failed)
         few = len(all_attempts[0].blocks) < MIN_PAIRS
         if open_ and (few or self._fits(1 + len(open_))):
-            block = self._block(BlockKind.CERTIFY, all_attempts[0].race, open_)
+            block = self._block(BlockKind.CERTIFY, all_attempts[0].round, open_)
             return replace(here, step=block, phase=Phase.CERTIFY, live=open_)
         end = named_comparison.finish(judgement, self.failed)
         return replace(here, step=end, phase=Phase.DONE, live=(), certificate=end.certificate)
 
     def _here(self) -> Plan:
         """The state of the campaign, without a step yet."""
-        race = self._race()
+        round_ = self._newest_round()
         live: tuple[int, ...] = ()
         if self.table.ended_blocks:
             arms = set(self.table.ended_blocks[-1].order) - {BASELINE} - self.failed
@@ -207,7 +207,7 @@ class _State:
         return Plan(
             Halt(""),
             Phase.SEARCH,
-            race,
+            round_,
             self.replay.incumbent(self.table, self.failed),
             live,
             dict(self.replay.endings),
@@ -251,16 +251,16 @@ class _State:
             prediction.gain < margin(self.rules.race.delta) / 2.0 or prediction.feasible < _DOOMED
         )
 
-    def _race(self) -> int:
+    def _newest_round(self) -> int:
         """The newest round that has a block."""
-        return max((block.race for block in self.table.ended_blocks), default=0)
+        return max((block.round for block in self.table.ended_blocks), default=0)
 
     def _trials_of_rounds(self) -> Sequence[Trial]:
         """The trials of the rounds so far. A round that was cut off before its first block is
         planned again as if its trials did not exist.
         """
-        race = self._race()
-        return [trial for trial in self.trials if trial.race <= race]
+        round_ = self._newest_round()
+        return [trial for trial in self.trials if trial.round <= round_]
 
     def _cut_off(self) -> tuple[int, ...]:
         """The trials still to be measured if the newest block is a void block of the search."""
@@ -274,10 +274,10 @@ class _State:
 
     def _is_refuted(self, all_attempts: Sequence[Attempt], answers: Sequence[Finish]) -> bool:
         """Whether an attempt has ended without an answer since the newest block of the search."""
-        rounds = (b.race for b in self.table.ended_blocks if b.kind is BlockKind.SEARCH)
+        rounds = (b.round for b in self.table.ended_blocks if b.kind is BlockKind.SEARCH)
         newest = max(rounds, default=0)
         successes = {answer.attempt for answer in answers}
-        return any(a.race > newest and a.number not in successes for a in all_attempts)
+        return any(a.round > newest and a.number not in successes for a in all_attempts)
 
     def _move(
         self, here: Plan, all_attempts: Sequence[Attempt], standings: Sequence[Certification]
@@ -313,17 +313,17 @@ class _State:
         match move:
             case Move.SEARCH:
                 groups = in_groups(picks(), self.testbeds)
-                step = Explore(here.race + 1, number, BlockKind.SEARCH, groups)
+                step = Explore(here.round + 1, number, BlockKind.SEARCH, groups)
                 return replace(here, step=step)
             case Move.CERTIFY:
                 assert best is not None
                 groups = tuple([self._finalists(best, standings, position)] * self.testbeds)
-                step = Explore(here.race + 1, number, BlockKind.CERTIFY, groups)
+                step = Explore(here.round + 1, number, BlockKind.CERTIFY, groups)
                 return replace(here, step=step, phase=Phase.CERTIFY)
             case Move.NARROW:
                 assert here.answer is not None
-                finalist, race = finalist_to_narrow(here.answer, all_attempts)
-                block = self._block(BlockKind.CERTIFY, race, finalist)
+                finalist, round_ = finalist_to_narrow(here.answer, all_attempts)
+                block = self._block(BlockKind.CERTIFY, round_, finalist)
                 return replace(here, step=block, phase=Phase.CERTIFY, live=finalist)
             case Move.FINISH:
                 if here.answer is None and not position.may_add:
@@ -378,7 +378,7 @@ class _State:
     def _most_new(self) -> int | None:
         if self.rules.max_trials is None:
             return None
-        count = sum(trial.race > 0 for trial in self._trials_of_rounds())
+        count = sum(trial.round > 0 for trial in self._trials_of_rounds())
         return max(0, self.rules.max_trials - count)
 
     def _arms_left(self) -> float:
@@ -391,8 +391,8 @@ class _State:
     def _fits(self, arms: int) -> bool:
         return self._arms_left() >= arms * self.testbeds
 
-    def _block(self, kind: BlockKind, race: int, trials: Sequence[int]) -> RunBlock:
-        return RunBlock.shuffled(self.rules.seed, self.table.newest + 1, kind, race, trials)
+    def _block(self, kind: BlockKind, round_: int, trials: Sequence[int]) -> RunBlock:
+        return RunBlock.shuffled(self.rules.seed, self.table.newest + 1, kind, round_, trials)
 
 
 def _failed(trials: Sequence[Trial]) -> set[int]:

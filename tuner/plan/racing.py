@@ -57,7 +57,7 @@ def advance(
         replay.endings = {
             t.number: Ending(t.state, t.reason)
             for t in trials
-            if t.state in VERDICT_STATES and t.race > 0
+            if t.state in VERDICT_STATES and t.round > 0
         }
         rounds = [{n for block in new if _counts(block) for n in block.times_s}]
     else:

@@ -18,7 +18,7 @@ def trials_and_blocks(
     If the round was cut off after its trials had been stored, ``trials`` contains them already.
     ``flags``: renders a configuration. ``together``: the blocks are measured concurrently.
     """
-    numbers = {t.configuration: t.number for t in trials if t.race == step.race}
+    numbers = {t.configuration: t.number for t in trials if t.round == step.round}
     new: list[Trial] = []
     blocks = []
     for slot, group in enumerate(step.groups):
@@ -31,14 +31,14 @@ def trials_and_blocks(
             if configuration not in numbers:
                 number = numbers[configuration] = len(trials) + len(new)
                 state, options = TrialState.RUNNING, flags(configuration)
-                new.append(Trial(number, configuration, step.race, pick.origin, state, options))
+                new.append(Trial(number, configuration, step.round, pick.origin, state, options))
             order.append(numbers[configuration])
         blocks.append(
             RunBlock.shuffled(
                 seed,
                 step.number + slot,
                 step.kind,
-                step.race,
+                step.round,
                 order,
                 batch=step.number if together else None,
                 slot=slot,

@@ -62,7 +62,7 @@ def block_times(block: Block | BlockTimes, components: Sequence[str]) -> BlockTi
     return BlockTimes(
         number=block.number,
         kind=block.kind,
-        race=block.race,
+        round=block.round,
         order=block.order,
         state=block.state,
         duration_s=block.duration_s,

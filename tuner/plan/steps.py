@@ -31,11 +31,11 @@ class Phase(StrEnum):
 class Explore:
     """Measure blocks with these arms, one block for each of ``groups``, each on its own testbed.
 
-    The arms are existing trials, and new ones, which must be stored first. ``race``: the number of
+    The arms are existing trials, and new ones, which must be stored first. ``round``: the number of
     this round; ``number``: of the first block.
     """
 
-    race: int
+    round: int
     number: int
     kind: BlockKind
     groups: tuple[tuple[Pick, ...], ...]
@@ -49,7 +49,7 @@ class RunBlock:
 
     number: int
     kind: BlockKind
-    race: int
+    round: int
     order: tuple[int, ...]
     batch: int | None = None
     slot: int = 0
@@ -61,7 +61,7 @@ class RunBlock:
         seed: int,
         number: int,
         kind: BlockKind,
-        race: int,
+        round_: int,
         trials: Sequence[int],
         *,
         batch: int | None = None,
@@ -73,7 +73,7 @@ class RunBlock:
         """
         order = [BASELINE, *trials]
         random.Random(f"{seed}:block:{number}").shuffle(order)
-        return cls(number, kind, race, tuple(order), batch, slot, testbed)
+        return cls(number, kind, round_, tuple(order), batch, slot, testbed)
 
     def restarts(self, trials: Mapping[int, Trial]) -> frozenset[str]:
         """Return the parts that every arm restarts, even one that does not change them.
@@ -141,7 +141,7 @@ class Ending:
 class Plan:
     """The next step and the state of the campaign.
 
-    ``race``: the newest round that has a block. ``incumbent``: the baseline if there is none.
+    ``round``: the newest round that has a block. ``incumbent``: the baseline if there is none.
     ``live``: the trials that are shown as being measured. ``endings``: of every trial that the
     judge has ended. ``decisions``: those of the newest search block. ``certificate``: of the
     leading finalist; ``certificates``: the newest of each finalist; ``adjustments``: those of its
@@ -156,7 +156,7 @@ class Plan:
 
     step: Step
     phase: Phase
-    race: int
+    round: int
     incumbent: int
     live: tuple[int, ...]
     endings: Mapping[int, Ending]

@@ -47,7 +47,7 @@ class Effort:
             return sum(count.blocks for count in counts if count.state is state)
 
         return cls(
-            trials=sum(trial.race > 0 for trial in trials),
+            trials=sum(trial.round > 0 for trial in trials),
             blocks=blocks(BlockState.COMPLETE),
             measurements=sum(count.measurements for count in counts),
             void_blocks=blocks(BlockState.VOID),

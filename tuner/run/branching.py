@@ -21,7 +21,7 @@ def priors(store: Store, campaign: str, rules: Rules, parameters: Collection[str
 
     These are the trials that were measured in search blocks, with components of the same names,
     that have not failed, and that set only ``parameters`` (qualified names). It does not matter
-    whether their race, or ``campaign``, has ended. Their differences are weighted by the rules of
+    whether their tests, or ``campaign``, have ended. Their differences are weighted by the rules of
     the new campaign. With them comes the baseline, to which the differences are: it must be known
     where ``campaign`` is not, after an export or a deletion. Nothing guides a comparison, which
     searches nothing.

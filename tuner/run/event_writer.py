@@ -41,7 +41,7 @@ class EventWriter:
             f"{name}: {' '.join(flags) or '(defaults)'}" for name, flags in trial.flags.items()
         ]
         message = f"trial {trial.number} ({trial.origin}): {'; '.join(lines)}"
-        return self.event("trial-added", message, {"trial": trial.number, "race": trial.race})
+        return self.event("trial-added", message, {"trial": trial.number, "round": trial.round})
 
     def show(self, event: Event) -> None:
         """Show an event that has been stored."""

@@ -103,7 +103,7 @@ class BlockRunner:
         block = Block(
             step.number,
             step.kind,
-            step.race,
+            step.round,
             step.order,
             BlockState.RUNNING,
             testbed=self._testbed,

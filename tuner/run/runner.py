@@ -306,7 +306,7 @@ class Runner:
             self.pilot = now.pilot
             self._notes.write(trials, now, self._planner.rules, self._target)
             self._show(trials, now)
-            if self._pilot_only and now.phase is not Phase.PILOT and not trials[-1].race:
+            if self._pilot_only and now.phase is not Phase.PILOT and not trials[-1].round:
                 raise KeyboardInterrupt("the end of its pilot")
             match now.step:
                 case Explore():

@@ -166,7 +166,7 @@ def run_specified(
         certified_h=watch.certified[1].hours if len(watch.certified) > 1 else None,
         false=watch.false,
         hours=campaign.time_use.wall_s / _HOUR_S,
-        trials=sum(trial.race > 0 for trial in trials),
+        trials=sum(trial.round > 0 for trial in trials),
         blocks=len(blocks),
         measurements=sum(len(block.measurements) for block in blocks),
         best=watch.best,

@@ -1,4 +1,4 @@
-"""Export of a whole campaign to one file, and its import: format 3 of docs/export.md.
+"""Export of a whole campaign to one file, and its import: format 4 of docs/export.md.
 
 The file has the rows of a campaign as they are, independent of the kind of database. Leases and
 pending requests are left out: they only matter at the moment.
@@ -37,9 +37,11 @@ Row = dict[str, object]
 RowCheck = Callable[[str, str, Row], None]
 
 #: A change of ``TABLES`` or of their columns needs a new number, and code that reads the old ones.
-FORMAT = 3
+FORMAT = 4
 #: Columns added since earlier formats: format, table, and the defaults of the columns.
 _ADDED = ((2, "block", {"batch": None, "slot": 0}),)
+#: Columns that earlier formats call otherwise: format, table, their name before and now.
+_RENAMED = ((4, "trial", "race", "round"), (4, "block", "race", "round"))
 _KIND = "fstune campaign"
 #: Ordered so that each table refers only to those before it.
 TABLES = (
@@ -293,10 +295,7 @@ def _checked(
             return
         if not (isinstance(line, list) and len(line) == 2 and line[0] in _BY_NAME):
             raise SpecError(f"{where}: not a row of a campaign")
-        table, row = _BY_NAME[line[0]], line[1]
-        for added, where_added, columns in _ADDED:
-            if form < added and table.name == where_added and isinstance(row, dict):
-                row = {**columns, **row}
+        table, row = _BY_NAME[line[0]], _in_this_format(form, *line)
         if not isinstance(row, dict) or row.keys() != set(table.c.keys()):
             raise SpecError(f"{where}: the columns are not those of {table.name}")
         if row[_key(table).name] != campaign:
@@ -311,6 +310,21 @@ def _checked(
             values |= _CUT_OFF
         yield table, values
     raise SpecError(f"{file}: the end is missing")
+
+
+def _in_this_format(form: int, table: str, row: Any) -> Any:
+    """Return the row of a table in an earlier format as one of this format; anything but a row, or
+    a row with other columns, stays as it is.
+    """
+    if not isinstance(row, dict):
+        return row
+    for added, name, columns in _ADDED:
+        if form < added and name == table:
+            row = {**columns, **row}
+    for renamed, name, before, now in _RENAMED:
+        if form < renamed and name == table:
+            row = {now if column == before else column: value for column, value in row.items()}
+    return row
 
 
 def _check_number(

@@ -35,7 +35,7 @@ from tuner.tokens import Scope
 
 #: The newest revision in ``migrations``: it results in these definitions, and each change of them
 #: needs one. A database of any other revision is refused.
-REVISION = "0008"
+REVISION = "0009"
 
 metadata = MetaData(
     naming_convention={
@@ -160,7 +160,7 @@ trial = Table(
     _in_campaign(),
     _number(),
     Column("configuration", JsonShape(Configuration.of), nullable=False),
-    Column("race", Integer, CheckConstraint("race >= 0", name="race"), nullable=False),
+    Column("round", Integer, CheckConstraint("round >= 0", name="round"), nullable=False),
     Column("origin", Text, nullable=False),
     Column("state", _words(TrialState), nullable=False),
     Column("flags", JsonShape(_flags), nullable=False),
@@ -174,7 +174,7 @@ block = Table(
     _in_campaign(),
     _number(),
     Column("kind", _words(BlockKind), nullable=False),
-    Column("race", Integer, CheckConstraint("race >= 0", name="race"), nullable=False),
+    Column("round", Integer, CheckConstraint("round >= 0", name="round"), nullable=False),
     Column("order", JsonShape(tuple), nullable=False),
     Column("state", _words(BlockState), nullable=False),
     Column("duration_s", Double, _time_s("duration_s"), nullable=False),

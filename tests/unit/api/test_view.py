@@ -105,7 +105,7 @@ def test_the_headline_of_a_certified_comparison_has_the_name_in_the_file(
 def test_the_current_arm_is_shown(snapshot: Snapshot) -> None:
     first, block = in_the_middle(snapshot, 0)
     kind = {BlockKind.SEARCH: "search", BlockKind.CERTIFY: "certification"}[block.kind]
-    assert headline(first) == f"{kind}, round {block.race}, block {block.number}"
+    assert headline(first) == f"{kind}, round {block.round}, block {block.number}"
     (line,) = details(first)
     assert f"0 of {len(block.order)} arms measured; current arm 1" in line
     second, block = in_the_middle(snapshot, 1)

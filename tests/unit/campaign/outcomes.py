@@ -122,12 +122,12 @@ def outcome(place: Place) -> object:
     check_decisions(campaign, trials, blocks)
     complete = [b for b in blocks if b.state is BlockState.COMPLETE]
     counts = Counter(
-        (b.kind, b.race, m.trial, m.requested, m.effective, times(m))
+        (b.kind, b.round, m.trial, m.requested, m.effective, times(m))
         for b in complete
         for m in b.measurements
     )
-    references = Counter((b.kind, b.race, r.name) for b in complete for r in b.references)
-    rows = [(t.configuration, t.race, t.origin, t.state, t.reason) for t in trials]
+    references = Counter((b.kind, b.round, r.name) for b in complete for r in b.references)
+    rows = [(t.configuration, t.round, t.origin, t.state, t.reason) for t in trials]
     answer = campaign.recommendation
     assert answer is not None
     # What was measured in vain is missing from the rest of the budget.

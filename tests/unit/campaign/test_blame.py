@@ -137,8 +137,8 @@ def test_a_block_without_the_twin_is_no_pair_of_the_pilot() -> None:
         Trial(BASELINE, nothing, 0, "as found", TrialState.RUNNING),
         Trial(TWIN, nothing, 0, TWIN_ORIGIN, TrialState.FAILED),
     ]
-    alone = replace(BLOCK, kind=BlockKind.PILOT, race=0, times_s={BASELINE: (1.0, 1.0)})
-    whole = replace(BLOCK, kind=BlockKind.PILOT, race=0)
+    alone = replace(BLOCK, kind=BlockKind.PILOT, round=0, times_s={BASELINE: (1.0, 1.0)})
+    whole = replace(BLOCK, kind=BlockKind.PILOT, round=0)
     assert plan_pilot(trials, [alone, whole, whole], rules).more
     assert not plan_pilot(trials, [alone, whole, whole, whole], rules).more
 

@@ -269,7 +269,7 @@ def _block(number: int, arms: np.ndarray) -> BlockTimes:
     return BlockTimes(
         number=number,
         kind=BlockKind.CERTIFY,
-        race=1,
+        round=1,
         order=(0, 1, 2, 3),
         state=BlockState.COMPLETE,
         reason="",

@@ -82,10 +82,10 @@ def decisions(campaign: Campaign) -> object:
     # A slot that is measured again leaves out trials that have failed meanwhile.
     failed = {t.number for t in campaign.trials if t.state is TrialState.FAILED}
     return (
-        [(t.configuration, t.race, t.origin, t.state) for t in campaign.trials],
+        [(t.configuration, t.round, t.origin, t.state) for t in campaign.trials],
         (answer.answer, answer.trial, answer.configuration),
         Counter(
-            (b.kind, b.race, b.slot, frozenset(b.order) - failed)
+            (b.kind, b.round, b.slot, frozenset(b.order) - failed)
             for b in campaign.blocks
             if b.state is BlockState.COMPLETE
         ),
@@ -204,7 +204,7 @@ def test_a_pilot_runs_on_every_testbed(begin: Begin) -> None:
 def test_no_more_blocks_than_asked_for(begin: Begin) -> None:
     campaign = begin(several(noise=0.05, budget={"measurements": 200}))
     campaign.run()
-    kinds = Counter((b.kind, b.race) for b in campaign.blocks)
+    kinds = Counter((b.kind, b.round) for b in campaign.blocks)
     assert max(kinds.values()) <= 12
     assert sum(len(b.measurements) for b in campaign.blocks) <= 200
 

@@ -51,12 +51,12 @@ def outcome(place: Place) -> tuple[object, list[Block]]:
     assert answer is not None
     failed = {t.number for t in trials if t.state is TrialState.FAILED}
     complete = [b for b in blocks if b.state is BlockState.COMPLETE]
-    measured = sorted((b.kind, b.race, b.slot, sorted(set(b.order) - failed)) for b in complete)
+    measured = sorted((b.kind, b.round, b.slot, sorted(set(b.order) - failed)) for b in complete)
     return (answer.trial, answer.configuration, list(map(trial_result, trials)), measured), blocks
 
 
 def trial_result(trial: Trial) -> object:
-    return trial.configuration, trial.race, trial.origin, trial.state
+    return trial.configuration, trial.round, trial.origin, trial.state
 
 
 @pytest.fixture(scope="module")

@@ -194,7 +194,7 @@ def test_what_an_earlier_campaign_found_is_measured_only_where_the_file_allows_i
     )
     campaign = Campaign(old.store, new, old.directory, created.id)
     assert campaign.run().campaign.state is CampaignState.FINISHED
-    configurations = [trial.configuration.as_dict() for trial in campaign.trials if trial.race > 0]
+    configurations = [trial.configuration.as_dict() for trial in campaign.trials if trial.round > 0]
     assert configurations
     assert all("fileserver.sync_behavior" not in values for values in configurations)
     threads = [values[THREADS] for values in configurations if THREADS in values]

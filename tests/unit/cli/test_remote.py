@@ -55,7 +55,7 @@ def row(number: int, state: str, kind: str = "search") -> dict[str, Any]:
     return {
         "number": number,
         "kind": kind,
-        "race": 1,
+        "round": 1,
         "order": [0, 1],
         "state": state,
         "duration_s": 1.0,

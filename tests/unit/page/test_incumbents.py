@@ -34,7 +34,7 @@ def after(*moves: tuple[str, int | None], answer: Recommendation | None = None) 
         ([("certified", 6)], 6),
         ([("certified", 6), ("trial-promoted", 2)], 6),
         ([("certified", 6), ("certified", 8)], 8),
-        # Its race in the search may end; only its failure ends a certificate.
+        # Its part in the search may end; only its failure ends a certificate.
         ([("certified", 6), ("trial-pruned", 6)], 6),
         ([("trial-promoted", 2), ("certified", 6), ("trial-failed", 6)], 2),
         ([("trial-promoted", 2), ("certified", 6), ("withdrawn", 6)], 2),

@@ -34,7 +34,7 @@ Ratios = Mapping[int, float]
 BLOCK = BlockTimes(
     number=1,
     kind=BlockKind.SEARCH,
-    race=1,
+    round=1,
     order=(0, 1),
     state=BlockState.COMPLETE,
     duration_s=4.0,
@@ -80,8 +80,8 @@ def measurement(trial: int, position: int, times_s: tuple[float, ...]) -> Measur
     )
 
 
-def trial(number: int, race: int, state: TrialState = TrialState.RUNNING) -> Trial:
-    return Trial(number, configuration(number), race, "test", state)
+def trial(number: int, round_: int, state: TrialState = TrialState.RUNNING) -> Trial:
+    return Trial(number, configuration(number), round_, "test", state)
 
 
 @dataclass
@@ -133,12 +133,12 @@ class History:
         order = []
         for pick in group:
             if not isinstance(pick, int):
-                new = trial(len(self.trials), step.race)
+                new = trial(len(self.trials), step.round)
                 assert pick.configuration == new.configuration
                 self.trials.append(new)
                 pick = new.number
             order.append(pick)
-        return RunBlock.shuffled(self.rules.seed, step.number, step.kind, step.race, order)
+        return RunBlock.shuffled(self.rules.seed, step.number, step.kind, step.round, order)
 
     def measure(self, step: RunBlock) -> None:
         failed = {n for n in step.order if self.fails.get(n, step.number + 1) <= step.number}
@@ -155,7 +155,7 @@ class History:
             Block(
                 number=step.number,
                 kind=step.kind,
-                race=step.race,
+                round=step.round,
                 order=step.order,
                 state=BlockState.VOID if void else BlockState.COMPLETE,
                 measurements=measured,

@@ -21,12 +21,12 @@ def test_all_errors_together_are_no_more_than_the_campaigns() -> None:
 
 
 def block(
-    number: int, race: int, *trials: int, kind: BlockKind = BlockKind.CERTIFY, void: bool = False
+    number: int, round_: int, *trials: int, kind: BlockKind = BlockKind.CERTIFY, void: bool = False
 ) -> BlockTimes:
     order = (BASELINE, *trials)
     arms = tuple(measurement(n, place, (1.0, 1.0)) for place, n in enumerate(order))
     state = BlockState.VOID if void else BlockState.COMPLETE
-    return block_times(Block(number, kind, race, order, state, arms), COMPONENTS)
+    return block_times(Block(number, kind, round_, order, state, arms), COMPONENTS)
 
 
 def complete(blocks: list[BlockTimes]) -> list[BlockTimes]:
@@ -42,10 +42,10 @@ def test_blocks_of_one_round_are_one_attempt() -> None:
         block(5, 4, 3),
     ]
     first, second = attempts(blocks, blocks)
-    assert (first.number, first.race, first.finalists) == (1, 2, (2,))
+    assert (first.number, first.round, first.finalists) == (1, 2, (2,))
     assert [b.number for b in first.blocks] == [2, 3]
     assert first.alpha == alpha_of(1)
-    assert (second.number, second.race, second.finalists) == (2, 4, (3,))
+    assert (second.number, second.round, second.finalists) == (2, 4, (3,))
     assert [b.number for b in second.blocks] == [5]
     assert second.alpha == alpha_of(2)
 

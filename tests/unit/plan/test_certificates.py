@@ -36,7 +36,7 @@ def test_a_certificate_does_not_end_the_search_and_something_better_is_certified
     assert last.step.others[1].outcome is CertificateOutcome.CERTIFIED
     answers = [p.answer.finalist for p in history.plans if p.answer is not None]
     assert list(dict.fromkeys(answers)) == [1, 5]
-    rounds = dict.fromkeys(b.race for b in history.blocks if b.kind is BlockKind.CERTIFY)
+    rounds = dict.fromkeys(b.round for b in history.blocks if b.kind is BlockKind.CERTIFY)
     kinds = [k for k, _ in groupby(b.kind for b in history.blocks)]
     assert len(rounds) == 2
     assert kinds[:4] == [BlockKind.SEARCH, BlockKind.CERTIFY] * 2
@@ -285,7 +285,7 @@ def test_it_stops_at_the_first_certificate_if_asked_to() -> None:
     history = History(rules(stop_certified=True), {1: 0.9, 5: 0.7})
     assert certified(history.run()) == 1
     assert history.blocks[-1].kind is BlockKind.CERTIFY
-    assert len({b.race for b in history.blocks if b.kind is BlockKind.CERTIFY}) == 1
+    assert len({b.round for b in history.blocks if b.kind is BlockKind.CERTIFY}) == 1
 
 
 @pytest.mark.slow
@@ -326,7 +326,7 @@ def test_an_attempt_goes_on_with_its_finalist_while_its_blocks_look_bad() -> Non
     history.ratios = {1: 1.2, 2: 0.7}
     history.run()
     first = history.blocks[[b.kind for b in history.blocks].index(BlockKind.CERTIFY)]
-    mine = [b for b in history.blocks if b.race == first.race]
+    mine = [b for b in history.blocks if b.round == first.round]
     assert {b.kind for b in mine} == {BlockKind.CERTIFY}
     assert all(set(b.order) == {finalist, BASELINE} for b in mine)
     assert history.plans[-1].answer is None or history.plans[-1].answer.finalist != finalist
@@ -338,8 +338,8 @@ def test_a_hopeless_attempt_is_given_up_for_a_better_candidate() -> None:
     history.run(until=begins_an_attempt)
     history.ratios = {1: 1.0, 5: 0.9}
     assert certified(history.run()) == 5
-    first, *_ = {b.race for b in history.blocks if b.kind is BlockKind.CERTIFY}
-    assert sum(b.race == first for b in history.blocks) < 20
+    first, *_ = {b.round for b in history.blocks if b.kind is BlockKind.CERTIFY}
+    assert sum(b.round == first for b in history.blocks) < 20
 
 
 @pytest.mark.slow
@@ -380,5 +380,5 @@ def test_certification_stops_at_its_last_block() -> None:
     history = History(limits, {1: 0.94}, noise=0.03)
     step = history.run()
     assert isinstance(step, Finish)
-    attempts = Counter(b.race for b in history.blocks if b.kind is BlockKind.CERTIFY)
+    attempts = Counter(b.round for b in history.blocks if b.kind is BlockKind.CERTIFY)
     assert max(attempts.values(), default=0) <= 4

@@ -27,7 +27,7 @@ OPTIMISTIC = (
 )
 
 
-def in_race(count: int = 2) -> History:
+def in_search(count: int = 2) -> History:
     """Three trials of which the first two are fast, but not clearly better than each other."""
     return History(rules(max_trials=3, finalists=count), {1: 0.9, 2: 0.905}, noise=0.02)
 
@@ -44,7 +44,7 @@ def answered(history: History) -> Recommendation:
 @pytest.mark.slow
 def test_as_many_are_certified_as_the_campaign_asks_for() -> None:
     for count in (1, 2):
-        history = in_race(count)
+        history = in_search(count)
         step = history.run()
         assert isinstance(step, Finish)
         assert len(fresh_orders(history)[0]) == 1 + count
@@ -59,7 +59,7 @@ def test_one_that_does_not_look_fast_is_no_finalist() -> None:
 
 @pytest.mark.slow
 def test_both_can_be_certified_and_the_other_is_reported() -> None:
-    history = in_race()
+    history = in_search()
     step = history.run()
     assert isinstance(step, Finish)
     assert step.certificate is not None
@@ -78,7 +78,7 @@ def test_both_can_be_certified_and_the_other_is_reported() -> None:
 
 @pytest.mark.slow
 def test_the_answer_reports_the_contribution_of_each_setting() -> None:
-    history = in_race(1)
+    history = in_search(1)
     step = history.run()
     assert isinstance(step, Finish)
     contributions = (
@@ -99,7 +99,7 @@ def test_the_answer_reports_the_contribution_of_each_setting() -> None:
 
 @pytest.mark.slow
 def test_the_answer_says_which_settings_have_no_effect_of_their_own() -> None:
-    history = in_race(1)
+    history = in_search(1)
     step = history.run()
     assert isinstance(step, Finish)
     assert step.finalist is not None
@@ -121,7 +121,7 @@ def test_the_answer_says_which_settings_have_no_effect_of_their_own() -> None:
 @pytest.mark.slow
 def test_the_error_is_shared() -> None:
     """Each of two finalists is judged at half the attempt's error until one is certified."""
-    history = in_race()
+    history = in_search()
     step = history.run()
     assert isinstance(step, Finish)
     assert step.certificate is not None
@@ -133,7 +133,7 @@ def test_the_error_is_shared() -> None:
     share = f" of {2.0 / alpha_of(1):.3g})"
     assert all(reason.endswith(share) for reason in opinions if "e-values" in reason)
     assert any(reason.endswith(share) for reason in opinions)
-    alone = in_race(1)
+    alone = in_search(1)
     alone.run()
     assert answered(alone).confidence == pytest.approx(1.0 - 2.0 * alpha_of(1))
     assert answered(history).confidence == 1.0 - 2.0 * step.certificate.alpha
@@ -141,7 +141,7 @@ def test_the_error_is_shared() -> None:
 
 @pytest.mark.slow
 def test_one_that_is_settled_leaves_the_blocks() -> None:
-    history = in_race()
+    history = in_search()
     history.run(until=lambda s: isinstance(s, RunBlock) and s.kind is BlockKind.CERTIFY)
     history.ratios = {1: 1.3, 2: 0.97}
     step = history.run()
@@ -154,13 +154,13 @@ def test_one_that_is_settled_leaves_the_blocks() -> None:
 
 @pytest.mark.slow
 def test_when_one_fails_the_other_can_still_be_recommended() -> None:
-    whole = in_race()
+    whole = in_search()
     whole.run()
     first = next(b.number for b in whole.blocks if b.kind is BlockKind.CERTIFY)
     best = whole.plans[-1].step
     assert isinstance(best, Finish)
     assert best.finalist is not None
-    failing = in_race()
+    failing = in_search()
     failing.fails = {best.finalist: first + 1}
     step = failing.run()
     assert isinstance(step, Finish)
@@ -171,7 +171,7 @@ def test_when_one_fails_the_other_can_still_be_recommended() -> None:
 
 @pytest.mark.slow
 def test_without_a_certificate_the_largest_improvement_of_any_is_reported() -> None:
-    history = in_race()
+    history = in_search()
     history.run(until=lambda s: isinstance(s, RunBlock) and s.kind is BlockKind.CERTIFY)
     history.ratios = {}
     step = history.run()
@@ -188,7 +188,7 @@ def test_without_a_certificate_the_largest_improvement_of_any_is_reported() -> N
 def attempts_of(history: History) -> list[set[int]]:
     """The finalists with which each attempt began."""
     fresh = (b for b in history.blocks if b.kind is BlockKind.CERTIFY)
-    rounds = groupby(sorted(fresh, key=lambda b: (b.race, b.number)), key=lambda b: b.race)
+    rounds = groupby(sorted(fresh, key=lambda b: (b.round, b.number)), key=lambda b: b.round)
     return [set(next(blocks).order) - {BASELINE} for _, blocks in rounds]
 
 

@@ -39,7 +39,7 @@ def fresh_orders(history: History) -> list[tuple[int, ...]]:
 def test_begins_with_a_block_of_new_configurations() -> None:
     plan = planner(rules()).plan([trial(BASELINE, 0)], [])
     assert isinstance(plan.step, Explore)
-    assert (plan.step.race, plan.step.number, plan.step.kind) == (1, 1, BlockKind.SEARCH)
+    assert (plan.step.round, plan.step.number, plan.step.kind) == (1, 1, BlockKind.SEARCH)
     ((*picks,),) = plan.step.groups
     assert [p.configuration for p in picks if isinstance(p, Proposal)] == [
         configuration(n) for n in (1, 2, 3)
@@ -235,7 +235,7 @@ def test_a_block_that_was_cut_off_is_measured_as_it_was_planned() -> None:
     cut_off = replace(history.blocks[-1], state=BlockState.VOID)
     again = planner(history.rules).plan(history.trials, [*history.blocks[:-1], cut_off])
     assert isinstance(again.step, RunBlock)
-    assert (again.step.kind, again.step.race) == (block.kind, block.race)
+    assert (again.step.kind, again.step.round) == (block.kind, block.round)
     assert set(again.step.order) == set(block.order)
 
 
@@ -296,11 +296,11 @@ def test_every_prefix_planned_anew_gives_the_decisions_that_it_gave(
     endings: dict[int, Ending] = {}
     for number, then in enumerate(history.plans):
         blocks = history.blocks[:number]
-        race = max((b.race for b in blocks), default=0)
+        newest = max((b.round for b in blocks), default=0)
         trials = [
             trial_after(t, endings, history.failed_in, number)
             for t in history.trials
-            if t.race <= race
+            if t.round <= newest
         ]
         again = planner(limits).plan(trials, blocks)
         assert again.step == then.step

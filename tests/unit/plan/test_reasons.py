@@ -257,7 +257,7 @@ def test_what_is_left_of_the_budget_is_mentioned_with_its_reason() -> None:
     assert notes(plan) == notes(replace(plan, step=Finish(1, certificate))) == (too_little,)
     # Only a campaign that has not begun needs room for all finalists.
     assert notes(plan, replace(RULES, finalists=5)) == (too_little,)
-    assert notes(replace(plan, race=0), replace(RULES, finalists=5)) == (
+    assert notes(replace(plan, round=0), replace(RULES, finalists=5)) == (
         f"{left}a full block of the search (search.arms: 4) and a certificate "
         "(certification.finalists: 5) take more",
     )

@@ -76,7 +76,7 @@ def test_a_planner_made_anew_plans_the_same_from_stored_rows(
     rows = [block_times(block, COMPONENTS) for block in campaign.blocks]
     again, then = planner(campaign.rules).plan(campaign.trials, rows), campaign.plans[-1]
     assert (again.step, again.endings, again.answer) == (then.step, then.endings, then.answer)
-    assert (again.guards, again.race, again.phase) == (then.guards, then.race, then.phase)
+    assert (again.guards, again.round, again.phase) == (then.guards, then.round, then.phase)
 
 
 @pytest.mark.slow

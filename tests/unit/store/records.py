@@ -50,7 +50,7 @@ def trial(number: int, state: TrialState = TrialState.RUNNING) -> Trial:
     return Trial(
         number=number,
         configuration=CANDIDATE if number else BASELINE_CONFIGURATION,
-        race=1 if number else 0,
+        round=1 if number else 0,
         origin="sampler",
         state=state,
         flags={"fileserver": ("-p", str(number)), "cachemanager": ()},
@@ -62,7 +62,7 @@ def block(number: int, *order: int) -> Block:
     return Block(
         number=number,
         kind=BlockKind.SEARCH,
-        race=1,
+        round=1,
         order=order or (1, BASELINE),
         state=BlockState.RUNNING,
         reason="planned",

@@ -261,7 +261,7 @@ def test_trial_ends_once(store: Store, end: TrialState) -> None:
 
 
 @pytest.mark.parametrize("end", [TrialState.COMPLETE, TrialState.PRUNED])
-def test_a_finalist_whose_race_is_over_can_still_fail(store: Store, end: TrialState) -> None:
+def test_a_finalist_whose_search_is_over_can_still_fail(store: Store, end: TrialState) -> None:
     campaign = records.new_campaign(store)
     store.move_trial(campaign, 1, end, "over", records.event())
     store.move_trial(campaign, 1, TrialState.FAILED, "it does not start", records.event())

@@ -21,7 +21,7 @@ from tuner.store.archive import export_campaign, import_campaign
 #: Table, number of the row in it, column, and a value that contradicts other rows or is impossible.
 EXCLUDED: list[tuple[str, int, str, object]] = [
     ("campaign", 0, "wall_s", -1.0),
-    ("trial", 1, "race", -1),
+    ("trial", 1, "round", -1),
     ("measurement", 0, "trial", 9999),
     ("measurement", 1, "position", -1),
     ("component", 1, "elapsed_s", -1.0),

@@ -82,7 +82,7 @@ def test_a_valid_row_is_accepted(
         ("trial", {"number": 2, "state": "better"}),
         ("trial", {"number": 2, "campaign": "none"}),
         ("trial", {"number": 2, "configuration": None}),
-        ("trial", {"number": 2, "race": -1}),
+        ("trial", {"number": 2, "round": -1}),
         ("block", {"state": "complete"}),
         ("block", {"number": 0, "state": "complete"}),
         ("block", {"number": 2, "state": "running"}),

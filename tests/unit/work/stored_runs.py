@@ -48,6 +48,6 @@ def decisions(store: Store, campaign: str) -> object:
     answer = store.campaign(campaign).recommendation
     assert answer is not None
     return (
-        [(t.configuration, t.race, t.origin, t.state) for t in store.trials(campaign)],
+        [(t.configuration, t.round, t.origin, t.state) for t in store.trials(campaign)],
         (answer.answer, answer.trial, answer.configuration, answer.flags),
     )
