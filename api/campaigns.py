@@ -162,14 +162,14 @@ def get_noise(campaign: PathCampaign, serving: Serving) -> Noise:
     rules = rules_if_known(campaign, serving.store.measured_with)
     if rules is None:
         raise NotFoundError(
-            f"the workload of campaign {campaign.id} is missing or has changed: put its file back"
+            f"the workload of campaign {campaign.id} is missing or has changed: restore its file"
         )
     report = noise(serving.store, campaign.id, rules)
     if report is None:
         raise NotFoundError(
             f"campaign {campaign.id} has too few repeated measurements to estimate its noise: ask "
             "again after more blocks (9 of a pilot are enough); if its workload's file now has "
-            "other components, put the file back"
+            "other components, restore the file"
         )
     return report
 

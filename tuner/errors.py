@@ -79,7 +79,7 @@ class OtherComponentsError(SpecError):
     def __init__(self, campaign: str) -> None:
         super().__init__(
             f"the workload of campaign {campaign} no longer has the components that were measured; "
-            "put its file back"
+            "restore its file"
         )
 
 

@@ -27,7 +27,7 @@ STOPPING = (
     "stopping: a block in progress is measured again when the campaign is resumed; the testbed "
     "is restored, which takes seconds, on real hosts up to a few minutes"
 )
-FINISHING = "finishing the current run, then the testbed is put back; Ctrl-C again to stop now"
+FINISHING = "finishing the current run, then the testbed is restored; Ctrl-C again to stop now"
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def stop_signals(
 def holding_off_stops(
     say: Callable[[str], None], first: str = "restoring the testbed first, which can take minutes"
 ) -> Iterator[None]:
-    """Hold off stop signals while the testbed is put back, or what comes ``first`` instead; ``say``
+    """Hold off stop signals while the testbed is restored, or what comes ``first`` instead; ``say``
     gets a message for each. They take effect at the next ``check`` after it.
     """
 

@@ -186,4 +186,4 @@ def lab(hosts: Labs) -> Iterator[Lab]:
     lab.workload()
     lab.campaign([THREADS])
     yield lab
-    lab.put_back()
+    lab.restore()

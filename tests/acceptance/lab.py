@@ -236,7 +236,7 @@ class Lab:
             ]
         return remaining
 
-    def put_back(self, files: bool = True, runs: bool = True) -> None:
+    def restore(self, files: bool = True, runs: bool = True) -> None:
         """Wait until nothing is left: watches and killed runs take a moment to end."""
         deadline = time.monotonic() + _PATIENCE_S
         while left := self.left(files, runs):

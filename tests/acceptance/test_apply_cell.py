@@ -103,7 +103,7 @@ def test_a_configuration_is_applied_verified_and_rolled_back(standing: StandingC
     assert standing.journals() == []
 
 
-def test_a_cell_whose_controller_is_killed_puts_itself_back(standing: StandingCell) -> None:
+def test_a_cell_whose_controller_is_killed_restores_itself(standing: StandingCell) -> None:
     campaign = standing.recommended(RECOMMENDED)
     process = standing.place.start("apply", campaign, "--yes")
     try:

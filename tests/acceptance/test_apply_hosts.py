@@ -95,7 +95,7 @@ def test_a_server_that_does_not_start_gets_its_old_options_back(lab: Lab) -> Non
     assert "the fileserver does not start with these options" in failed.stderr
     assert newest(lab).state is ApplicationState.FAILED
     assert "does not start" in newest(lab).reason
-    lab.put_back()  # a watch takes a moment to end
+    lab.restore()  # a watch takes a moment to end
 
 
 def test_a_stop_signal_brings_the_old_options_back(lab: Lab) -> None:
@@ -123,7 +123,7 @@ def test_a_client_that_is_killed_brings_the_old_options_back(lab: Lab) -> None:
 def test_hosts_whose_controller_is_killed_put_themselves_back(lab: Lab) -> None:
     kill_while_applying(lab)
     hear_nothing(lab)
-    lab.put_back()
+    lab.restore()
     assert newest(lab).state is ApplicationState.APPLYING
     refused = lab.fstune("run", str(lab.directory / "campaign.yaml"))
     assert refused.returncode == 4
@@ -139,7 +139,7 @@ def test_while_it_is_unfinished_another_restore_directory_is_refused(lab: Lab) -
     document["restore"]["directory"] = "/var/lib/fstune-other"
     file.write_text(yaml.safe_dump(document))
     sentence = (
-        "with restore.directory /var/lib/fstune-restore, and has not been put back from there"
+        "with restore.directory /var/lib/fstune-restore, and has not been restored from there"
     )
     for command in (
         ("rollback", newest(lab).id, "--yes"),
@@ -155,7 +155,7 @@ def test_while_it_is_unfinished_another_restore_directory_is_refused(lab: Lab) -
     document["restore"]["directory"] = "/var/lib/fstune-restore"
     file.write_text(yaml.safe_dump(document))
     roll_back(lab)
-    lab.put_back()  # a watch takes a moment to end
+    lab.restore()  # a watch takes a moment to end
 
 
 def test_files_of_a_rollback_that_was_killed_in_its_last_check_are_removed(lab: Lab) -> None:
@@ -177,7 +177,7 @@ def test_files_of_a_rollback_that_was_killed_in_its_last_check_are_removed(lab: 
     planned = lab.fstune("apply", campaign, "--plan")
     assert planned.returncode == 0, planned.stdout + planned.stderr
     assert files_of(lab, application.id) == []
-    lab.put_back()  # a watch takes a moment to end
+    lab.restore()  # a watch takes a moment to end
 
 
 def files_of(lab: Lab, application: str) -> list[str]:
@@ -190,7 +190,7 @@ def test_a_server_without_its_instance_is_rolled_back(lab: Lab) -> None:
     kill_while_applying(lab)
     delete_fileserver(lab)
     roll_back(lab)
-    lab.put_back()  # a watch takes a moment to end
+    lab.restore()  # a watch takes a moment to end
 
 
 @contextmanager
@@ -233,7 +233,7 @@ def test_an_interrupted_commit_is_finished(lab: Lab) -> None:
         back = lab.fstune("rollback", "last", "--yes")
         assert back.returncode == 0, back.stdout + back.stderr
     assert newest(lab).state is ApplicationState.ROLLED_BACK
-    lab.put_back()  # a watch takes a moment to end
+    lab.restore()  # a watch takes a moment to end
 
 
 def test_a_commit_after_which_a_host_restored_itself_is_undone_everywhere(lab: Lab) -> None:
@@ -244,4 +244,4 @@ def test_a_commit_after_which_a_host_restored_itself_is_undone_everywhere(lab: L
         settled = lab.fstune("rollback", "last", "--yes")
         assert settled.returncode == 0, settled.stdout + settled.stderr
     assert newest(lab).state is ApplicationState.FAILED
-    lab.put_back()  # a watch takes a moment to end
+    lab.restore()  # a watch takes a moment to end

@@ -68,7 +68,7 @@ def test_processes_of_a_local_user_on_a_client_change_nothing(lab: Lab) -> None:
     with trap(node) as (program, proof), decoy(node, (program, *OPTIONS, "-daemons", "9")):
         with campaign(lab) as process:
             says(lab, process, "block 2, ")
-        # It is interrupted and has put both clients back.
+        # It is interrupted and has restored both clients.
         assert not proof.exists()
         assert of_root(node, "afsd.fuse") == of_root(other, "afsd.fuse")
     assert len(lab.load().measured) >= 2
@@ -127,7 +127,7 @@ def test_a_host_key_that_changes_ends_the_campaign(lab: Lab) -> None:
     assert len(records.measured) >= 1
     lines = [line for line in known_hosts.splitlines() if not line.startswith("10.77.0.12 ")]
     (lab.directory / "known_hosts").write_text("\n".join([*lines, f"10.77.0.12 {public}", ""]))
-    lab.put_back()  # the host restores itself after a while
+    lab.restore()  # the host restores itself after a while
 
 
 def test_a_wrong_key_ends_the_campaign_before_anything_is_changed(lab: Lab) -> None:

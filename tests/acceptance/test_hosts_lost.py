@@ -33,7 +33,7 @@ def test_hosts_whose_controller_was_killed_put_themselves_back(lab: Lab) -> None
         process.kill()
     assert lab.left(files=False) != []
     hear_nothing(lab)
-    lab.put_back(files=False)
+    lab.restore(files=False)
     before = lab.load()
     assert before.campaign.state is CampaignState.RUNNING
     assert before.measured != {}
@@ -52,7 +52,7 @@ def test_a_campaign_that_was_killed_while_its_server_was_changed_can_be_resumed(
     goes_on(lab, lab.load())
 
 
-def test_a_server_that_was_rebooted_is_put_back_outside_the_hours(lab: Lab) -> None:
+def test_a_server_that_was_rebooted_is_restored_outside_the_hours(lab: Lab) -> None:
     """No watch runs there any more, and whoever works there by day would get a trial's options."""
     lab.workload(linger_s=3)
     journal = inside(lab.server, RESTORE) / "restore" / "fileserver"
@@ -71,7 +71,7 @@ def test_a_server_that_was_rebooted_is_put_back_outside_the_hours(lab: Lab) -> N
         assert not journal.exists()
         assert lab.programs()["server"] == lab.original["server"]
     assert lab.load().of("restored")[0].message.startswith("fileserver on 10.77.0.1 ")
-    lab.put_back(files=False)
+    lab.restore(files=False)
     lab.testbed()
     goes_on(lab, before)
 
@@ -82,7 +82,7 @@ def test_without_its_hosts_a_campaign_ends_and_goes_on_later(lab: Lab) -> None:
         says(lab, process, "block 1, ")
         with cable_cut(lab):
             records = wait_for_end(lab, process)
-            lab.put_back(files=False)  # the hosts restore themselves
+            lab.restore(files=False)  # the hosts restore themselves
     assert the(records.of("campaign-failed")).data["failure"] == "transport"
     assert records.measured != {}
     assert "fstune resume" in lab.output
@@ -103,7 +103,7 @@ def test_a_host_that_reboots_ends_the_campaign_which_can_be_resumed(lab: Lab, wh
     assert "was restarted while it was in use" in records.campaign.reason
     assert the(records.of("campaign-failed")).data["failure"] == "testbed"
     assert len(records.of("restored")) == 2
-    lab.put_back(files=False)
+    lab.restore(files=False)
     goes_on(lab, records)
 
 
@@ -116,9 +116,9 @@ def test_putting_back_by_hand_ends_a_campaign_that_runs(lab: Lab) -> None:
         records = wait_for_end(lab, process)
         # A watch checks every second, and then ends.
         wait_for(lambda: lab.left(files=False) == [], "the end of the watches")
-    assert "has put itself back" in records.campaign.reason
+    assert "has restored itself" in records.campaign.reason
     again = lab.fstune("testbed", "restore", str(lab.directory / "testbed.yaml"))
-    assert again.stdout.count("nothing to put back") == 3
+    assert again.stdout.count("nothing to restore") == 3
     goes_on(lab, records)
 
 
@@ -129,10 +129,10 @@ def test_a_controller_that_was_asleep_changes_nothing_when_it_wakes_up(lab: Lab)
         wait_for(lambda: engine_runs(lab.clients[0]), "the next workload")
         process.send_signal(signal.SIGSTOP)
         hear_nothing(lab)
-        lab.put_back(files=False, runs=False)  # the hosts restore themselves during a run
+        lab.restore(files=False, runs=False)  # the hosts restore themselves during a run
         process.send_signal(signal.SIGCONT)
         records = wait_for_end(lab, process)
         # A watch checks every second, and then ends.
         wait_for(lambda: lab.left(files=False) == [], "the end of the watches")
-    assert "has put itself back" in lab.output
+    assert "has restored itself" in lab.output
     goes_on(lab, records)

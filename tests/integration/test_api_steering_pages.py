@@ -319,7 +319,7 @@ def test_a_campaign_whose_process_was_killed_is_reported_and_resumed(
         assert barriers(page) == []
         picture(page, "died")
         page.locator("#cancelling summary").click()
-        expect(page.locator("#cancelling")).to_contain_text("Resume first, to put it back")
+        expect(page.locator("#cancelling")).to_contain_text("Resume first, to restore it")
         page.get_by_role("button", name="Resume").click()
         expect(page.locator("#absence")).to_have_count(0, timeout=PATIENCE_MS)
         expect(page.locator("#now")).to_contain_text("current arm", timeout=PATIENCE_MS)

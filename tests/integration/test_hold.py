@@ -18,7 +18,7 @@ from tuner.hosts.connector import CommandFailed, check, check_change
 from tuner.hosts.heartbeats import Heartbeats
 from tuner.hosts.hold import Hold
 from tuner.hosts.lease import Owner
-from tuner.hosts.put_back import restore_all
+from tuner.hosts.restore_all import restore_all
 from tuner.services.journal import Journal
 
 pytestmark = pytest.mark.cell
@@ -56,7 +56,7 @@ def test_only_one_campaign_holds_a_host(cell: Cell, directory: str) -> None:
         take(cell, directory, THEIRS)
     assert hold.give_back() is None
     other = take(cell, directory, THEIRS)
-    with pytest.raises(TestbedError, match="server has put itself back"):
+    with pytest.raises(TestbedError, match="server has restored itself"):
         hold.beat()
     other.beat()
     assert other.give_back() is None
@@ -88,9 +88,9 @@ def test_a_host_without_heartbeats_restores_itself(cell: Cell, directory: str) -
     wait_for(lambda: record.host.ask(["test", "-e", f"{directory}/proof"]).status == 0, "the watch")
     wait_for(lambda: watches(cell, directory) == 0, "the watch's end")
     assert record.read("commands") is None
-    with pytest.raises(TestbedError, match="has put itself back"):
+    with pytest.raises(TestbedError, match="has restored itself"):
         hold.beat()
-    with pytest.raises(TestbedError, match="has put itself back"):
+    with pytest.raises(TestbedError, match="has restored itself"):
         hold.change(["true"])
     message = hold.give_back()
     assert message is not None
@@ -115,7 +115,7 @@ def test_heartbeats_keep_it_from_doing_so(cell: Cell, directory: str) -> None:
     assert hold.give_back() is None
 
 
-def test_a_host_that_is_not_put_back_is_not_given_back(cell: Cell, directory: str) -> None:
+def test_a_host_that_is_not_restored_is_not_given_back(cell: Cell, directory: str) -> None:
     hold = take(cell, directory)
     record = journal(cell, directory, "echo it does not work >&2; exit 1\n")
     with pytest.raises(CommandFailed, match="it does not work"):
@@ -128,7 +128,7 @@ def test_a_host_that_is_not_put_back_is_not_given_back(cell: Cell, directory: st
     assert hold.give_back() is None
 
 
-def test_a_stale_lease_is_taken_over_after_its_host_was_put_back(
+def test_a_stale_lease_is_taken_over_after_its_host_was_restored(
     cell: Cell, directory: str
 ) -> None:
     first = take(cell, directory, after_s=30.0)

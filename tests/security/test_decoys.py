@@ -126,7 +126,7 @@ def test_a_program_that_runs_as_root_for_its_users_is_not_the_cache_manager(
     node: Node, place: FusePlace
 ) -> None:
     """Users may call sudo by any name and with any arguments, and keep it waiting: here, sleep of
-    root stands for it. It neither prevents the client from being put back, nor is it started again.
+    root stands for it. It neither prevents the client from being restored, nor is it started again.
     """
     (original,) = of_root(node, "afsd.fuse")
     genuine = called(node, "afsd.fuse")

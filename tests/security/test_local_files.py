@@ -23,7 +23,7 @@ from tuner.hosts import supervisor
 from tuner.hosts.hold import Hold
 from tuner.hosts.lease import Owner
 from tuner.hosts.local import LocalConnector
-from tuner.hosts.put_back import restore_all
+from tuner.hosts.restore_all import restore_all
 from tuner.store import Store
 from workloads import rundir, zipapp
 from workloads.confinement import confine
@@ -153,7 +153,7 @@ def test_permissions_left_open_by_an_earlier_release_are_fixed(tmp_path: Path) -
 
 
 def test_a_restore_directory_left_open_by_its_administrator_is_closed(tmp_path: Path) -> None:
-    """Anyone who can open it can lock it: the host could be neither changed nor put back."""
+    """Anyone who can open it can lock it: the host could be neither changed nor restored."""
     directory = tmp_path / "restore-here"
     directory.mkdir()
     directory.chmod(0o755)

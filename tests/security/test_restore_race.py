@@ -69,7 +69,7 @@ def mounted(node: Node) -> bool:
 
 
 @pytest.mark.timeout(300 + 10 * RACES)
-def test_whenever_a_host_is_put_back_it_is_as_found(node: Node) -> None:
+def test_whenever_a_host_is_restored_it_is_as_found(node: Node) -> None:
     (original,) = daemons(node)
     moments = random.Random(20261121)
     journal = node.shared / "race" / "restore" / "cache_manager"
@@ -83,7 +83,7 @@ def test_whenever_a_host_is_put_back_it_is_as_found(node: Node) -> None:
         assert daemons(node) == [original], (number, messages)
         tuner.join(100.0)
         assert not tuner.is_alive()
-        assert "has put itself back" in str(tuner.refused), number
+        assert "has restored itself" in str(tuner.refused), number
         assert daemons(node) == [original], (number, messages)
         assert mounted(node)
         assert messages[0].startswith("cache_manager on client1 "), messages
@@ -134,5 +134,5 @@ def test_restoring_waits_for_a_change_that_takes_long(node: Node) -> None:
     assert daemons(node) == [original]
     assert messages
     assert "mounted again as found" in messages[0]
-    with pytest.raises(TestbedError, match="has put itself back"):
+    with pytest.raises(TestbedError, match="has restored itself"):
         hold.change(["true"])

@@ -18,7 +18,7 @@ def section(key: str, directory: Path) -> object:
 
 
 def contents(directory: Path) -> str:
-    """What fstune must put back."""
+    """What fstune must restore."""
     return (directory / "toyd.conf").read_text()
 
 

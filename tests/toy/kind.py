@@ -75,7 +75,7 @@ class Toyd:
             return "toyd left as found"
         self._restart(self.before)
         self._copy.unlink()
-        return "toyd put back"
+        return "toyd restored"
 
     def stop(self) -> None:
         if self.process is not None:
@@ -104,7 +104,7 @@ class Toyd:
 
 
 def copy_in(directory: Path) -> Path:
-    """The copy from which a directory is put back; there is one only while it must be."""
+    """The copy from which a directory is restored; there is one only while it must be."""
     return directory / "toyd.conf.before"
 
 
@@ -124,14 +124,14 @@ class ToyTestbed:
     def unavailable(self) -> Unavailable | None:
         return None
 
-    def put_back(self, campaign: str) -> list[str]:
+    def recover(self, campaign: str) -> list[str]:
         if self._part is not None or not copy_in(self._directory).exists():
             return []
         copy_in(self._directory).replace(self._directory / "toyd.conf")
-        return ["toyd put back"]
+        return ["toyd restored"]
 
     def open(self, workload: Workload, say: Callable[[str], None]) -> ReadyTestbed:
-        self.put_back("")
+        self.recover("")
         host, (directory, path) = LocalConnector(), self._paths()
         engine = ClientEngine.install(host, directory, path, workload)
         references = install_references(host, directory, path, self._needs.references, workload)

@@ -57,7 +57,7 @@ class ClientHost:
         names = done.stdout.split()
         return [name for name in names if not name.endswith(".sh") and ".changed-" not in name]
 
-    def put_back(self) -> str:
+    def restore(self) -> str:
         """Restore everything. Returns a description of what was done to the client."""
         done = self.unit.restore()
         self.runtime.restore()
@@ -114,4 +114,4 @@ def client_host(guest: Guest, state: Path) -> Iterator[ClientHost]:
         try:
             yield client
         finally:
-            client.put_back()
+            client.restore()

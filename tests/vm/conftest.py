@@ -74,7 +74,7 @@ def client(guest: Guest, state: Path) -> Iterator[ClientHost]:
     with client_host(guest, state) as client_on_guest:
         before = client_on_guest.file(), client_on_guest.effective()
         yield client_on_guest
-        client_on_guest.put_back()
+        client_on_guest.restore()
         assert (client_on_guest.file(), client_on_guest.effective()) == before
         assert client_on_guest.journals() == []
         assert client_on_guest.run("test", "-d", VOLUME_PATH).status == 0

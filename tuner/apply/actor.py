@@ -151,7 +151,7 @@ def complete_or_undo(
                 application, states.APPLIED, "applied", message, "", keep_request=True
             )
         testbed.check_undoable(before, after)
-        remark = put_back(testbed, before, destination)
+        remark = restore(testbed, before, destination)
         testbed.may_have_files |= checking and again
     if application.state is states.ROLLING_BACK:
         message = f"{application.id} is rolled back on {destination.label}"
@@ -159,10 +159,10 @@ def complete_or_undo(
     return failed(actor, application, destination, f"{why}; {remark}" if remark else why)
 
 
-def put_back(testbed: OpenTestbed, before: Configuration, destination: Destination) -> str:
-    """As ``OpenTestbed.put_back``; what is returned also names the clients that are left out."""
-    remark = testbed.put_back(before)
-    return "; ".join(filter(None, (destination.not_put_back, remark)))
+def restore(testbed: OpenTestbed, before: Configuration, destination: Destination) -> str:
+    """As ``OpenTestbed.restore``; what is returned also names the clients that are left out."""
+    remark = testbed.restore(before)
+    return "; ".join(filter(None, (destination.not_restored, remark)))
 
 
 def finish(actor: Actor, application: Application) -> Application:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tuner.applications import Application
-from tuner.apply.actor import Actor, as_stored, complete_or_undo, failed, put_back, reason_of
+from tuner.apply.actor import Actor, as_stored, complete_or_undo, failed, reason_of, restore
 from tuner.apply.destination import Destination, recommended
 from tuner.apply.open_testbed import OpenTestbed, open_testbed
 from tuner.apply.plan import (
@@ -168,7 +168,7 @@ def carry_out(actor: Actor, application: Application) -> Application:
                 except BaseException:
                     if result is None:
                         with holding_off_stops(actor.say):
-                            testbed.put_back(application.before)
+                            testbed.restore(application.before)
                         is_back = True
                     raise
         except (TunerError, KeyboardInterrupt) as problem:
@@ -289,7 +289,7 @@ def roll_back(actor: Actor, application: Application, left_out: Sequence[str] = 
     """Restore the configuration from before an application; return the stored application.
 
     This includes interrupted applications, whether they were decided on or not. ``left_out``:
-    clients that are gone for good and no longer in the testbed file; they are not put back, and the
+    clients that are gone for good and no longer in the testbed file; they are not restored, and the
     stored reason names them. Raises SpecError when the application has no such clients,
     ConflictError when it is not in force, or another one was applied after it; TunerError when a
     host fails: it can be repeated then.
@@ -308,7 +308,7 @@ def roll_back(actor: Actor, application: Application, left_out: Sequence[str] = 
                 message = f"{actor.by} rolls {application.id} back on {destination.label}"
                 rolling = ApplicationState.ROLLING_BACK
                 application = actor.move(application, rolling, "rolling-back", message, "")
-                remark = put_back(testbed, application.before, destination)
+                remark = restore(testbed, application.before, destination)
                 message = f"{actor.by} rolled {application.id} back on {destination.label}"
                 state = ApplicationState.ROLLED_BACK
                 application = actor.move(application, state, "rolled-back", message, remark)

@@ -28,7 +28,7 @@ class Destination:
     """The testbed of an application. ``name``: its identity; ``label``: a short name for people;
     ``other``: whether the campaign was not measured on it; ``clients``: see ``TestbedIdentity``;
     ``left_out``: clients of an application that its testbed file no longer names, because they are
-    gone for good: whatever is put back is not put back there.
+    gone for good: whatever is restored is not restored there.
     """
 
     section: TestbedSection
@@ -108,11 +108,11 @@ class Destination:
         return cls(section, spec, needs, directory, name, label, other, identity.clients)
 
     @property
-    def not_put_back(self) -> str:
+    def not_restored(self) -> str:
         """A clause on the clients that are left out; empty if there are none."""
         if not self.left_out:
             return ""
-        return f"{_clients(self.left_out)} left out, so not put back"
+        return f"{_clients(self.left_out)} left out, so not restored"
 
     @property
     def document(self) -> str:

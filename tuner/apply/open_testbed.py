@@ -111,7 +111,7 @@ class OpenTestbed:
     def _keeps(self, part: LastingPart) -> bool:
         return JournalState.KEPT in part.journals(self.name)
 
-    def put_back(self, before: Configuration) -> str:
+    def restore(self, before: Configuration) -> str:
         """Restore the previous configuration. When a part fails, continue with the others, then
         raise the first failure (TunerError).
 
@@ -127,7 +127,7 @@ class OpenTestbed:
         try:
             remark = self._restore(before)
         except TunerError:
-            self.may_have_files = False  # nothing may delay the next try to put the hosts back
+            self.may_have_files = False  # nothing may delay the next try to restore the hosts
             self._report(left)
             raise
         self.may_have_files = bool(left)
@@ -159,13 +159,13 @@ class OpenTestbed:
             if any(part.journals(self.name) != {JournalState.NONE} for part in self.parts.values()):
                 raise
             # No journal is left to restore: retrying would change nothing.
-            remark = f"the hosts were put back, but something else was changed there: {problem}"
+            remark = f"the hosts were restored, but something else was changed there: {problem}"
             self.say(remark)
             return remark
         return ""
 
     def clean(self) -> None:
-        """Remove what checks may have left and ``put_back`` has not removed."""
+        """Remove what checks may have left and ``restore`` has not removed."""
         if self.may_have_files:
             self._report(remains(self.ready.engine, self.name))
 
@@ -193,7 +193,7 @@ class OpenTestbed:
             raise TestbedError(
                 f"the settings of {self.name} are in effect in {' and '.join(lost)}, but no host "
                 "has a record of what was there before: if the testbed file named another "
-                "restore.directory then, name it again; otherwise put the settings back by hand "
+                "restore.directory then, name it again; otherwise restore the settings by hand "
                 f"('fstune applications' shows them) and repeat: fstune rollback {self.name}"
             )
 
@@ -214,7 +214,7 @@ class OpenTestbed:
         except ConfigurationError as problem:
             raise TestbedError(
                 f"the previous settings are no longer kept on a host of the {' and '.join(lost)} "
-                f"({problem}): 'fstune applications' shows them; put them back by hand, then "
+                f"({problem}): 'fstune applications' shows them; restore them by hand, then "
                 f"repeat: fstune rollback {self.name}"
             ) from problem
 

@@ -47,7 +47,7 @@ _COMMANDS: Mapping[str, _Listed] = {
     ),
     "run": _Listed(
         "tuner.cli.run:run",
-        "Run a campaign to its end: pilot, search, certify, recommend, put the testbed back.",
+        "Run a campaign to its end: pilot, search, certify, recommend, restore the testbed.",
     ),
     "pilot": _Listed(
         "tuner.cli.run:pilot",

@@ -57,8 +57,8 @@ Without = Annotated[
     typer.Option(
         "--without",
         metavar="CLIENT",
-        help="A client that is gone for good, as 'fstune applications' names it: it is not put "
-        "back. Can be repeated.",
+        help="A client that is gone for good, as 'fstune applications' names it: it is not "
+        "restored. Can be repeated.",
         show_default=False,
     ),
 ]
@@ -180,7 +180,7 @@ def rollback(
         for line in application_lines([application]):
             say(line)
         if left_out:
-            say(f"  this time: {actor.destination(application, left_out).not_put_back}")
+            say(f"  this time: {actor.destination(application, left_out).not_restored}")
         _agree(yes, "Roll it back?")
         with _interruptible():
             result = roll_back(renamed(actor, application), application, left_out)

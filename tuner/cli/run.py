@@ -74,7 +74,7 @@ def run(
     database: Database = None,
     server: Server = None,
 ) -> None:
-    """Run a campaign to its end: pilot, search, certify, recommend, put the testbed back.
+    """Run a campaign to its end: pilot, search, certify, recommend, restore the testbed.
 
     Ctrl-C pauses it after the current run of the workload, a second Ctrl-C at once; 'fstune resume'
     continues it. Completed blocks are never lost; the block in progress is measured again. On a

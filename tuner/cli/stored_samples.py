@@ -31,7 +31,7 @@ def load_trial(campaign: str, trial: int, state_dir: Path | None, database: str 
             workload = CampaignSpec.from_json(record.spec).workload.name
             raise SpecError(
                 f"workload {workload} no longer has the components that campaign {record.id} "
-                "measured; put it back"
+                "measured; restore its file"
             ) from problem
     table = ScoreTable.of(blocks, rules.components, rules.weights)
     scores = [(o.block.number, o.scores[trial]) for o in table.scored if trial in o.scores]

@@ -55,5 +55,5 @@ def restore(file: File, state_dir: StateDir = None) -> None:
 
     Needs no database and no campaign. A campaign that still runs there notices it and stops.
     """
-    for sentence in type_of_file(file).put_back(file, state_directory(state_dir)):
+    for sentence in type_of_file(file).restore(file, state_directory(state_dir)):
         say(sentence)

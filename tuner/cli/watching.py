@@ -43,7 +43,7 @@ _STOPS = (
     EventKind.START_FAILED,
     EventKind.PAUSE_REQUESTED,
 )
-_PUT_BACK = ("restored", "testbed-closed")
+_RESTORED = ("restored", "testbed-closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class _Teller:
         self._incumbent = incumbent_after((event,), self._incumbent)
         if event.kind == EventKind.STARTED:
             self._began, self.restored = event.at, []
-        elif event.kind in _PUT_BACK:
+        elif event.kind in _RESTORED:
             self.restored.append(event.message)
         if event.kind.startswith("block-"):
             self._progress.doing(event.message if event.kind == "block-started" else "")

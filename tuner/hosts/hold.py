@@ -30,7 +30,7 @@ from tuner.hosts.connector import (
 )
 from tuner.hosts.conversation import Conversation, SpeakingConnector
 from tuner.hosts.lease import AFTER, WATCH, EndRuns, Lease, Owner
-from tuner.hosts.put_back import PUT_BACK, check_own
+from tuner.hosts.restore_all import RESTORE_ALL, check_own
 
 _SCRIPTS = files("tuner.hosts") / "scripts"
 _HEARTBEAT = "heartbeat.sh"
@@ -82,7 +82,7 @@ class Hold:
         check_change(connector, ["chmod", "0700", directory])
         try:
             hold.predecessor = hold.lease.take()
-            for name in (_HEARTBEAT, WATCH, PUT_BACK):
+            for name in (_HEARTBEAT, WATCH, RESTORE_ALL):
                 connector.put(f"{directory}/{name}", _script(name), mode=0o700)
             connector.put(f"{directory}/{AFTER}", f"{after_s:.0f}\n".encode(), mode=0o600)
             # It takes over from a running watch, which may use another timeout.
@@ -185,10 +185,10 @@ class Hold:
         A host that could not be restored keeps both, so that its watch goes on trying.
         """
         if self._lost.is_set():
-            return f"{self.host} has put itself back; {self.lease.watch_log()}"
+            return f"{self.host} has restored itself; {self.lease.watch_log()}"
         if has_journals(self, self.lease.directory):
             return (
-                f"{self.host} has not been put back; it will try on its own in "
+                f"{self.host} has not been restored; it will try on its own in "
                 f"{self.lease.after_s:.0f} s, or run: fstune testbed restore FILE"
             )
         check_change(self, ["rm", "--recursive", "--force", self.lease.path])
@@ -259,13 +259,13 @@ class Hold:
             )
         if self._lost.is_set():
             raise TestbedError(
-                f"{self.host} has put itself back: fstune was silent for "
+                f"{self.host} has restored itself: fstune was silent for "
                 f"{self.lease.after_s:.0f} s, or somebody restored it; {self.lease.owner.advice}"
             )
 
 
 def has_journals(host: Connector, directory: str) -> bool:
-    """Whether a host has not been put back; also if that cannot be told."""
+    """Whether a host has not been restored; also if that cannot be told."""
     journals = f"{directory}/restore"
     listing = host.ask(["find", journals, *_JOURNALS])
     if listing.status == 0:

@@ -16,7 +16,7 @@ from tuner.holders import is_gone, this_process
 from tuner.hosts import guard
 from tuner.hosts.connector import CommandFailed, check, check_change, understood
 from tuner.hosts.conversation import SpeakingConnector
-from tuner.hosts.put_back import restore_all
+from tuner.hosts.restore_all import restore_all
 from tuner.identifiers import is_application_id, word
 from tuner.model import Holder
 
@@ -149,7 +149,7 @@ class Lease:
             [*argv, f"{self.directory}/{_EXPIRED}"], timeout_s=60.0 + _EXPIRED_S
         )
         if moved.status == _BUSY:
-            raise InUseError(f"{self.host} is being put back now; try again in a few minutes")
+            raise InUseError(f"{self.host} is being restored now; try again in a few minutes")
         if moved.status == 0 and self.connector.ask(["test", "-e", fresh]).status != 0:
             return True
         check_change(self.connector, ["rm", "--recursive", "--force", fresh])
@@ -249,7 +249,7 @@ class Lease:
                 check_change(self.connector, ["rm", "--recursive", "--force", expired])
             elif time.monotonic() > deadline:
                 raise ConflictError(
-                    f"{self.host} is putting itself back now; try again in a few minutes, or run: "
+                    f"{self.host} is restoring itself now; try again in a few minutes, or run: "
                     f"fstune testbed restore FILE; {self.watch_log()}"
                 )
             else:

@@ -1,6 +1,6 @@
 """Holds on a host in another restore directory than ours: a lease here would not exclude them.
 
-Somebody may have changed ``restore.directory`` in a testbed file before the host was put back, or
+Somebody may have changed ``restore.directory`` in a testbed file before the host was restored, or
 two testbed files of one host may name different directories.
 """
 
@@ -33,7 +33,7 @@ done
 
 def other_holds(connector: SpeakingConnector, directory: str) -> list[str]:
     """Return a sentence for each other directory than ``directory`` that the host still has to be
-    put back from. Raises TestbedError when the host does not answer.
+    restored from. Raises TestbedError when the host does not answer.
     """
     sentences = []
     for line in check(connector, ["sh", "-c", _OTHERS, "sh", directory]).splitlines():
@@ -41,9 +41,9 @@ def other_holds(connector: SpeakingConnector, directory: str) -> list[str]:
         holder, machine, *_ = *mark.split(), "", ""
         who = f"by {holder} on {machine} " if machine else ""
         sentences.append(
-            f"{connector.host} is held {who}with restore.directory {other}, and has not been put "
-            "back from there: name that directory in the testbed file, or wait until the host has "
-            "put itself back"
+            f"{connector.host} is held {who}with restore.directory {other}, and has not been "
+            "restored from there: name that directory in the testbed file, or wait until the host "
+            "has restored itself"
         )
     return sentences
 

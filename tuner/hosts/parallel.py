@@ -18,7 +18,7 @@ def on_all(items: Sequence[Item], do: Callable[[Item], T]) -> list[T]:
 
     Raises the first failure after all calls have ended: none is left out because another failed.
     A stop signal waits for their end too, since a call left behind could change a host while that
-    is being put back.
+    is being restored.
     """
     with uninterrupted(), ThreadPoolExecutor(max(1, len(items))) as pool:
         calls = [pool.submit(do, item) for item in items]

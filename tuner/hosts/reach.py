@@ -1,4 +1,4 @@
-"""The sections ``reach`` and ``restore`` of testbed files: how hosts are reached and put back.
+"""The sections ``reach`` and ``restore`` of testbed files: how hosts are reached and restored.
 
 They are the same for every kind of service with hosts. A testbed file refers to real machines in
 use, so every value that becomes a command argument later is validated strictly.
@@ -161,7 +161,7 @@ class RestoreSection(Section):
         if after < _SHORTEST_S:
             raise ValueError(
                 f"write at least {_SHORTEST_S:g}s: a connection that breaks must be made again "
-                "before the host puts itself back"
+                "before the host restores itself"
             )
         return after
 

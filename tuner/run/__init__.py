@@ -1,1 +1,1 @@
-"""Runs of a campaign: the plan is executed, every result stored, every testbed put back."""
+"""Runs of a campaign: the plan is executed, every result stored, every testbed restored."""

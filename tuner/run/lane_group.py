@@ -199,7 +199,7 @@ class LaneGroup:
             message = plain if kind in LEFTOVER_KINDS else sentence
             self._writer.tell(kind, message, self.event_data(lane))
         if failure is not None:
-            text = f"{self.prefix(lane)}not everything could be put back: {failure}"
+            text = f"{self.prefix(lane)}not everything could be restored: {failure}"
             self._writer.tell(
                 "restore-failed", text, {**self.event_data(lane), **evidence(failure)}
             )

@@ -19,8 +19,8 @@ from tuner.run.measuring import BlockRunner
 from tuner.services.testbed import ReadyTestbed, Recoverable, Testbed
 from tuner.stop_signals import holding_off_stops
 
-#: How to put back the hosts of a testbed file, also when nothing else may be done there.
-BY_HAND = "to only put hosts back: fstune testbed restore FILE"
+#: How to restore the hosts of a testbed file, also when nothing else may be done there.
+BY_HAND = "to only restore the hosts: fstune testbed restore FILE"
 _POLL_S = 0.5
 
 
@@ -83,7 +83,7 @@ class Lane:
         events: list[tuple[str, str]] = []
         failure: TunerError | None = None
         if self.ready is None:
-            events += self._put_back(campaign, doing)
+            events += self._recover(campaign, doing)
         else:
             left = before_restoring(self.ready.engine, campaign)
             try:
@@ -103,16 +103,16 @@ class Lane:
         self.is_back = failure is None
         return events, failure
 
-    def _put_back(self, campaign: str, doing: Callable[[str], None]) -> Iterator[tuple[str, str]]:
+    def _recover(self, campaign: str, doing: Callable[[str], None]) -> Iterator[tuple[str, str]]:
         """Restore a testbed that is not open. What fails is not an error of this run."""
         if not self.was_used or not isinstance(self.testbed, Recoverable):
             return
-        doing("putting back what an earlier run has changed")
+        doing("restoring what an earlier run has changed")
         try:
-            for sentence in self.testbed.put_back(campaign):
+            for sentence in self.testbed.recover(campaign):
                 yield "restored", sentence
         except TunerError as problem:
-            yield "restore-failed", f"not everything could be put back: {problem}; {BY_HAND}"
+            yield "restore-failed", f"not everything could be restored: {problem}; {BY_HAND}"
 
     def end_runs(self, campaign: str) -> None:
         """End the workload running on it; harmless if none is running or no host answers."""

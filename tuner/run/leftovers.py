@@ -1,8 +1,8 @@
 """What runs of a campaign may have left on a testbed: processes that still run, and files.
 
 A run that fails removes its files itself, within a minute. One whose connection was lost cannot,
-and may still be running. What is left is removed before the next run, and before the testbed is put
-back; what cannot be removed is reported.
+and may still be running. What is left is removed before the next run, and before the testbed is
+restored; what cannot be removed is reported.
 """
 
 from __future__ import annotations
@@ -129,9 +129,9 @@ def remains(engine: Engine, campaign: str, within_s: float = LEFTOVERS_S) -> tup
 
 
 def before_restoring(engine: Engine, campaign: str) -> tuple[str, ...]:
-    """Clean up before a testbed is put back: a workload may keep a client in use, and removing
+    """Clean up before a testbed is restored: a workload may keep a client in use, and removing
     files may take the token that is destroyed then. Return as ``remains`` does. It takes little
-    time: if the server hangs, putting it back helps.
+    time: if the server hangs, restoring it helps.
     """
     return remains(engine, campaign, _BEFORE_RESTORING_S)
 
@@ -143,6 +143,6 @@ def of_references(ready: ReadyTestbed, campaign: str) -> tuple[str, ...]:
 
 def of_others(ready: ReadyTestbed) -> tuple[str, ...]:
     """Remove what campaigns and applications have left whose processes died; return as ``remains``
-    does. It takes little time: the testbed may have to be put back.
+    does. It takes little time: the testbed may have to be restored.
     """
     return tuple(s for name in ready.predecessors for s in before_restoring(ready.engine, name))

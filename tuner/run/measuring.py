@@ -119,7 +119,7 @@ class BlockRunner:
         """Measure a block that was stored with ``event``, and store how it ended.
 
         Raises TestbedError if a host fails or, for the second time in a row, does not answer;
-        CampaignHalted if not even the baseline can be put back. The block is then void, as it is
+        CampaignHalted if not even the baseline can be restored. The block is then void, as it is
         after a stop signal.
         """
         began = self._ledger.clock()
@@ -300,7 +300,7 @@ class BlockRunner:
             with self._ledger.on("apply"):
                 self._ready.target.apply(baseline, self._observer.doing)
         except ConfigurationError as worse:
-            raise CampaignHalted(f"the baseline cannot be put back: {worse}") from worse
+            raise CampaignHalted(f"the baseline cannot be restored: {worse}") from worse
         self._fail(trial, str(problem), problem)
 
     def _left_out(

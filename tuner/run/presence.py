@@ -92,7 +92,7 @@ def status_of(
                 pid=worker.holder.pid,
                 queues=worker.queues,
                 concurrency=worker.concurrency,
-                # A job that a worker has put back still names that worker.
+                # A job that a worker has put back on the queue still names that worker.
                 campaigns=tuple(
                     run.campaign for run in runs if run.taken and run.worker == worker.id
                 ),

@@ -14,7 +14,7 @@ from tuner.plan.rules import Rules
 from tuner.results.expiry import changes
 from tuner.run.identity import differences
 from tuner.run.lanes import BY_HAND
-from tuner.services.kinds import ways_to_put_back
+from tuner.services.kinds import ways_to_restore
 from tuner.states import CampaignState, EventKind
 from tuner.store import Store
 
@@ -31,8 +31,8 @@ def blocks_so_far(
         return store.block_times(campaign, rules.components)
     except OtherComponentsError as problem:
         raise ChangedError(
-            f"workload {workload.spec.name} no longer has the components measured so far; put "
-            "it back or start a new campaign"
+            f"workload {workload.spec.name} no longer has the components measured so far; "
+            "undo that, or start a new campaign"
         ) from problem
 
 
@@ -55,7 +55,7 @@ def check_identity(
 
 def _refusal(campaign: str, changed: Sequence[str]) -> ChangedError:
     return ChangedError(
-        f"changed since campaign {campaign} was measured: {'; '.join(changed)}; put it back, "
+        f"changed since campaign {campaign} was measured: {'; '.join(changed)}; undo that, "
         f"or start a new campaign from it with 'fstune branch {campaign} FILE'"
     )
 
@@ -84,11 +84,11 @@ def check_testbed(campaign: str, then: Mapping[str, str], now: Mapping[str, str]
 
 
 def putting_back(campaign: str, state: CampaignState, *, by_hand: bool) -> str:
-    """Return what to do about a testbed that a campaign, ended in ``state``, could not put back.
+    """Return what to do about a testbed that a campaign, ended in ``state``, could not restore.
 
     ``by_hand``: whether it has a testbed file.
     """
     if state in (CampaignState.PAUSED, CampaignState.FAILED):
         only = f"; {BY_HAND}" if by_hand else ""
-        return f"to put back the rest, or to continue: fstune resume {campaign}{only}"
-    return f"the next campaign there puts back the rest; so do {ways_to_put_back()}"
+        return f"to restore the rest, or to continue: fstune resume {campaign}{only}"
+    return f"the next campaign there restores the rest; so do {ways_to_restore()}"

@@ -1,4 +1,4 @@
-"""Run a campaign: execute the plan, store every result at once, and put the testbeds back.
+"""Run a campaign: execute the plan, store every result at once, and restore the testbeds.
 
 Owns the life of one run, from opening the testbeds to giving them back, whatever happens. The plan
 decides what to do next; ``measuring`` owns how a block is measured and how it can fail.
@@ -55,7 +55,7 @@ from tuner.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended: the campaign as stored, and a sentence for each thing that was put back.
+    """How a run ended: the campaign as stored, and a sentence for each thing that was restored.
 
     ``until``: if it ended only because no testbed may be used now, when to continue.
     """
@@ -125,8 +125,8 @@ class Runner:
         """Run to the end of the campaign, or to the first thing that stops it.
 
         Ctrl-C and the end of its testbeds' hours pause the campaign, a request pauses or cancels
-        it, an error fails it; all but a cancelled one can be resumed. The testbeds are put back in
-        every case. Raises only TunerError for what could not be put back, ChangedError for a resume
+        it, an error fails it; all but a cancelled one can be resumed. The testbeds are restored in
+        every case. Raises only TunerError for what could not be restored, ChangedError for a resume
         that is refused, which leaves a paused campaign paused, and whatever the store raises.
         """
         state, reason, error, until = CampaignState.FINISHED, "", None, None
@@ -170,7 +170,7 @@ class Runner:
         error: TunerError | None = None,
         until: datetime | None = None,
     ) -> tuple[tuple[str, ...], datetime | None]:
-        """Put the testbeds back, then store how the run ended. Return what was done there, and when
+        """Restore the testbeds, then store how the run ended. Return what was done there, and when
         the campaign may continue: None when somebody has requested its end.
         """
         with holding_off_stops(self._doing):
@@ -276,7 +276,7 @@ class Runner:
             event_row = self._store.set_baseline(self._id, baseline, event)
         except ConflictError as problem:
             raise ChangedError(
-                f"{problem}: the testbed has changed; put it back or start a new campaign"
+                f"{problem}: the testbed has changed; undo that or start a new campaign"
             ) from problem
         if event_row is not None:
             self._observer.say(event_row)

@@ -9,7 +9,7 @@ from tuner.errors import ConflictError, SpecError
 from tuner.holders import is_gone
 from tuner.model import Campaign, Request, Wish
 from tuner.run.waiting import is_waited_for
-from tuner.services.kinds import ways_to_put_back
+from tuner.services.kinds import ways_to_restore
 from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
@@ -68,8 +68,8 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         if queue is not None:
             queue.withdraw(campaign.id, _off_queue(asked_by, now), from_worker=True)
         store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
-        todo = f"'fstune resume {campaign.id}' does that" if wish is Wish.PAUSE else _put_back()
-        rest = f"it has not put back its testbed; {todo}"
+        todo = f"'fstune resume {campaign.id}' does that" if wish is Wish.PAUSE else _restore()
+        rest = f"it has not restored its testbed; {todo}"
         reason = f"{wish} requested from {asked_by} after its process died; {rest}"
         _end(store, campaign, wish, reason, now, rest)
         return f"campaign {campaign.id} is {_ENDS[wish][0]}; {rest}"
@@ -127,6 +127,6 @@ def _end(
     store.move_campaign(campaign.id, state, reason, event, before=campaign.state)
 
 
-def _put_back() -> str:
-    """What puts back the testbed of a campaign that cannot be resumed."""
-    return f"any later campaign there does that, and so do {ways_to_put_back()}"
+def _restore() -> str:
+    """What restores the testbed of a campaign that cannot be resumed."""
+    return f"any later campaign there does that, and so do {ways_to_restore()}"

@@ -44,7 +44,7 @@ class KindCase:
     testbed file for each type that has them, by key.
 
     ``opens``: the keys of types whose testbeds are opened. ``contents``: what must be as before
-    after putting back, read from the directory. ``change``: changes a setting of the running
+    after restoring, read from the directory. ``change``: changes a setting of the running
     service that is read back, as an administrator would without fstune; None if nobody can.
     """
 
@@ -172,11 +172,11 @@ class KindContract:
 
 
 class OpenTestbedContract:
-    """What holds for every open testbed: settings are in effect, and put back."""
+    """What holds for every open testbed: settings are in effect, and restored."""
 
     case: ClassVar[KindCase]
 
-    def test_any_configuration_is_in_effect_and_put_back(self, tmp_path: Path) -> None:
+    def test_any_configuration_is_in_effect_and_restored(self, tmp_path: Path) -> None:
         """Only parts that change are restarted; at the end everything is as before."""
         for make, own in self.case.testbeds(tmp_path):
             contents = self.case.contents(own)
@@ -252,8 +252,8 @@ class OpenTestbedContract:
                     target.restore(_silent)
                     assert self.case.contents(own) == contents
 
-    def test_what_a_run_leaves_behind_is_put_back(self, tmp_path: Path) -> None:
-        """A run that ends without restoring is undone when the testbed is put back or opened."""
+    def test_what_a_run_leaves_behind_is_restored(self, tmp_path: Path) -> None:
+        """A run that ends without restoring is undone when the testbed is restored or opened."""
         for make, own in self.case.testbeds(tmp_path):
             contents = self.case.contents(own)
             with _open(make()) as (_, ready):
@@ -261,7 +261,7 @@ class OpenTestbedContract:
                 ready.target.apply(_configuration(ready.target, 0), _silent)
             again = make()
             if isinstance(again, Recoverable):
-                again.put_back(_CAMPAIGN)
+                again.recover(_CAMPAIGN)
                 assert self.case.contents(own) == contents
             with _open(again) as (_, ready):
                 assert ready.target.baseline == before

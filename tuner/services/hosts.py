@@ -170,8 +170,8 @@ class HeldHosts(ABC, Generic[F]):
         pairs = zip(self._holds, names, strict=True)
         return {name: hold.host for hold, each in pairs for name in each}
 
-    def put_back(self, campaign: str) -> list[str]:
-        """See Recoverable.put_back. Hosts that were taken are left to their watches."""
+    def recover(self, campaign: str) -> list[str]:
+        """See Recoverable.recover. Hosts that were taken are left to their watches."""
         if self._holds:
             return []
         restore, owner = self._file.restore, replace(self._owner, campaign=campaign)

@@ -85,7 +85,7 @@ class Journal:
             f"  {self.directory}/", "  "
         ) != sums:
             raise TestbedError(
-                f"{self.host.host}: the restore journal {self.directory} is damaged: put back by "
+                f"{self.host.host}: the restore journal {self.directory} is damaged: restore by "
                 "hand what its files say, as far as they can be trusted, and remove it"
             )
         if record not in names:
@@ -186,7 +186,7 @@ class Journal:
 
     def _make_own(self, parent: str, directory: str) -> None:
         # Both are named, since the mode applies only to named ones: the others depend on the umask,
-        # and put-back.sh refuses directories that a group can write.
+        # and restore-all.sh refuses directories that a group can write.
         check_change(self.host, ["mkdir", "--parents", "--mode=0700", parent, directory])
 
     def restore(self, limit_s: float = RESTORE_TIMEOUT_S) -> str | None:
@@ -214,7 +214,7 @@ class Journal:
 
 def kept_names(host: Connector, directory: str) -> set[str]:
     """Return the names under which journals are kept on a host. ``directory``: that of everything
-    needed to put it back. A name whose journals have been opened again is not among them.
+    needed to restore it. A name whose journals have been opened again is not among them.
     """
     place = f"{directory}/{_LASTING}"
     depth = ["-mindepth", "2", "-maxdepth", "2"]

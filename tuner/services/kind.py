@@ -179,7 +179,7 @@ class TestbedType(ABC, Generic[S]):
     only if the API server can offer it by its key alone. ``several``: a remark for campaigns that
     use more than one such testbed at once, empty if they do not disturb each other. ``threat``: why
     results from there may not carry over; ``real``: whether real programs run there;
-    ``put_back_by``: the command that restores such a testbed, and what it is for, as a phrase;
+    ``restore_command``: the command that restores such a testbed, and what it is for, as a phrase;
     empty if there is none.
     """
 
@@ -191,7 +191,7 @@ class TestbedType(ABC, Generic[S]):
     several: ClassVar[str] = ""
     threat: ClassVar[str] = ""
     real: ClassVar[bool] = True
-    put_back_by: ClassVar[str] = ""
+    restore_command: ClassVar[str] = ""
 
     @abstractmethod
     def name(self, section: S) -> str | None:
@@ -280,7 +280,7 @@ class TestbedType(ABC, Generic[S]):
         """
         raise SpecError(f"{file}: hosts of this kind cannot be inspected without a campaign")
 
-    def put_back(self, file: Path, state_directory: Path) -> Iterator[str]:
+    def restore(self, file: Path, state_directory: Path) -> Iterator[str]:
         """Restore the hosts of a testbed file from their journals.
 
         Yields a sentence for each part as soon as it is done. Raises SpecError or TestbedError.

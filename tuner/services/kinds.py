@@ -140,10 +140,12 @@ def type_of_file(file: Path) -> TestbedType[Any]:
     raise SpecError("; ".join(f"as a file for {key}: {why}" for key, why in problems.items()))
 
 
-def ways_to_put_back() -> str:
+def ways_to_restore() -> str:
     """What restores testbeds without a campaign, as a phrase."""
     types = [each for _, each in types_of_testbeds().values()]
-    return " and ".join(dict.fromkeys(each.put_back_by for each in types if each.put_back_by))
+    return " and ".join(
+        dict.fromkeys(each.restore_command for each in types if each.restore_command)
+    )
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Putting hosts back from their journals: by hand, and after a run that was cut off."""
+"""Restoring hosts from their journals: by hand, and after a run that was cut off."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tuner.hosts.conversation import SpeakingConnector
 from tuner.hosts.hold import Hold, has_journals
 from tuner.hosts.lease import Owner
 from tuner.hosts.parallel import on_all
-from tuner.hosts.put_back import restore_all
+from tuner.hosts.restore_all import restore_all
 from tuner.measure.driver import end_runs
 
 
@@ -46,7 +46,7 @@ def restore(
             names |= campaigns
             messages = restore_all(connector, directory)
             is_changed = is_changed or bool(messages)
-            yield from messages or [f"{connector.host}: nothing to put back"]
+            yield from messages or [f"{connector.host}: nothing to restore"]
             connector.change(["rm", "--recursive", "--force", f"{directory}/lease.expired"])
         except TestbedError as problem:
             failure = failure or problem
@@ -80,7 +80,7 @@ def recover(
     """
     problems: list[str] = []
 
-    def put_back(host: SpeakingConnector) -> list[str]:
+    def recover_host(host: SpeakingConnector) -> list[str]:
         try:
             if not has_journals(host, directory):
                 return []
@@ -90,13 +90,13 @@ def recover(
                 end_runs(hold, directory, owner.campaign)
             sentences = restore_all(host, directory, hold.lease.mark)
             # Taking it from another campaign that has died restores it too.
-            return sentences or [f"{host.host}: put back"]
+            return sentences or [f"{host.host}: restored"]
         except TunerError as problem:
             problems.append(str(problem))
             return []
 
     server, *clients = hosts
-    every = [put_back(server), *on_all(clients, put_back)]  # clients may need the server
+    every = [recover_host(server), *on_all(clients, recover_host)]  # clients may need the server
     sentences = [sentence for each in every for sentence in each]
     if problems:
         raise TestbedError("; ".join([*problems, *sentences]))

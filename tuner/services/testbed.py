@@ -111,7 +111,7 @@ class Recoverable(Protocol):
     be used now; 'fstune testbed restore' does so by hand.
     """
 
-    def put_back(self, campaign: str) -> list[str]:
+    def recover(self, campaign: str) -> list[str]:
         """Restore what earlier runs of a campaign have changed and not restored; return a sentence
         for each part. Nobody else's use is disturbed. Does nothing once ``open`` has taken hosts.
 

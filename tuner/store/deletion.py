@@ -31,7 +31,7 @@ def delete_campaign(store: Store, campaign: str) -> None:
         if application := connection.scalars(select(applied.c.id).where(of)).first():
             raise ConflictError(
                 f"campaign {campaign} has a configuration in force and is the only record of what "
-                f"was there before; put that back first: fstune rollback {application}"
+                f"was there before; restore that first: fstune rollback {application}"
             )
         for table in (applied, tables.request, tables.lease, tables.posted, *reversed(TABLES)):
             key = table.c.id if table is tables.campaign else table.c.campaign

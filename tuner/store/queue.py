@@ -194,8 +194,8 @@ class Queue:
         """Put the jobs of dead workers back on the queue and delete these workers; return the jobs
         as they were.
 
-        Only one process does so at a time, so that each job is put back once. ``may``: whether to
-        do so at all; called once the database answers, for which it may have been waited.
+        Only one process does so at a time, so that each job goes back once. ``may``: whether to do
+        so at all; called once the database answers, for which it may have been waited.
         """
 
         def take_over(connection: Connection) -> list[QueuedRun]:

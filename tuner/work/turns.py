@@ -16,7 +16,7 @@ def is_ahead(runs: Sequence[QueuedRun], job: int, served: Collection[str], soon:
     """Whether a job that arrived before this one, and can run, needs one of its testbeds.
 
     ``runs``: the queue, in order; ``served``: the queues that workers take jobs from. A job that
-    is put back until later than ``soon``, that no worker serves, or that Procrastinate keeps behind
+    is queued for later than ``soon``, that no worker serves, or that Procrastinate keeps behind
     such a one on its first testbed, cannot run: nobody waits for it. A job only ever waits for
     earlier ones, so no two wait for each other.
     """

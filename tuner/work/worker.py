@@ -42,14 +42,14 @@ from tuner.work.turns import is_ahead
 _BEATS = 6
 #: After a pause of this many heartbeats the database, or this worker, was away.
 _GAP = 2
-#: There is no notification for a job that was put back or whose testbed became free, so the queue
-#: is polled.
+#: There is no notification for a job that went back on the queue or whose testbed became free, so
+#: the queue is polled.
 _LOOK_S = 2.0
 _LONGEST_WAIT_S = 15.0
 #: A campaign that may be taken within this time keeps its turn: its testbed was in use. Clocks may
 #: differ, so it is longer than the longest wait.
 _SOON_S = 2 * _LONGEST_WAIT_S
-#: How long a campaign is put back that a worker failed to run. Others need not wait for it.
+#: How long a campaign waits that a worker failed to run. Others need not wait for it.
 _FAILED_S = 60.0
 #: Disables Procrastinate's own check for dead workers: each worker has its own limit, which
 #: ``Queue.take_over`` uses.
@@ -152,7 +152,7 @@ class Worker:
 
     def _stop(self, reason: str) -> None:
         if self._stopping:
-            self._say("info", "stopping", message="the testbeds are put back first")
+            self._say("info", "stopping", message="the testbeds are restored first")
             return
         self._stopping = reason
         count = len(self._children)
@@ -229,7 +229,7 @@ class Worker:
     ) -> None:
         """Run the campaign of a job to its end. Requeue: it is to be resumed later.
 
-        No other failure is a reason to drop a campaign: it is put back, too.
+        No other failure is a reason to drop a campaign: it stays queued, too.
         """
         try:
             await self._take_up(context.job, campaign, testbeds, override_pilot)

@@ -63,7 +63,7 @@ def published(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Published]:
-    """Yield a service as it is behind a proxy: the server puts back what the proxy removed."""
+    """Yield a service as it is behind a proxy: the server restores what the proxy removed."""
     root: str = request.param
     # No placeholder, and several pages of campaigns.
     monkeypatch.setattr(pages, "_PATIENCE_S", 60.0)

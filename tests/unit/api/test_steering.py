@@ -215,7 +215,7 @@ def test_what_a_dead_process_left_is_named_wherever_the_campaign_is_shown(
         answer = post(f"/v1/campaigns/{campaign}/{wish}")
         assert answer.status_code == 202, answer.text
         for text in (answer.json()["reason"], store.events(campaign)[-1].message):
-            assert "it has not put back its testbed" in text
+            assert "it has not restored its testbed" in text
             assert "fstune " in text
 
 

@@ -239,12 +239,12 @@ def cut_off(
     after: int = 0,
 ) -> Application:
     """Die while an application is carried out, before a call of this method; see ``breaking``. A
-    dead process restores nothing; here ``put_back`` fails too, to the same effect.
+    dead process restores nothing; here ``restore`` fails too, to the same effect.
     """
     planned = desk.plan(campaign)
     with (
         breaking(monkeypatch, kind, method, die, after=after),
-        breaking(monkeypatch, OpenTestbed, "put_back", die),
+        breaking(monkeypatch, OpenTestbed, "restore", die),
         pytest.raises(Broken),
     ):
         carry_out(desk.actor, planned)

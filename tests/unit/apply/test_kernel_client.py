@@ -79,7 +79,7 @@ def test_a_client_that_does_not_run_can_be_rolled_back(machine: Machine) -> None
     with pytest.raises(TestbedError, match="fs storebehind: exit status 1"):
         open_client(machine)
     testbed = open_client(machine, putting_back=True)
-    assert testbed.put_back(BEFORE) == ""
+    assert testbed.restore(BEFORE) == ""
     assert machine.journals() == []
     assert machine.options() == ("-chunksize", "18", "-afsdb")
     assert machine.text("crypt").startswith("crypt")
@@ -94,7 +94,7 @@ def test_a_failure_while_closing_journals_is_rolled_back_with_one_restart(machin
     with pytest.raises(TestbedError, match="the token cannot be destroyed"):
         testbed.keep(parts)
     (machine.here / "stays").unlink()
-    testbed.put_back(BEFORE)
+    testbed.restore(BEFORE)
     assert machine.journals() == []
     assert machine.options() == ("-chunksize", "18", "-afsdb")
     assert machine.calls().count("stop") == 2

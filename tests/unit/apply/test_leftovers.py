@@ -71,7 +71,7 @@ def test_what_is_left_is_stored_even_if_nothing_can_be_restored(
     monkeypatch.setattr(_SimulatedPart, "restore", stuck)
     with pytest.raises(TestbedError, match="the host is down"):
         carry_out(desk.actor, planned)
-    # The second try to put the hosts back is not delayed.
+    # The second try to restore the hosts is not delayed.
     assert volume.log == ["run", "clean quickly"]
     assert reports(desk, planned) == [(SENTENCE, planned.id)]
 
@@ -82,7 +82,7 @@ def test_the_next_process_removes_what_a_killed_one_has_left(
     volume = Volume(fails=(1,), problem=Broken(), needs_token=True)
     planned = planned_on(volume, desk, monkeypatch)
     with (
-        breaking(monkeypatch, OpenTestbed, "put_back", die),
+        breaking(monkeypatch, OpenTestbed, "restore", die),
         breaking(monkeypatch, OpenTestbed, "clean", die),
         pytest.raises(Broken),
     ):

@@ -1,4 +1,4 @@
-"""Settings are put back on the clients that they were applied on, and on no others."""
+"""Settings are restored on the clients that they were applied on, and on no others."""
 
 from __future__ import annotations
 
@@ -135,10 +135,10 @@ def test_a_rollback_without_a_client_that_is_gone_says_so_for_good(
     with pytest.raises(ConflictError, match="--without CLIENT"):
         roll_back(desk.actor, application)
     back = roll_back(desk.actor, application, ["c2"])
-    assert (back.state, back.reason) == (STATES.ROLLED_BACK, "client c2 left out, so not put back")
+    assert (back.state, back.reason) == (STATES.ROLLED_BACK, "client c2 left out, so not restored")
     assert desk.in_force(campaign) == ORIGINAL
     first, *_ = application_lines(desk.actor.applications.all())
-    assert first == f"{back.id}  rolled_back: client c2 left out, so not put back"
+    assert first == f"{back.id}  rolled_back: client c2 left out, so not restored"
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_what_was_cut_off_is_undone_without_a_client_that_is_gone(
     with monkeypatch.context() as patch:
         if state is STATES.ROLLING_BACK:
             carry_out(desk.actor, planned)
-        patch.setattr(OpenTestbed, "put_back", die)
+        patch.setattr(OpenTestbed, "restore", die)
         patch.setattr(OpenTestbed, "check_health", die)
         use = roll_back if state is STATES.ROLLING_BACK else carry_out
         with pytest.raises(TestbedError, match="it does not answer"):
@@ -165,7 +165,7 @@ def test_what_was_cut_off_is_undone_without_a_client_that_is_gone(
     clients.remove("c2")
     back = roll_back(desk.actor, cut_off, ["c2"])
     assert back.state in (STATES.FAILED, STATES.ROLLED_BACK)
-    assert "client c2 left out, so not put back" in back.reason
+    assert "client c2 left out, so not restored" in back.reason
     assert desk.in_force(campaign) == ORIGINAL
 
 
@@ -178,7 +178,7 @@ def test_the_same_clients_in_another_order_are_the_same(desk: Desk, tmp_path: Pa
     assert destination.clients == ("c1.example.org", "c2.example.org")
 
 
-def test_an_application_of_an_earlier_release_is_put_back_by_the_old_rule(
+def test_an_application_of_an_earlier_release_is_restored_by_the_old_rule(
     desk: Desk, tmp_path: Path
 ) -> None:
     """It has no record of its clients, so the testbed alone counts."""

@@ -82,11 +82,11 @@ def test_an_interrupted_rollback_is_finished_although_something_else_is_in_effec
 ) -> None:
     campaign = desk.campaign()
     applied = desk.apply(campaign)
-    with breaking(monkeypatch, OpenTestbed, "put_back", die), pytest.raises(Broken):
+    with breaking(monkeypatch, OpenTestbed, "restore", die), pytest.raises(Broken):
         roll_back(desk.actor, applied)
     keeper = keeper_of(desk, campaign)
     keeper.reopen("fileserver", applied.id)
-    keeper.put_back("fileserver")
+    keeper.restore("fileserver")
     now = change_elsewhere(desk, campaign, 99)
     back = roll_back(desk.actor, desk.actor.applications.get(applied.id))
     assert back.state is STATES.ROLLED_BACK
@@ -100,7 +100,7 @@ def test_without_records_a_rollback_needs_the_old_settings_to_be_back(desk: Desk
     applied = desk.apply(campaign)
     keeper = keeper_of(desk, campaign)
     keeper.reopen("fileserver", applied.id)
-    keeper.put_back("fileserver")
+    keeper.restore("fileserver")
     change_elsewhere(desk, campaign, 99)
     with pytest.raises(TestbedError, match=f"then repeat: fstune rollback {applied.id}"):
         roll_back(desk.actor, applied)
@@ -164,7 +164,7 @@ def test_a_rollback_can_be_stopped_while_it_connects(
     ):
         roll_back(desk.actor, applied)
     assert desk.actor.applications.get(applied.id).state is STATES.APPLIED
-    with breaking(monkeypatch, OpenTestbed, "put_back", interrupt):
+    with breaking(monkeypatch, OpenTestbed, "restore", interrupt):
         assert roll_back(desk.actor, applied).state is STATES.ROLLED_BACK
     assert desk.in_force(campaign) == ORIGINAL
 
@@ -211,7 +211,7 @@ def test_without_its_journal_an_interrupted_application_is_not_taken_for_undone(
         with pytest.raises(TestbedError, match=refusal):
             settle(desk.actor, desk.actor.applications.get(planned.id))
         assert desk.actor.applications.get(planned.id).state is STATES.APPLYING
-    file.unlink()  # put back by hand
+    file.unlink()  # restored by hand
     settled = roll_back(desk.actor, desk.actor.applications.get(planned.id))
     assert settled.state is STATES.FAILED
     assert desk.in_force(campaign) == ORIGINAL

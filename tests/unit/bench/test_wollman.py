@@ -25,11 +25,11 @@ ACCEPTS = [sys.executable, "-c", ""]
 #: When interrupted, it takes longer than a caller would usually wait.
 _PUTS_BACK = """
 import pathlib, signal, sys, time
-def put_back(*_):
+def restore(*_):
     time.sleep(1.5)
     pathlib.Path("back").touch()
     sys.exit(130)
-signal.signal(signal.SIGINT, put_back)
+signal.signal(signal.SIGINT, restore)
 pathlib.Path("ready").touch()
 time.sleep(60)
 """

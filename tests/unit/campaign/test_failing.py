@@ -267,7 +267,7 @@ def test_a_baseline_that_fails_ends_the_campaign_after_bounded_tries(begin: Begi
     assert len(campaign.blocks) <= 2 * len(campaign.trials) + 16
 
 
-def test_a_baseline_that_cannot_be_put_back_ends_the_campaign(begin: Begin) -> None:
+def test_a_baseline_that_cannot_be_restored_ends_the_campaign(begin: Begin) -> None:
     campaign = begin(spec(failing("start", low=1), found={THREADS: 9}))
     outcome = campaign.run()
     assert outcome.campaign.state is CampaignState.FAILED
@@ -371,7 +371,7 @@ def test_a_defect_is_raised_after_the_testbed_is_restored(
     assert campaign.run().campaign.state is CampaignState.FINISHED
 
 
-def test_an_answer_is_kept_where_the_testbed_cannot_be_put_back(
+def test_an_answer_is_kept_where_the_testbed_cannot_be_restored(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = begin(spec(faster(), **SHORT))
@@ -381,7 +381,7 @@ def test_an_answer_is_kept_where_the_testbed_cannot_be_put_back(
 
     monkeypatch.setattr(simulated.SimulatedTestbed, "close", stuck)
     # A campaign that has its answer is never resumed, and the message does not suggest it.
-    with pytest.raises(TestbedError, match="the host is gone; the next campaign there puts back"):
+    with pytest.raises(TestbedError, match="the host is gone; the next campaign there restores"):
         campaign.run()
     row = campaign.store.campaign(campaign.id)
     assert row.state is CampaignState.FINISHED
@@ -389,7 +389,7 @@ def test_an_answer_is_kept_where_the_testbed_cannot_be_put_back(
     assert "restore-failed" in campaign.kinds()
 
 
-def test_runs_that_were_left_behind_end_before_anything_is_put_back(
+def test_runs_that_were_left_behind_end_before_anything_is_restored(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A workload that still runs keeps a client in use, which then cannot be restarted."""

@@ -72,7 +72,7 @@ def restores(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
     calls: list[tuple[int, str]] = []
 
     class WithHosts(SimulatedTestbed):
-        def put_back(self, campaign: str) -> list[str]:
+        def recover(self, campaign: str) -> list[str]:
             calls.append((self.world.seed, campaign))
             if len(calls) > 1:
                 raise TestbedError("root@fs9: no route to host")
@@ -104,7 +104,7 @@ def test_a_resumed_campaign_puts_its_hosts_back_outside_the_hours_too(
 
 
 @pytest.mark.slow
-def test_hosts_that_cannot_be_put_back_outside_the_hours_are_reported(
+def test_hosts_that_cannot_be_restored_outside_the_hours_are_reported(
     begin: Begin, hours: Hours, restores: list[tuple[int, str]]
 ) -> None:
     campaign = begin(spec(faster(), **SHORT))
@@ -117,13 +117,13 @@ def test_hosts_that_cannot_be_put_back_outside_the_hours_are_reported(
     event = campaign.store.events(campaign.id)[-2]
     assert event.kind == "restore-failed"
     assert event.message == (
-        "not everything could be put back: root@fs9: no route to host; to only put hosts back: "
+        "not everything could be restored: root@fs9: no route to host; to only restore the hosts: "
         "fstune testbed restore FILE"
     )
 
 
 @pytest.mark.slow
-def test_hosts_are_put_back_when_a_resumed_campaign_is_refused(
+def test_hosts_are_restored_when_a_resumed_campaign_is_refused(
     begin: Begin, hours: Hours, restores: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = begin(spec(faster(), **SHORT))
@@ -142,7 +142,7 @@ def test_hosts_are_put_back_when_a_resumed_campaign_is_refused(
 
 
 @pytest.mark.slow
-def test_hosts_are_put_back_although_the_campaign_measures_with_something_else_now(
+def test_hosts_are_restored_although_the_campaign_measures_with_something_else_now(
     begin: Begin, hours: Hours, restores: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It no longer waits for its hours then: another run would be refused too."""
@@ -163,7 +163,7 @@ def test_hosts_are_put_back_although_the_campaign_measures_with_something_else_n
 
 
 @pytest.mark.slow
-def test_only_testbeds_that_were_used_are_put_back(
+def test_only_testbeds_that_were_used_are_restored(
     begin: Begin, hours: Hours, restores: list[tuple[int, str]]
 ) -> None:
     campaign = begin(several(faster(), names=("a", "b")))

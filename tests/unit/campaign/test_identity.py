@@ -87,7 +87,7 @@ def test_another_workload_is_named(begin: Begin, tmp_path: Path) -> None:
     cut_off(campaign)
     path.write_text(text.replace("files: 1500", "files: 1400"))
     message = refused(campaign)
-    assert "was measured: workload (filesets.small.files: 1400, was 1500); put" in message
+    assert "was measured: workload (filesets.small.files: 1400, was 1500); undo" in message
     path.write_text(re.sub(r"(?s)description: .*?\n(?=\w)", "description: other words\n", text))
     assert campaign.run().campaign.state is CampaignState.FINISHED
 
@@ -149,7 +149,7 @@ def test_another_space_is_named_and_its_descriptions_do_not_matter(
     assert cut_short.error is None
     path.write_text(text.replace("range: [6, 256]", "range: [6, 300]"))
     message = refused(campaign)
-    assert "space of the fileserver (parameters.threads.high: 300, was 256); put" in message
+    assert "space of the fileserver (parameters.threads.high: 300, was 256); undo" in message
 
 
 def _stop(count: int, at: int) -> None:
@@ -197,7 +197,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> Now:
     return set_items
 
 
-def test_another_kernel_or_sysctl_is_named_until_it_is_put_back(begin: Begin, hosts: Now) -> None:
+def test_another_kernel_or_sysctl_is_named_until_it_is_restored(begin: Begin, hosts: Now) -> None:
     hosts(KERNEL | {"vm.dirty_ratio": "20"})
     campaign = begin(spec(faster()))
     cut_off(campaign)
@@ -230,7 +230,7 @@ def test_each_testbed_is_compared_with_itself(begin: Begin, hosts: Now) -> None:
     campaign.run(Recorder(lambda count: _stop(count, 20)))
     assert campaign.kinds().count("testbed-ready") == 4
     hosts(KERNEL, 2)
-    assert "hosts: fs1 kernel 6.1.0-28, not 6.1.0-30; put" in refused(campaign)
+    assert "hosts: fs1 kernel 6.1.0-28, not 6.1.0-30; undo" in refused(campaign)
 
 
 def test_hosts_of_which_nothing_was_measured_may_change(begin: Begin, hosts: Now) -> None:

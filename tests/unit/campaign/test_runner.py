@@ -73,7 +73,7 @@ def test_an_effect_that_ruins_one_component_is_not_recommended(begin: Begin) -> 
     assert answer.configuration.as_dict().get(THREADS) != 200
 
 
-def test_the_original_configuration_is_the_baseline_and_is_put_back(begin: Begin) -> None:
+def test_the_original_configuration_is_the_baseline_and_is_restored(begin: Begin) -> None:
     campaign = begin(spec(faster(), found={"fileserver.dir_buffers": 100}, search=SHORT_SEARCH))
     outcome = campaign.run()
     original = Configuration.of({"fileserver.dir_buffers": 100})

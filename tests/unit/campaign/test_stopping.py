@@ -116,7 +116,7 @@ def test_several_signals_at_once_are_one_request(begin: Begin) -> None:
         check_pause(campaign, outcome, [])
 
 
-def test_a_signal_while_the_testbed_is_put_back_waits(begin: Begin) -> None:
+def test_a_signal_while_the_testbed_is_restored_waits(begin: Begin) -> None:
     campaign = begin(small_campaign())
     recorder = Recorder()
 
@@ -233,7 +233,7 @@ def test_a_stop_signal_does_not_replace_the_request_to_a_killed_run(
         assert job_end(end) is JobEnd.PAUSED
 
 
-def test_handlers_are_put_back() -> None:
+def test_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
     with stop_signals():
         assert [signal.getsignal(number) for number in SIGNALS] != before

@@ -177,7 +177,7 @@ def test_what_a_killed_process_left_is_ended(
         todo = "any later campaign there does that, and so do 'fstune cell down'"
         if wish == "pause":
             todo = f"'fstune resume {identifier}' does that"
-        assert f"it has not put back its testbed; {todo}" in done.stdout
+        assert f"it has not restored its testbed; {todo}" in done.stdout
         with Store.open(directory) as store:
             campaign = store.campaign("last")
             assert campaign.state is end

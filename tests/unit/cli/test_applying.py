@@ -124,9 +124,9 @@ def test_a_rollback_shows_whom_it_leaves_out(
     clients.remove("c2")
     rollback(newest(state).id, yes=True, without=["c2"], state_dir=state)
     output = capsys.readouterr().out
-    assert "\n  this time: client c2 left out, so not put back\n" in output
+    assert "\n  this time: client c2 left out, so not restored\n" in output
     end = (
-        "is rolled back: the previous settings are in effect (client c2 left out, so not put back)"
+        "is rolled back: the previous settings are in effect (client c2 left out, so not restored)"
     )
     assert output.endswith(f" {end}\n")
 

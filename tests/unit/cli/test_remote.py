@@ -145,7 +145,7 @@ def test_last_is_not_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_left_to_do_after_steering_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reason = "cancel requested from here; its testbed has not been put back"
+    reason = "cancel requested from here; its testbed has not been restored"
     record = RECORD | {"state": "cancelled", "reason": reason}
     server = Server(httpx2.Response(200, json=record))
     monkeypatch.setattr(remote, "_campaigns", lambda _: nullcontext(Campaigns(client(server))))

@@ -124,7 +124,7 @@ def test_files_that_do_not_exist_are_named_before_any_host_is_tried(
     assert isinstance(error, AccessError)
 
 
-def test_a_missing_file_does_not_keep_other_hosts_from_being_put_back(
+def test_a_missing_file_does_not_keep_other_hosts_from_being_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "testbed.yaml").write_text(TESTBED.replace("there", "gone"))

@@ -23,7 +23,7 @@ from tuner.hosts import lease as leases
 from tuner.hosts.connector import CommandFailed, CommandResult
 from tuner.hosts.hold import Hold
 from tuner.hosts.local import LocalConnector
-from tuner.hosts.put_back import restore_all
+from tuner.hosts.restore_all import restore_all
 from tuner.services.restoring import restore
 
 pytestmark = pytest.mark.slow
@@ -59,12 +59,12 @@ def test_a_controller_that_wakes_up_too_late_changes_nothing_any_more(place: Pla
     place.journal()
     place.expire()
     wait_for(lambda: place.proof == ["part"], "the watch")
-    with pytest.raises(TestbedError, match="has put itself back"):
+    with pytest.raises(TestbedError, match="has restored itself"):
         hold.change(["touch", str(place.directory / "changed")])
-    with pytest.raises(TestbedError, match="has put itself back"):
+    with pytest.raises(TestbedError, match="has restored itself"):
         hold.put(str(place.directory / "changed"), b"")
     hold.only_restore()
-    with pytest.raises(TestbedError, match="has put itself back"):
+    with pytest.raises(TestbedError, match="has restored itself"):
         hold.change(["touch", str(place.directory / "changed")])
     assert not (place.directory / "changed").exists()
 
@@ -125,7 +125,7 @@ def test_a_process_that_hung_is_told_apart_from_its_successor(place: Place) -> N
     path = place.journal()
     second = place.take()
     assert path.exists()  # the original state is still to be restored, by the second
-    with pytest.raises(TestbedError, match="has put itself back"):
+    with pytest.raises(TestbedError, match="has restored itself"):
         first.change(["touch", str(place.directory / "changed")])
     second.beat()
 
@@ -159,7 +159,7 @@ def test_a_host_that_takes_long_to_put_itself_back_says_so(
     place.expire()
     log = place.directory / "watch.log"
     wait_for(lambda: "no quorum" in log.read_text(), "the watch")
-    with pytest.raises(ConflictError, match=r"is putting itself back now.*no quorum"):
+    with pytest.raises(ConflictError, match=r"is restoring itself now.*no quorum"):
         place.take(THEIRS)
     place.kill_watch()
 
@@ -285,7 +285,7 @@ def test_processes_started_by_a_restore_do_not_block_the_next_one(place: Place) 
         os.kill(int((place.directory / "daemon").read_text()), signal.SIGKILL)
 
 
-def test_a_part_that_needs_another_is_put_back_after_it(place: Place) -> None:
+def test_a_part_that_needs_another_is_restored_after_it(place: Place) -> None:
     """On one machine a client may depend on the fileserver there."""
     place.directory.mkdir()
     place.journal(f"grep -q fileserver ../../proof || exit 1; {PROVES}", "cache_manager")
@@ -299,7 +299,7 @@ def test_a_failed_restore_does_not_prevent_others(place: Place) -> None:
     place.directory.mkdir()
     bad = place.journal("echo it does not work >&2; exit 1\n", "a")
     place.journal(PROVES, "b")
-    with pytest.raises(CommandFailed, match="not put back: a: it does not work"):
+    with pytest.raises(CommandFailed, match="not restored: a: it does not work"):
         restore_all(LocalConnector(), str(place.directory))
     assert place.proof == ["b"]
     assert bad.exists()
@@ -326,7 +326,7 @@ def test_an_open_journal_keeps_the_lease_wherever_it_is(place: Place, parent: st
     path = place.journal()
     message = hold.give_back()
     assert message is not None
-    assert "has not been put back" in message
+    assert "has not been restored" in message
     assert (place.directory / "lease").exists()
     path.rename(path.with_name(".part"))  # one that was never completed
     assert hold.give_back() is None
@@ -340,7 +340,7 @@ def test_journals_that_cannot_be_listed_keep_the_lease(
     monkeypatch.setattr(holding, "_JOURNALS", ("-no-such-test",))
     message = hold.give_back()
     assert message is not None
-    assert "has not been put back" in message
+    assert "has not been restored" in message
     monkeypatch.undo()
     assert hold.give_back() is None
 
@@ -352,9 +352,9 @@ def test_a_lost_lease_is_noticed_at_once(place: Place, monkeypatch: pytest.Monke
     hold.change(["true"])
     shutil.rmtree(place.directory / "lease")
     for _ in range(2):  # once refused, always refused
-        with pytest.raises(TestbedError, match="has put itself back"):
+        with pytest.raises(TestbedError, match="has restored itself"):
             hold.change(["touch", str(place.directory / "late")])
-    with pytest.raises(TestbedError, match="has put itself back"):
+    with pytest.raises(TestbedError, match="has restored itself"):
         hold.put(str(place.directory / "late"), b"")
     assert not (place.directory / "late").exists()
 
@@ -372,9 +372,9 @@ def test_a_workload_does_not_start_without_the_lease(
     talk = hold.converse(["touch", str(place.directory / "late")])
     while talk.listen() is not None:
         pass
-    with pytest.raises(TestbedError, match="has put itself back"):
+    with pytest.raises(TestbedError, match="has restored itself"):
         talk.end()
-    with pytest.raises(TestbedError, match="has put itself back"):
+    with pytest.raises(TestbedError, match="has restored itself"):
         hold.run_long(["touch", str(place.directory / "late")], run_id="r2")
     assert not (place.directory / "late").exists()
 
@@ -384,8 +384,8 @@ def test_restoring_a_host_by_hand_ends_its_lease(place: Place) -> None:
     place.journal()
     restored = list(restore([LocalConnector()], str(place.directory)))
     assert restored == ["part on localhost restored"]
-    with pytest.raises(TestbedError, match="has put itself back"):
+    with pytest.raises(TestbedError, match="has restored itself"):
         hold.beat()
     assert list(restore([LocalConnector()], str(place.directory))) == [
-        "localhost: nothing to put back"
+        "localhost: nothing to restore"
     ]

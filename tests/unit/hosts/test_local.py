@@ -50,7 +50,7 @@ def test_answers_are_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_system_programs_are_there_for_cron_jobs_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host would otherwise be changed, and put back, without them."""
+    """A host would otherwise be changed, and restored, without them."""
     monkeypatch.setenv("PATH", "/opt/own::/usr/bin:/bin")
     (path,) = (line for line in HERE.run(["env"]).stdout.splitlines() if line.startswith("PATH="))
     own, *rest = path.removeprefix("PATH=").split(":")

@@ -32,8 +32,8 @@ def test_a_hold_in_another_directory_is_found_until_it_ends(place: Place, tmp_pa
     (sentence,) = of(place, other)
     assert sentence == (
         f"localhost is held by campaign-1 on here with restore.directory {place.directory}, and "
-        "has not been put back from there: name that directory in the testbed file, or wait until "
-        "the host has put itself back"
+        "has not been restored from there: name that directory in the testbed file, or wait until "
+        "the host has restored itself"
     )
     with pytest.raises(InUseError, match="is held"):
         check_no_others([LocalConnector()], str(other))
@@ -45,8 +45,8 @@ def test_a_hold_in_another_directory_is_found_until_it_ends(place: Place, tmp_pa
     assert of(place, other) == []
 
 
-def test_a_host_without_a_lease_that_was_not_put_back_is_found_too(place: Place) -> None:
-    """Putting it back by hand has failed, say: its watch goes on trying."""
+def test_a_host_without_a_lease_that_was_not_restored_is_found_too(place: Place) -> None:
+    """Restoring it by hand has failed, say: its watch goes on trying."""
     place.take()
     place.journal()
     place.await_watch()

@@ -35,7 +35,7 @@ def test_results_are_in_order_and_the_first_failure_is_raised_at_the_end() -> No
 
 
 def test_no_call_is_left_behind_by_repeated_stop_signals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would change its host beside what puts the testbed back."""
+    """It would change its host beside what restores the testbed."""
     monkeypatch.setattr("tuner.stop_signals._SAME_REQUEST_S", 0.0)
     departure = threading.Event()
     messages: list[str] = []

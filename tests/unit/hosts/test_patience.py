@@ -129,15 +129,15 @@ def test_the_lease_is_confirmed_before_changes_but_not_before_reading(
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "put_back"),
+    ("status", "message", "is_restored"),
     [
-        (9, "fs9 has put itself back", False),
+        (9, "fs9 has restored itself", False),
         (8, "fs9 was restarted while it was in use", True),
         (1, "heartbeat.sh: exit status 1: it says so", True),
     ],
 )
 def test_a_host_that_was_lost_or_rebooted_is_not_changed_any_more(
-    status: int, message: str, put_back: bool
+    status: int, message: str, is_restored: bool
 ) -> None:
     host, hold = make_hold()
     host.beats = status
@@ -145,12 +145,12 @@ def test_a_host_that_was_lost_or_rebooted_is_not_changed_any_more(
         with pytest.raises(TestbedError, match=message):
             hold.change(["bos", "stop"])
     hold.only_restore()
-    if put_back:
+    if is_restored:
         hold.change(["sh", "restore.sh"])
     else:
         with pytest.raises(TestbedError, match=message):
             hold.change(["sh", "restore.sh"])
-    assert (("sh", "restore.sh") in host.ran) is put_back
+    assert (("sh", "restore.sh") in host.ran) is is_restored
     assert ("bos", "stop") not in host.ran
 
 
@@ -172,7 +172,7 @@ def test_a_command_that_takes_too_long_does_not_make_its_host_lost() -> None:
     assert host.ran == [("cat",), ("ls",)]
 
 
-def test_a_dead_connection_is_noticed_well_before_a_host_puts_itself_back() -> None:
+def test_a_dead_connection_is_noticed_well_before_a_host_restores_itself() -> None:
     assert patience(1800.0) == Patience()
     for after_s in (6.0, 60.0, 600.0, 1800.0):
         limits = patience(after_s)

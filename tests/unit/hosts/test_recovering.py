@@ -1,4 +1,4 @@
-"""Hosts that a run has left changed are put back, unless somebody else uses them."""
+"""Hosts that a run has left changed are restored, unless somebody else uses them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Away(LocalConnector):
         raise TestbedError("root@fs9: no route to host")
 
 
-def put_back(place: Place, *more: LocalConnector) -> list[str]:
+def recovered(place: Place, *more: LocalConnector) -> list[str]:
     return recover([*more, LocalConnector()], str(place.directory), OURS, 60.0)
 
 
@@ -43,10 +43,10 @@ def test_a_host_that_the_campaign_has_left_changed(place: Place, rebooted: bool)
     place.journal()
     if rebooted:
         reboot(place)
-    assert put_back(place) == ["part on localhost restored"]
+    assert recovered(place) == ["part on localhost restored"]
     assert place.proof == ["part"]
     assert not left(place)
-    assert put_back(place) == []
+    assert recovered(place) == []
     wait_for(lambda: place.watches() == [], "the end of the watch")
 
 
@@ -54,7 +54,7 @@ def test_a_host_in_use_by_another_campaign_is_left_alone(place: Place) -> None:
     hold = place.take(THEIRS)
     place.journal()
     with pytest.raises(TestbedError, match="localhost is in use by campaign campaign-2 on there"):
-        put_back(place)
+        recovered(place)
     assert place.proof == []
     hold.change(["true"])
 
@@ -63,34 +63,34 @@ def test_a_host_that_another_campaign_has_left_changed_before_a_reboot(place: Pl
     place.take(THEIRS)
     place.journal()
     reboot(place)
-    assert put_back(place) == ["localhost: put back"]
+    assert recovered(place) == ["localhost: restored"]
     assert place.proof == ["part"]
     assert not left(place)
 
 
-def test_nothing_is_changed_on_a_host_that_was_put_back(place: Place) -> None:
-    assert put_back(place) == []
+def test_nothing_is_changed_on_a_host_that_was_restored(place: Place) -> None:
+    assert recovered(place) == []
     assert not place.directory.exists()
     place.take()
     lease = place.directory / "lease" / "owner"
     before = lease.read_text()
-    assert put_back(place) == []
+    assert recovered(place) == []
     assert lease.read_text() == before
 
 
-def test_the_others_are_put_back_if_one_is_away(place: Place) -> None:
+def test_the_others_are_restored_if_one_is_away(place: Place) -> None:
     place.take()
     place.journal()
     with pytest.raises(TestbedError, match="no route to host; part on localhost restored"):
-        put_back(place, Away())
+        recovered(place, Away())
     assert not left(place)
 
 
-def test_a_host_that_cannot_be_put_back_goes_on_trying(place: Place, tmp_path: Path) -> None:
+def test_a_host_that_cannot_be_restored_goes_on_trying(place: Place, tmp_path: Path) -> None:
     place.take()
     place.journal(f"[ -e {tmp_path}/free ] || {{ echo in use; exit 1; }}\necho restored\n")
     reboot(place)
-    with pytest.raises(TestbedError, match="not put back: part: in use"):
+    with pytest.raises(TestbedError, match="not restored: part: in use"):
         recover([LocalConnector()], str(place.directory), OURS, 3.0)
     (tmp_path / "free").touch()
     wait_for(lambda: not left(place), "the watch")
@@ -103,7 +103,7 @@ def test_runs_of_the_campaign_are_ended_first(place: Place, tmp_path: Path) -> N
     program = "import pathlib, sys; pathlib.Path(sys.path[0], 'words').write_text(str(sys.argv))\n"
     program += f"pathlib.Path({str(tmp_path / 'ended')!r}).touch()\n"
     (place.directory / "end_runs.py").write_text(program)
-    assert put_back(place) == ["part on localhost restored"]
+    assert recovered(place) == ["part on localhost restored"]
     words = (place.directory / "words").read_text()
     assert f"'{place.directory}/workloads.pyz', 'campaign-1'" in words
 
@@ -130,7 +130,7 @@ def test_a_restore_by_hand_names_what_workloads_may_have_left(place: Place, name
     place.kill_watch()
     (place.directory / "lease").rename(place.directory / name)
     start = "localhost: /afs/bench: may still have files of workloads that were cut off: look for "
-    nothing = "localhost: nothing to put back"
+    nothing = "localhost: nothing to restore"
     assert by_hand() == [nothing, f"{start}fstune-campaign-1* there"]
     assert by_hand() == [nothing]
     # An earlier restore that failed has ended the hold.
@@ -138,7 +138,7 @@ def test_a_restore_by_hand_names_what_workloads_may_have_left(place: Place, name
     assert by_hand() == ["part on localhost restored", f"{start}fstune-* there"]
 
 
-def test_what_workloads_may_have_left_is_named_although_a_host_is_not_put_back(
+def test_what_workloads_may_have_left_is_named_although_a_host_is_not_restored(
     place: Place,
 ) -> None:
     place.take()

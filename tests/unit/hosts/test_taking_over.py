@@ -55,7 +55,7 @@ def test_another_machine_continues_a_campaign_long_before_its_hosts_put_themselv
     second = place.take(ELSEWHERE, after_s=1800.0)
     assert second.predecessor == ""
     assert path.exists()  # the original state is still to be restored, by the second
-    with pytest.raises(TestbedError, match="has put itself back"):
+    with pytest.raises(TestbedError, match="has restored itself"):
         first.change(["true"])
     second.beat()
     for pid in place.watches():  # they would notice the end of the lease only after a while

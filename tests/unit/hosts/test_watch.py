@@ -62,10 +62,10 @@ def test_a_later_watch_goes_on_with_a_restore_that_failed(place: Place) -> None:
     place.journal("exit 1\n")
     log = place.directory / "watch.log"
     place.expire()
-    wait_for(lambda: log.read_text().count("not put back") == 1, "the first watch")
+    wait_for(lambda: log.read_text().count("not restored") == 1, "the first watch")
     (place.directory / "after_s").write_text("1\n")
     subprocess.run(["sh", place.directory / "watch.sh", "start"], check=True)
-    wait_for(lambda: log.read_text().count("not put back") == 2, "the later one")
+    wait_for(lambda: log.read_text().count("not restored") == 2, "the later one")
     for pid in place.watches():
         os.kill(pid, signal.SIGKILL)
 
@@ -84,10 +84,10 @@ def test_a_watch_that_tries_again_ends_soon_after_a_restore_by_hand(
     place.take(THEIRS)
 
 
-def test_a_host_that_could_not_be_put_back_by_hand_puts_itself_back_later(place: Place) -> None:
+def test_a_host_that_could_not_be_restored_by_hand_restores_itself_later(place: Place) -> None:
     place.take(after_s=5.0)
     place.journal(f"[ -e ../../free ] || exit 1; {PROVES}")
-    with pytest.raises(TestbedError, match="not put back: part"):
+    with pytest.raises(TestbedError, match="not restored: part"):
         list(restore([LocalConnector()], str(place.directory)))
     assert not (place.directory / "lease").exists()
     (place.directory / "free").touch()

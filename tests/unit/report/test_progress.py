@@ -262,8 +262,8 @@ def test_a_notice_stays_whole_whatever_goes_on(width: int) -> None:
     screen = Screen(width)
     live = live_on(screen)
     live.standing(STANDING)
-    live.notice("SIGINT: finishing the current run, then the testbed is put back")
+    live.notice("SIGINT: finishing the current run, then the testbed is restored")
     live.doing("trial 3: workload, stage read")
     text = " ".join(line.strip() for line in drawing(screen, live))
-    assert "SIGINT: finishing the current run, then the testbed is put back" in text
+    assert "SIGINT: finishing the current run, then the testbed is restored" in text
     assert "trial 3: workload, stage read" in text

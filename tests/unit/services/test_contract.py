@@ -63,7 +63,7 @@ def leave(part: Toyd) -> str:
 
 
 def ignore(testbed: ToyTestbed, campaign: str) -> list[str]:
-    """Put back nothing."""
+    """Restore nothing."""
     return []
 
 
@@ -75,7 +75,7 @@ def ignore(testbed: ToyTestbed, campaign: str) -> list[str]:
             Toyd,
             "restore",
             leave,
-            OpenTestbedContract.test_any_configuration_is_in_effect_and_put_back,
+            OpenTestbedContract.test_any_configuration_is_in_effect_and_restored,
         ),
         (
             Toyd,
@@ -86,9 +86,9 @@ def ignore(testbed: ToyTestbed, campaign: str) -> list[str]:
         (Toyd, "read_back", agree, OpenTestbedContract.test_an_outside_change_is_noticed),
         (
             ToyTestbed,
-            "put_back",
+            "recover",
             ignore,
-            OpenTestbedContract.test_what_a_run_leaves_behind_is_put_back,
+            OpenTestbedContract.test_what_a_run_leaves_behind_is_restored,
         ),
     ],
 )

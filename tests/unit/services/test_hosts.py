@@ -103,7 +103,7 @@ def test_hosts_are_inspected_before_they_are_held_and_then_attached_to(
         "attach to localhost, held",
     ]
     assert (place.directory / "lease" / "owner").read_text().startswith("campaign-9 ")
-    assert printer.put_back("campaign-9") == []  # its watch does that now
+    assert printer.recover("campaign-9") == []  # its watch does that now
     printer.close()
     assert not (place.directory / "lease").exists()
     assert printer.close() is None

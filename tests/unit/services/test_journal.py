@@ -11,7 +11,7 @@ import pytest
 from tests.unit.hosts.place import Place, put_first
 from tuner.hosts.hold import has_journals
 from tuner.hosts.local import LocalConnector
-from tuner.hosts.put_back import restore_all
+from tuner.hosts.restore_all import restore_all
 from tuner.services.journal import Journal, kept_names
 
 #: In place of rm: removes one file of a directory and nothing else of it.

@@ -29,7 +29,7 @@ from tuner.services.kinds import (
     offers,
     type_of_file,
     types_of_testbeds,
-    ways_to_put_back,
+    ways_to_restore,
 )
 from tuner.services.openafs.kind import OPENAFS
 from tuner.services.simulated.kind import SIMULATED
@@ -141,13 +141,13 @@ def test_a_kind_may_leave_the_names_of_parts_to_its_testbeds() -> None:
 
 def test_each_way_to_put_a_testbed_back_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     class OtherType(ToyType):
-        put_back_by = "'toyctl restore' for toyd"
+        restore_command = "'toyctl restore' for toyd"
 
     hosts = types_of_testbeds()["hosts"]
     types = {"hosts": hosts, "again": hosts, "toy": (TOY, ToyType()), "other": (TOY, OtherType())}
     monkeypatch.setattr(module, "types_of_testbeds", lambda: types)
     ways = "'fstune testbed restore FILE' for hosts and 'toyctl restore' for toyd"
-    assert ways_to_put_back() == ways
+    assert ways_to_restore() == ways
 
 
 def test_what_comes_with_fstune() -> None:

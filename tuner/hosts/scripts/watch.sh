@@ -44,7 +44,7 @@ owner=
 first /proc/uptime
 heard=${line%%.*}
 # The lease may be gone although the host is still changed: whoever took it over was killed before making a new one, or
-# the host could not be put back by hand.
+# the host could not be restored by hand.
 while is_latest && { [ -d lease ] || open_journals; }; do
     sleep "$pause_s"
     is_latest || exit 0
@@ -66,9 +66,9 @@ while is_latest && { [ -d lease ] || open_journals; }; do
             owner=$line
         fi
     fi
-    say "no heartbeat for $after_s s: putting this host back"
+    say "no heartbeat for $after_s s: restoring this host"
     # Only while it still belongs to that owner: if somebody else has restored it meanwhile, a later campaign may hold it.
-    until output=$(sh put-back.sh "$(pwd)" ${owner:+"$owner"} 2>&1); do
+    until output=$(sh restore-all.sh "$(pwd)" ${owner:+"$owner"} 2>&1); do
         say "$output"
         # It never gives up: a process that uses the files, for instance, may end at any time.
         tries=$((tries + 1))
@@ -81,7 +81,7 @@ while is_latest && { [ -d lease ] || open_journals; }; do
             ! first watch.pid || [ "$line" = $$ ] || exit 0
         done
     done
-    say "${output:-nothing to put back}"
+    say "${output:-nothing to restore}"
     rm -rf lease.expired
     exit 0
 done

@@ -117,7 +117,7 @@ def assemble(
 
     Changes no settings. ``alike``: see ``CacheManager.attach``; ``kernels``: the hosts that have
     their own kernel. ``down``: the fileserver is down since a run was cut off while it changed it;
-    it is put back from its journal, since whatever follows uses its volumes.
+    it is restored from its journal, since whatever follows uses its volumes.
     """
     if down:
         journal = f"{layout.server.directory}/fileserver"

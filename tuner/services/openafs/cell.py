@@ -38,7 +38,7 @@ _OTHER_VOLUMES = ("root.afs", "root.cell")
 #: Twice the longest change: a restore stops a server that hangs and waits until another answers.
 _CHANGE_S = 2.0 * RESTORE_TIMEOUT_S
 #: The nodes of a cell restore themselves after this time without contact with fstune.
-_PUT_BACK_AFTER = "60s"
+_RESTORE_AFTER = "60s"
 #: Where the nodes keep what is needed to restore them.
 RESTORE = f"{SHARED}/restore"
 FUSE_PLACE = FusePlace(MOUNT_POINT, CACHE_DIRECTORY, VOLUME_PATH, RESTORE)
@@ -87,7 +87,7 @@ def nodes_as_hosts(name: str, clients: int) -> TestbedFile:
             "other_volumes": _OTHER_VOLUMES,
         },
         "clients": [{"name": node, "reach": reach(node), "control": fuse} for node in nodes],
-        "restore": {"directory": SHARED, "after": _PUT_BACK_AFTER},
+        "restore": {"directory": SHARED, "after": _RESTORE_AFTER},
     }
     return TestbedFile.model_validate(document)
 

@@ -78,7 +78,7 @@ class CellType(TestbedType[CellSection]):
         "and your network."
     )
     several = "private cells are on one machine: what runs in one disturbs the others"
-    put_back_by = "'fstune cell down' for a private cell"
+    restore_command = "'fstune cell down' for a private cell"
 
     def name(self, section: CellSection) -> str | None:
         """See TestbedType.name."""
@@ -168,7 +168,7 @@ class HostsType(TestbedType[str]):
         "Cold reads may have come from the memory of the server, whose page cache was not emptied: "
         "they say little about its disks."
     )
-    put_back_by = "'fstune testbed restore FILE' for hosts"
+    restore_command = "'fstune testbed restore FILE' for hosts"
 
     def name(self, section: str) -> str | None:
         """See TestbedType.name."""
@@ -292,8 +292,8 @@ class HostsType(TestbedType[str]):
             commands=commands,
         )
 
-    def put_back(self, file: Path, state_directory: Path) -> Iterator[str]:
-        """See TestbedType.put_back."""
+    def restore(self, file: Path, state_directory: Path) -> Iterator[str]:
+        """See TestbedType.restore."""
         from tuner.hosts.connections import Hosts
         from tuner.hosts.other_holds import check_no_others
         from tuner.services import restoring

@@ -104,7 +104,7 @@ class Keeper:
         """See journal.kept_names."""
         return {name for name, parts in self._read().kept.items() if parts}
 
-    def put_back(self, part: str) -> None:
+    def restore(self, part: str) -> None:
         """Restore the initial settings; does nothing if nothing was changed."""
         document = self._read()
         if part in document.open:

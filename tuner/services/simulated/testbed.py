@@ -72,7 +72,7 @@ class Keeping(Protocol):
 
     def reopen(self, part: str, name: str) -> None: ...
 
-    def put_back(self, part: str) -> None: ...
+    def restore(self, part: str) -> None: ...
 
     def kept_names(self) -> set[str]: ...
 
@@ -129,7 +129,7 @@ class _SimulatedPart:
 
     def restore(self) -> str:
         if self.keeper is not None:
-            self.keeper.put_back(self.space.part)
+            self.keeper.restore(self.space.part)
             self.initial = self.keeper.in_force(self.space.part, self.initial)
         self.values, self.running = dict(self.initial), True
         return f"{self.space.part}: as found"

@@ -48,7 +48,7 @@ def quiet(what: str) -> None:
     """Ignore the text."""
 
 
-def put_back(target: Target) -> None:
+def restore(target: Target) -> None:
     target.restore(quiet)
 
 
@@ -64,7 +64,7 @@ def test_encryption_is_proven_after_every_start_for_a_cold_cache(machine: Machin
     machine.replace("fs", """cut -d' ' -f1 "$HERE/crypt" >""", "echo crypt >")
     with pytest.raises(NotInEffect, match=r"fs.crypt should show off, it shows on"):
         testbed.make_cold()
-    put_back(testbed.target)
+    restore(testbed.target)
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_untuned_settings_are_restored_after_every_start(machine: Machine) -> No
     testbed.make_cold()
     assert machine.text("storebehind") == "64"
     assert machine.journals() == ["cache_manager", "client_runtime"]
-    put_back(testbed.target)
+    restore(testbed.target)
     assert machine.text("storebehind") == "64"
     assert machine.journals() == []
 
@@ -96,7 +96,7 @@ def test_untuned_settings_survive_an_application_and_its_rollback(machine: Machi
     later = bench(machine, requirements, alike=False)
     part = later.target.parts["cache_manager"]
     part.reopen("a1")  # type: ignore[attr-defined]
-    put_back(later.target)
+    restore(later.target)
     assert machine.options() == ("-chunksize", "18", "-afsdb")
     assert machine.text("storebehind") == "64"
     assert machine.journals() == []
@@ -107,7 +107,7 @@ def test_default_runtime_settings_need_no_journal(machine: Machine) -> None:
     testbed = bench(machine, replace(usual_requirements("afsd"), client_runtime=None))
     testbed.make_cold()
     assert machine.journals() == ["cache_manager"]
-    put_back(testbed.target)
+    restore(testbed.target)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import search_spaces
 from tests.unit.services.openafs.applications import open_lasting
 from tests.unit.services.openafs.network_host import NetworkHost, host_in
 from tuner.hosts.connector import Connector
-from tuner.hosts.put_back import restore_all
+from tuner.hosts.restore_all import restore_all
 from tuner.model import Configuration
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.host_network import HostNetwork, bound
@@ -161,7 +161,7 @@ def test_lasting_limits_restart_the_server_when_applied_and_rolled_back(host: Ne
     assert (host.number("buffer"), host.journals()) == (4 * MIB, [])
     again = open_lasting("a1", target_on(host))
     assert again.in_effect() == after
-    assert again.put_back(before) == ""
+    assert again.restore(before) == ""
     assert (host.number("buffer"), host.limits[0], host.journals()) == (USUAL, USUAL, [])
     assert (
         (host.here / "commands").read_text().startswith("/usr/lib/openafs/dafileserver -udpsize 4")

@@ -15,7 +15,7 @@ import search_spaces
 from tests.unit.services.openafs.kernel_client import SERVER, Machine
 from tuner.errors import ConfigurationError, SpecError, TestbedError
 from tuner.hosts.local import LocalConnector
-from tuner.hosts.put_back import restore_all
+from tuner.hosts.restore_all import restore_all
 from tuner.model import Value
 from tuner.services.openafs import parse
 from tuner.services.openafs.client_runtime import ClientRuntime

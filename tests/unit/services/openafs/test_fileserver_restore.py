@@ -1,4 +1,4 @@
-"""What the script that puts a fileserver back does when bosserver or its disk fails meanwhile."""
+"""What the script that restores a fileserver does when bosserver or its disk fails meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.services.openafs.network_host import (
     host_in,
 )
 from tuner.errors import TestbedError
-from tuner.hosts.put_back import restore_all
+from tuner.hosts.restore_all import restore_all
 from tuner.services.openafs.fileserver import Fileserver
 
 pytestmark = pytest.mark.slow
@@ -93,7 +93,7 @@ def test_an_instance_that_is_gone_when_bosserver_comes_back(server_host: Network
         ("local-BosConfig", "/usr/afs/local/BosConfig"),
     ],
 )
-def test_options_that_are_only_in_memory_are_not_put_back(
+def test_options_that_are_only_in_memory_are_not_restored(
     server_host: NetworkHost, name: str, path: str
 ) -> None:
     """The next start of bosserver would use those of the file."""

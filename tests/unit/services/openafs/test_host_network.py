@@ -13,7 +13,7 @@ from tests.unit.services.openafs.network_host import USUAL, NetworkHost, host_in
 from tuner.apply.open_testbed import OpenTestbed
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.dry import DryConnector
-from tuner.hosts.put_back import restore_all
+from tuner.hosts.restore_all import restore_all
 from tuner.model import Configuration
 from tuner.services.lasting import JournalState, LastingPart
 from tuner.services.openafs.host_network import HostNetwork, possible
@@ -40,7 +40,7 @@ def parts(*hosts: NetworkHost) -> HostNetwork:
     return HostNetwork(every, SPACE, networks[0].identity, networks[0].initial, facts)
 
 
-def test_limits_are_set_proven_and_put_back(host: NetworkHost) -> None:
+def test_limits_are_set_proven_and_restored(host: NetworkHost) -> None:
     network = part(host)
     assert isinstance(network, LastingPart)
     assert network.initial == {}
@@ -133,7 +133,7 @@ def test_what_somebody_else_changes_is_not_overwritten(host: NetworkHost) -> Non
 
 
 @pytest.mark.slow
-def test_a_host_is_put_back_without_fstune(host: NetworkHost) -> None:
+def test_a_host_is_restored_without_fstune(host: NetworkHost) -> None:
     part(host).apply({"rmem_max": MIB, "wmem_max": MIB})
     # After an interrupted run, the journal has the original values.
     again = part(host)
@@ -243,10 +243,10 @@ def test_what_is_applied_stays_and_is_rolled_back(host: NetworkHost) -> None:
     second = apply("a2", host, rmem_max=16 * MIB)
     assert second == Configuration.of({"host_network.rmem_max": 8 * MIB})
     testbed = open_testbed("a2", host, putting_back=True)
-    assert testbed.put_back(second) == ""
+    assert testbed.restore(second) == ""
     assert host.limits[0] == 8 * MIB
     testbed = open_testbed("a1", host, putting_back=True)
-    assert testbed.put_back(first) == ""
+    assert testbed.restore(first) == ""
     assert (host.limits, host.journals()) == (ORIGINAL, [])
     assert part(host).initial == {}
 

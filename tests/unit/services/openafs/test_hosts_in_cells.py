@@ -99,7 +99,7 @@ def test_a_cell_with_hosts_that_are_in_use_stays_up(
     assert Cells(state).down("vm")
 
 
-def test_a_cell_in_use_can_still_be_put_back(tmp_path: Path) -> None:
+def test_a_cell_in_use_can_still_be_restored(tmp_path: Path) -> None:
     file, state = write_testbed(tmp_path, "vm"), tmp_path / "state"
     with Cells(state).use("vm"):
         with opening(file, state, IN_USE):
@@ -108,7 +108,7 @@ def test_a_cell_in_use_can_still_be_put_back(tmp_path: Path) -> None:
             pass
 
 
-def test_a_user_other_than_root_has_nothing_to_put_back(
+def test_a_user_other_than_root_has_nothing_to_restore(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The error says that a cell needs root, and nothing else."""

@@ -15,13 +15,13 @@ import pytest
 from tests.unit.services.openafs.kernel_client import ORIGINAL, Machine
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.local import LocalConnector
-from tuner.hosts.put_back import restore_all
+from tuner.hosts.restore_all import restore_all
 from tuner.services.openafs import kernel_client
 from tuner.services.openafs.kernel_client import options_in, with_options
 
 
 @pytest.mark.slow
-def test_options_are_changed_with_an_empty_cache_and_put_back(machine: Machine) -> None:
+def test_options_are_changed_with_an_empty_cache_and_restored(machine: Machine) -> None:
     client = machine.client()
     assert client.options == ("-chunksize", "18", "-afsdb")
     client.start(["-afsdb", "-chunksize", "20"])
@@ -191,7 +191,7 @@ def test_changes_by_somebody_else_are_not_overwritten(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_that_somebody_removed_is_put_back(machine: Machine) -> None:
+def test_a_file_that_somebody_removed_is_restored(machine: Machine) -> None:
     client = machine.client()
     client.start(["-chunksize", "20"])
     (machine.here / "afs.conf").unlink()
@@ -243,7 +243,7 @@ def test_a_full_disk_is_noticed_before_the_client_is_stopped(machine: Machine) -
 
 
 @pytest.mark.slow
-def test_a_client_goes_on_until_its_configuration_can_be_put_back(machine: Machine) -> None:
+def test_a_client_goes_on_until_its_configuration_can_be_restored(machine: Machine) -> None:
     client = machine.client()
     client.start(["-chunksize", "20"])
     full = fill_etc(machine)
@@ -312,7 +312,7 @@ def test_a_damaged_journal_does_nothing(machine: Machine, name: str, length: flo
     path.write_bytes(path.read_bytes()[: int(length * path.stat().st_size)])
     with pytest.raises(TestbedError, match=r"restore.*: exit status"):
         client.restore()
-    with pytest.raises(TestbedError, match="not put back: cache_manager: "):
+    with pytest.raises(TestbedError, match="not restored: cache_manager: "):
         restore_all(LocalConnector(), str(machine.here))
     assert path.exists()
     assert (machine.here / "afs.conf").read_text() == changed
@@ -323,7 +323,7 @@ def test_a_damaged_journal_does_nothing(machine: Machine, name: str, length: flo
 
 
 @pytest.mark.slow
-def test_a_journal_that_somebody_removed_is_written_again_to_put_back(machine: Machine) -> None:
+def test_a_journal_that_somebody_removed_is_written_again_to_restore(machine: Machine) -> None:
     client = machine.client()
     client.start(["-chunksize", "20"])
     shutil.rmtree(machine.here / "restore")

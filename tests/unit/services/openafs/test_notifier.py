@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.services.openafs.network_host import NetworkHost, attach, host_in
 from tuner.errors import TestbedError
-from tuner.hosts.put_back import restore_all
+from tuner.hosts.restore_all import restore_all
 
 TELL = "/usr/local/sbin/tell"
 

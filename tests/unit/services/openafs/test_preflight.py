@@ -272,7 +272,7 @@ def test_a_client_that_is_not_mounted_is_not_taken_for_a_wrong_path(
 
 
 def test_a_client_of_a_service_is_refused() -> None:
-    """It would be put back outside its unit, for which systemd may start a second one."""
+    """It would be restored outside its unit, for which systemd may start a second one."""
     (finding,) = look(caches=(ClientFacts("c1", True, services=("afs-fuse.service",)),))
     assert (finding.host, finding.refuses) == ("c1", True)
     assert "its afsd.fuse belongs to afs-fuse.service, and would not be" in finding.message

@@ -24,7 +24,7 @@ OF_ROOT = re.compile(r"\b(lsmod|rmmod|sysctl -w|afsd -shutdown)\b")
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: str(script.name))
 def test_system_programs_are_found_whoever_runs_it(script: Traversable) -> None:
-    """It may be run by hand, to put a host back without fstune."""
+    """It may be run by hand, to restore a host without fstune."""
     text = script.read_text()
     code = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     if any(OF_ROOT.search(line) for line in code):

@@ -166,7 +166,7 @@ def test_a_kernel_client_is_asked_once_for_each_start(machine: Machine) -> None:
     kernel_client.start([])
     with pytest.raises(TestbedError, match=re.escape(REPLACED)):
         kernel_client.effective()
-    # Putting back is never refused, nor is reading back what is then in effect.
+    # Restoring is never refused, nor is reading back what is then in effect.
     (machine.here / "version").write_text(OLD)
     kernel_client.start([])
     assert "as found" in kernel_client.restore()

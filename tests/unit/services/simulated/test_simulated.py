@@ -133,7 +133,7 @@ def test_failures_name_their_parameter_and_require_a_restart() -> None:
     assert testbed.settings.as_dict() == {"cache_manager.daemons": 7}
 
 
-def test_restoring_puts_back_what_was_found() -> None:
+def test_restoring_brings_back_what_was_found() -> None:
     initial: dict[str, Value] = {"fileserver.threads": 12}
     testbed, ready = open_testbed(initial=initial)
     assert ready.target.baseline.as_dict() == initial

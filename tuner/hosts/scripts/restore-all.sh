@@ -1,5 +1,5 @@
 #!/bin/sh
-# put-back.sh DIRECTORY [MARK]: restores this host from every journal in DIRECTORY and removes the journals that are
+# restore-all.sh DIRECTORY [MARK]: restores this host from every journal in DIRECTORY and removes the journals that are
 # done with. Prints a sentence for each. Exit status 1: a journal could not be restored, and stays. Needs nothing of
 # fstune but the files there. Ends the current lease; with MARK, does nothing if the lease belongs to somebody else
 # by then.
@@ -19,7 +19,7 @@ fi
 # directory itself, since a full or read-only disk must not prevent a host from being restored.
 exec 9< . || exit 1
 if ! flock --timeout "$wait_s" 9; then
-    echo "somebody else has been putting this host back for $wait_s s" >&2
+    echo "somebody else has been restoring this host for $wait_s s" >&2
     exit 1
 fi
 if [ $# -gt 1 ]; then
@@ -55,5 +55,5 @@ while [ "$progress" = 1 ]; do
     done
     [ -n "$failed" ] || exit 0
 done
-printf '%s\n' "not put back:$failed" >&2
+printf '%s\n' "not restored:$failed" >&2
 exit 1

@@ -11,9 +11,9 @@ from importlib.resources import files
 from tuner.errors import TestbedError
 from tuner.hosts.connector import CommandFailed, Connector
 
-PUT_BACK = "put-back.sh"
+RESTORE_ALL = "restore-all.sh"
 #: Longer than the slowest restore, including the wait for another one already under way.
-_PUT_BACK_TIMEOUT_S = 1800.0
+_RESTORE_ALL_TIMEOUT_S = 1800.0
 
 #: Argument: the directory. Prints what is wrong, nothing when all is well; the directory need not
 #: exist yet. In a sticky directory such as /tmp nobody can replace other users' entries.
@@ -68,8 +68,8 @@ def restore_all(connector: Connector, directory: str, mark: str = "") -> list[st
     check_own(connector, directory)
     # The script is sent as input, so that it also runs on a host whose disk is not writable.
     argv = ["sh", "-s", directory, *([mark] if mark else [])]
-    script = (files("tuner.hosts") / "scripts" / PUT_BACK).read_bytes()
-    result = connector.change(argv, input=script, timeout_s=_PUT_BACK_TIMEOUT_S)
+    script = (files("tuner.hosts") / "scripts" / RESTORE_ALL).read_bytes()
+    result = connector.change(argv, input=script, timeout_s=_RESTORE_ALL_TIMEOUT_S)
     if result.status != 0:
         raise CommandFailed(connector.host, result)
     parts = (line.partition(" ") for line in result.stdout.splitlines() if line)
