@@ -22,6 +22,7 @@ from api import (
     steering,
     verifying,
 )
+from api.authorisation import is_known
 from api.connections import END_STREAMS
 from api.exports import Exports
 from api.lost_requests import clearing_lost_requests
@@ -79,7 +80,9 @@ def create_app(
                 effects=effects,
                 feeds=feeds,
                 exports=Exports(store, directory),
-                starter=Starter(patient_store, directory, database, queue=options.queue),
+                starter=Starter(
+                    patient_store, directory, database, most=options.runs, queue=options.queue
+                ),
             )
             async with clearing_lost_requests(patient_store):
                 yield {END_STREAMS: feeds.end}
@@ -104,7 +107,7 @@ def create_app(
         StaticFiles(packages=[("api", "static"), ("tuner.page", "static")]),
         name="static",
     )
-    problems.install(app, pages.problem_page)
+    problems.install(app, pages.problem_page, is_known)
     _document_problems(app)
     hosts = None if options.auth else options.hosts
     app.add_middleware(

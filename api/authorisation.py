@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPBearer
 
+from api.cookies import COOKIE, session_of
 from api.problems import RequestError
-from api.service import Service, Serving
+from api.service import Service, Serving, service
 from tuner.tokens import Scope, Token
 
-COOKIE = "fstune_session"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 #: For the OpenAPI document only: ``visitor`` reads the request itself.
@@ -51,20 +51,17 @@ def visitor(request: Request, serving: Service) -> Visitor | None:
     # Other schemes are of a proxy in front of the service; a browser sends them with the cookie.
     by_cookie = scheme.lower() != "bearer"
     if by_cookie:
-        text = _session_of(request)
+        text = session_of(request.headers.getlist("cookie"))
     token = serving.access.token_of(text.strip(), datetime.now(UTC)) if text else None
+    request.state.is_known = token is not None
     return None if token is None else Visitor(token, by_cookie)
 
 
-def _session_of(request: Request) -> str:
-    """The session in a request's cookies, "" for none.
-
-    A browser also sends the cookies of shorter paths, where another service may be, but after ours
-    (RFC 6265): the first one counts. ``request.cookies`` has the last one.
+def is_known(request: Request) -> bool:
+    """Whether a request may be told the details of a problem: not before ``visitor`` has found a
+    valid token, where one is required.
     """
-    cookies = ";".join(request.headers.getlist("cookie")).split(";")
-    pairs = (cookie.partition("=") for cookie in cookies)
-    return next((text for name, _, text in pairs if name.strip() == COOKIE), "")
+    return not service(request).settings.auth or getattr(request.state, "is_known", False)
 
 
 def needs(scope: Scope) -> Callable[[Request, Service, object, object], Visitor]:

@@ -18,6 +18,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -38,6 +39,10 @@ HANDSHAKE_S = 10.0
 #: A response is aborted when the client reads nothing of it for this long.
 STALL_S = 60.0
 MOST, MOST_OF_AN_ADDRESS = 4000, 250
+#: Largest head of a request.
+LARGEST_HEAD_BYTES = 64 << 10
+#: Maximum number of pieces of a body: chunks, or what is read at once.
+MOST_PIECES = 2000
 #: In the state of the application: a function that ends the streams of events.
 END_STREAMS = "end_streams"
 #: File descriptors reserved for other uses: files, the database, starting campaigns.
@@ -102,11 +107,37 @@ def connections() -> Connections:
     return Connections(max(_SPARE, min(MOST, limit - _SPARE)), MOST_OF_AN_ADDRESS)
 
 
+class _Pieces(h11.Connection):
+    """A parser of requests that gives up on a body sent in too many pieces: the parser takes as
+    long for a piece of one byte as for one of 64 kB.
+    """
+
+    def __init__(self, give_up: Callable[[], None]) -> None:
+        super().__init__(h11.SERVER, LARGEST_HEAD_BYTES)
+        self._give_up = give_up
+        self._pieces = 0
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """See h11.Connection."""
+        if self._pieces > MOST_PIECES:
+            return h11.NEED_DATA
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._pieces = 0
+        elif isinstance(event, h11.Data):
+            self._pieces += 1
+            if self._pieces > MOST_PIECES:
+                self._give_up()
+                return h11.NEED_DATA
+        return event
+
+
 class Front(H11Protocol):
     """A connection with enforced limits."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.conn = _Pieces(self.cut_off)
         self.address = ""
         self.by_proxy = False
         self._phase: Phase | None = None

@@ -15,6 +15,7 @@ from anyio import BrokenResourceError, CancelScope
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.cookies import only_session
 from api.problems import problem
 from tuner.settings import is_loopback
 
@@ -172,7 +173,8 @@ class Buckets:
 
 
 class LimitsLayer:
-    """Reject requests that are too frequent, too large, or for an unknown host name.
+    """Reject requests that are too frequent, too large, or for an unknown host name, and remove
+    all cookies but the session.
 
     A web page in a visitor's browser can make any host name resolve to the loopback address (DNS
     rebinding). Without tokens, only the requested host name tells it apart from the visitor.
@@ -200,6 +202,7 @@ class LimitsLayer:
             refusal = problem(429, "too-many", "too many requests; try again later", after)
             await refusal(scope, receive, send)
             return
+        scope = {**scope, "headers": only_session(scope["headers"])}
         read = scope["method"] in _WITH_BODY
         body = await _whole_body(receive) if read else b""
         if body is None:

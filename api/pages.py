@@ -15,7 +15,6 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from api import view
 from api.authorisation import (
-    COOKIE,
     OPERATE,
     READ,
     Operator,
@@ -26,6 +25,7 @@ from api.authorisation import (
 )
 from api.campaigns import older_than, recommendation_of
 from api.comparison import compare_trials
+from api.cookies import COOKIE
 from api.documents import CampaignDocument
 from api.paging import PageToken, page, read_token
 from api.problems import Problem, RequestError

@@ -16,7 +16,7 @@ from starlette.routing import Match
 
 from api.root import inner_path, root_of
 from tuner.documents import mistakes
-from tuner.errors import TunerError
+from tuner.errors import StoreError, TunerError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -119,11 +119,13 @@ def _instead_of(detail: str, sentence: str) -> str:
     return sentence if detail in ("Not Found", "Method Not Allowed") else detail
 
 
-def install(app: FastAPI, page: Page) -> None:
+def install(app: FastAPI, page: Page, is_known: Callable[[Request], bool]) -> None:
     """Install handlers that return every error as a problem.
 
-    ``page``: returns an HTML page instead where the client is a browser.
+    ``page``: returns an HTML page instead where the client is a browser. ``is_known``: whether the
+    sender of a request may be told where the database is.
     """
+    logged = ""
 
     def answer(
         request: Request,
@@ -142,8 +144,15 @@ def install(app: FastAPI, page: Page) -> None:
         return answer(request, error.status, error.kind, str(error), error.headers)
 
     async def tuner_error(request: Request, error: Exception) -> Response:
+        nonlocal logged
         assert isinstance(error, TunerError)
-        return answer(request, error.http_status, error.slug, str(error))
+        detail = str(error)
+        if isinstance(error, StoreError) and not is_known(request):
+            if detail != logged:  # a request of anybody adds no line after the first
+                _log.warning("%s", detail)
+                logged = detail
+            detail = "the database cannot be used; see the log of the service"
+        return answer(request, error.http_status, error.slug, detail)
 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -6,8 +6,10 @@ import subprocess
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 
+from api.problems import RequestError
 from tuner.applications import Application
 from tuner.errors import NO_IMPROVEMENT, ConflictError, StoreError, TunerError
 from tuner.model import Campaign
@@ -17,6 +19,7 @@ from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
 from tuner.store.queue import Queue
 from tuner.store.verifications import Verifications
+from tuner.text import counted
 from tuner.work.queueing import enqueue
 from tuner.work.runs import Run, application_run, run_of, verification_run
 
@@ -25,13 +28,23 @@ class Starter:
     """Starts runs of campaigns in one store, and records those that fail to start."""
 
     def __init__(
-        self, store: Store, directory: Path, database: str | None, *, queue: bool = False
+        self,
+        store: Store,
+        directory: Path,
+        database: str | None,
+        *,
+        most: int,
+        queue: bool = False,
     ) -> None:
-        """``queue``: leave runs to workers. Raises SpecError if the store supports no queue."""
+        """``queue``: leave runs to workers; ``most``: the number of runs at once otherwise. Raises
+        SpecError if the store supports no queue.
+        """
         self._store = store
         self._directory = directory.absolute()
         self._database = database
         self._queue = Queue.create(store) if queue else None
+        self._most = most
+        self._processes: set[subprocess.Popen[bytes]] = set()
         self._beginning = threading.Lock()
         self._begun_campaigns: set[str] = set()
 
@@ -56,10 +69,28 @@ class Starter:
             enqueue(self._queue, record, self._directory, override_pilot=override_pilot)
             return
         run = run_of(campaign, self._directory, self._database, override_pilot=override_pilot)
-        process = _start_process(run)
+        process = self._start_one_more(run)
         threading.Thread(
             target=self._hear, args=(campaign, process, run), name=campaign, daemon=True
         ).start()
+
+    def refuse_too_many(self) -> None:
+        """Raise RequestError if no further run may be started at the moment: each is a process."""
+        running = sum(process.returncode is None for process in self._processes)
+        if self._queue is None and running >= self._most:
+            raise RequestError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "too-many-runs",
+                f"this service runs {counted(running, 'campaign')}, as many as FSTUNE_API_RUNS "
+                "allows; try again when one has ended",
+                {"Retry-After": "60"},
+            )
+
+    def _start_one_more(self, run: Run) -> subprocess.Popen[bytes]:
+        self.refuse_too_many()
+        process = _start_process(run)
+        self._processes = {one for one in self._processes if one.returncode is None} | {process}
+        return process
 
     def refuse_queued(self, campaign: str) -> None:
         """Raise ConflictError if a campaign is already on the queue that runs are left to."""
@@ -96,7 +127,7 @@ class Starter:
         run = verification_run(campaign, blocks, request, self._directory, self._database)
         threading.Thread(
             target=self._hear_verification,
-            args=(campaign, request, _start_process(run), run),
+            args=(campaign, request, self._start_one_more(run), run),
             name=f"verify-{campaign}",
             daemon=True,
         ).start()

@@ -192,6 +192,7 @@ def resume(
     if in_use(serving.store, campaign.id):
         raise ConflictError(f"campaign {campaign.id} is already running")
     serving.starter.refuse_queued(campaign.id)
+    serving.starter.refuse_too_many()
     _refuse_testbeds(serving, campaign)
     message = f"asked to resume by {who.name}"
     event = NewEvent(datetime.now(UTC), EventKind.RESUME_REQUESTED, message)
@@ -272,6 +273,7 @@ def _create(
     if identifier is not None:
         campaign, unguided = serving.store.campaign(identifier), ""
     else:
+        serving.starter.refuse_too_many()
         old = None if reference is None else serving.store.campaign(reference)
         check_measurements(spec_allowed)
         preparation = prepare(spec_allowed, serving.directory)

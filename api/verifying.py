@@ -109,6 +109,7 @@ def verify_recommendation(
     """
     recommended(campaign)
     serving.starter.refuse_queue("verify", campaign.id)
+    serving.starter.refuse_too_many()
     message = f"{who.name} asked to verify it in {request.blocks} blocks"
     data: dict[str, str | int | float | bool | None] = {
         "blocks": request.blocks,

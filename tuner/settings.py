@@ -95,10 +95,11 @@ class ServiceSettings(_Settings):
     ``testbeds``: the directory with the files that campaigns started over HTTP may name. ``allow``:
     kinds of testbeds that they may use as well. ``trusted_proxies``: addresses and networks of
     proxies that are trusted to name the client they forward for. ``queue``: leave campaigns to
-    workers. ``requests_per_s``: limit per address on average, ``burst`` at once. ``streams``: the
-    maximum number of concurrent event streams. ``root_path``: the path below which a proxy
-    publishes the service; the proxy removes it from the requests that it passes on. The address and
-    port on which it listens are options of the command, not settings.
+    workers; ``runs``: otherwise, how many it runs at once. ``requests_per_s``: limit per address on
+    average, ``burst`` at once. ``streams``: the maximum number of concurrent event streams.
+    ``root_path``: the path below which a proxy publishes the service; the proxy removes it from the
+    requests that it passes on. The address and port on which it listens are options of the command,
+    not settings.
     """
 
     model_config = SettingsConfigDict(env_prefix="FSTUNE_API_", env_ignore_empty=True, frozen=True)
@@ -109,6 +110,7 @@ class ServiceSettings(_Settings):
     allow: frozenset[str] = frozenset()
     trusted_proxies: frozenset[str] = frozenset()
     queue: bool = False
+    runs: int = Field(default=16, ge=1)
     requests_per_s: float = Field(default=50.0, gt=0.0)
     burst: int = Field(default=200, ge=1)
     streams: int = Field(default=500, ge=1)

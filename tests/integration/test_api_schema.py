@@ -99,6 +99,9 @@ class NotStarting:
     def refuse_queue(self, command: str, reference: str) -> None:
         """Refuse nothing, as nothing is left to workers."""
 
+    def refuse_too_many(self) -> None:
+        """Refuse nothing, as nothing runs."""
+
     def start_verification(self, campaign: str, blocks: int, request: int) -> None:
         self.verified.append(campaign)
 

@@ -16,6 +16,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from api import starting, watching
 from api.app import create_app
+from api.cookies import COOKIE
 from api.documents import EventDocument
 from api.watching import Feeds
 from tests.unit.api.conftest import Guarded, fstune, guarded
@@ -24,6 +25,7 @@ from tests.unit.conftest import postgresql
 from tests.unit.store import records
 from tests.unit.store.conftest import state_directory
 from tests.unit.store.test_migrations import earlier, empty
+from tests.waiting import wait_for
 from tuner.errors import ConflictError, SpecError, StoreError
 from tuner.holders import is_gone, this_process
 from tuner.model import Event
@@ -31,6 +33,7 @@ from tuner.settings import ServiceSettings
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store, upgrade
 from tuner.store.access import Access
+from tuner.store.opening import FILE
 from tuner.store.verifications import Verifications
 from tuner.text import moment
 from tuner.tokens import Scope
@@ -200,7 +203,7 @@ def test_tables_are_not_changed_under_a_running_campaign(earlier: Any) -> None:
 def test_a_campaign_is_queued_once(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
     """A repeated request finds it waiting."""
     with Store.open(guarded.directory) as store:
-        starter = starting.Starter(store, guarded.directory, None)
+        starter = starting.Starter(store, guarded.directory, None, most=9)
         campaign = store.create_campaign("one", "{}", 1, NOW)
         store.move_campaign(campaign.id, CampaignState.RUNNING, "", records.event())
         started: list[str] = []
@@ -241,3 +244,61 @@ def test_a_request_that_cannot_be_cleared_does_not_keep_the_service_from_startin
     settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
     with TestClient(create_app(tmp_path, settings), base_url="http://localhost") as client:
         assert client.get("/readyz").status_code == 200
+
+
+def test_no_cookie_but_the_session_is_parsed(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's parser may take seconds for a hostile one, in which nobody else is served."""
+    parsed: list[str] = []
+
+    def parse(text: str) -> dict[str, str]:
+        parsed.append(text)
+        return {}
+
+    monkeypatch.setattr("starlette.requests.cookie_parser", parse)
+    hostile = 'a="' + 1000 * "\\" + '"'
+    for cookies in (hostile, f'{COOKIE}="{hostile}"', f"{hostile}; {COOKIE}=none"):
+        for path in ("/v1/campaigns", "/healthz", "/login"):
+            guarded.client.get(path, headers={"Cookie": cookies})
+    assert set(parsed) <= {f"{COOKIE}=none"}
+
+
+def test_nobody_without_a_token_learns_where_the_database_is(
+    guarded: Guarded, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = guarded.directory / FILE
+    file.rename(guarded.directory / "elsewhere")
+    for _ in range(3):
+        answer = guarded.client.get("/readyz")
+        assert answer.status_code == 503
+        assert answer.json()["detail"] == (
+            "the database cannot be used; see the log of the service"
+        )
+    assert [str(file) in line for line in caplog.messages] == [True]
+
+
+def test_runs_are_limited(
+    guarded: Guarded, post: Post, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """A client in a loop would take all of the machine's memory."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def sleep(run: object) -> subprocess.Popen[bytes]:
+        processes.append(subprocess.Popen(["sleep", "300"]))
+        request.addfinalizer(processes[-1].kill)
+        return processes[-1]
+
+    monkeypatch.setattr(starting, "_spawn", sleep)
+    monkeypatch.setattr(guarded.client.app.state.service.starter, "_most", 2)  # type: ignore[attr-defined]
+    first = [post("/v1/campaigns", SPEC) for _ in range(2)]
+    assert [answer.status_code for answer in first] == [202, 202]
+    refused = post("/v1/campaigns", SPEC, Idempotency_Key="one")
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "60")
+    assert refused.json()["type"] == "urn:fstune:too-many-runs"
+    listed = guarded.client.get("/v1/campaigns", headers=guarded.headers(Scope.READ)).json()
+    assert len(listed["items"]) == len(processes) == 2
+    processes[0].kill()
+    wait_for(
+        lambda: post("/v1/campaigns", SPEC, Idempotency_Key="one").status_code == 202, "its turn"
+    )

@@ -9,7 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -138,3 +138,18 @@ def test_slow_clients_do_not_delay_others_with_tls(encrypted: Service) -> None:
             slow.append(one)
         assert min(ask(encrypted, token, context) for _ in range(5)) < 1.0
         assert all(cut_off(one) for one in slow)
+
+
+def test_a_body_in_tiny_pieces_is_cut_off(service: Service) -> None:
+    """Each piece takes as long as a large one, and only then is the request counted."""
+    head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    piece, end = b"1\r\na\r\n", b"0\r\n\r\n"
+    with closing(connect(service)) as one:
+        one.sendall(head + 1000 * piece + end)
+        assert b" 403 " in one.recv(65536).partition(b"\r\n")[0]
+    with closing(connect(service)) as one, suppress(ConnectionError):
+        one.sendall(head)
+        for _ in range(10):
+            one.sendall(1000 * piece)
+        one.sendall(end)
+        assert one.recv(1) == b""

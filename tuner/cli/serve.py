@@ -152,7 +152,8 @@ def serve(
         factory=True,
         host=host,
         port=port,
-        log_level="warning",
+        # Its warnings are about requests, which anybody can send in any number.
+        log_level="error",
         access_log=False,
         server_header=False,
         root_path=root,

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from api.app import create_app
-from api.authorisation import COOKIE
+from api.cookies import COOKIE
 from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_authorisation import NEEDS, address
 from tests.unit.api.test_conventions import is_problem

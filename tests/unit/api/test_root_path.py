@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from api import pages
 from api.app import create_app
-from api.authorisation import COOKIE
+from api.cookies import COOKIE
 from api.starting import Starter
 from tests.unit.api.conftest import fstune
 from tests.unit.api.test_conventions import is_problem
