@@ -15,14 +15,16 @@ from tuner.hosts.parallel import on_all
 
 #: OURS: prints a line for each other directory that a watch of ours restores this host from, with
 #: its holder. Nodes and containers on one machine are different hosts: they have mounts of their
-#: own. Only we can be in the directory; see ``lease``.
+#: own. A watch of ours is in a directory that nobody else can write. A program that runs as root on
+#: behalf of another user, such as one that asks for a password, is where that user started it.
 _OTHERS = r"""
 ours=$1
 mounts=$(readlink /proc/self/ns/mnt)
 for file in $(grep -ls 'watch\.sh' /proc/[0-9]*/cmdline); do
     process=${file%/cmdline}
     [ -O "$process" ] && [ "$(readlink "$process/ns/mnt")" = "$mounts" ] || continue
-    directory=$(readlink "$process/cwd") && [ -d "$directory" ] || continue
+    directory=$(readlink "$process/cwd") && [ -O "$directory" ] || continue
+    [ -n "$(find "$directory" -maxdepth 0 -type d ! -perm /022)" ] || continue
     [ ! "$directory" -ef "$ours" ] || continue
     set -- "$directory"/restore/*/restore.sh
     [ -d "$directory/lease" ] || [ -e "$1" ] || continue

@@ -14,7 +14,10 @@ import ctypes
 import json
 import mmap
 import os
+import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _libc = ctypes.CDLL(None, use_errno=True)
 #: Size of the pieces in which a file is mapped to check residency.
@@ -24,31 +27,45 @@ _WINDOW_BYTES = 1 << 30
 def drop(directory: str) -> dict[str, int]:
     """Write back and drop everything below ``directory``; return counts, including what stayed.
 
-    Raises OSError.
+    Raises OSError, also for anything but a regular file: this runs as root, and others may be able
+    to write in the directory.
     """
-    _write_back(directory)
     counts = {"files": 0, "bytes": 0, "resident_bytes": 0}
-    for parent, _, names in os.walk(directory, onerror=_raise):
-        for name in names:
-            descriptor = os.open(os.path.join(parent, name), os.O_RDONLY | os.O_NOFOLLOW)
-            try:
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-                size = os.fstat(descriptor).st_size
-                counts["files"] += 1
-                counts["bytes"] += size
-                counts["resident_bytes"] += _resident_bytes(descriptor, size)
-            finally:
-                os.close(descriptor)
+    with _open(directory, os.O_DIRECTORY) as top:
+        # Only pages that were written back can be dropped.
+        if _libc.syncfs(top) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), directory)
+        _drop_below(top, counts)
     return counts
 
 
-def _write_back(directory: str) -> None:
-    """Flush the file system, since only pages that were written back can be dropped."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def _drop_below(directory: int, counts: dict[str, int]) -> None:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                with _open(entry.name, os.O_DIRECTORY, directory) as inner:
+                    _drop_below(inner, counts)
+                continue
+            if not entry.is_file(follow_symlinks=False):
+                raise OSError(f"{entry.name} is not a file of the workload")
+            with _open(entry.name, 0, directory) as file:
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+                size = os.fstat(file).st_size
+                counts["files"] += 1
+                counts["bytes"] += size
+                counts["resident_bytes"] += _resident_bytes(file, size)
+
+
+@contextmanager
+def _open(name: str, flags: int, directory: int | None = None) -> Iterator[int]:
+    """Open a file or directory itself: no link, and without waiting, as a pipe would."""
+    flags |= os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(name, flags, dir_fd=directory)
     try:
-        if _libc.syncfs(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), directory)
+        if not flags & os.O_DIRECTORY and not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{name} is not a file of the workload")
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -69,10 +86,6 @@ def _resident_bytes(descriptor: int, size: int) -> int:
                 raise OSError(number, os.strerror(number))
             resident += sum(page & 1 for page in pages)
     return resident * mmap.PAGESIZE
-
-
-def _raise(error: OSError) -> None:
-    raise error
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from sqlalchemy import URL, Connection, create_engine, delete, make_url
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from tuner.errors import ConflictError, SpecError, StoreError
-from tuner.new_file import removed_on_failure
+from tuner.errors import SpecError, StoreError
+from tuner.new_file import new_file
 from tuner.store import database, tables
 from tuner.store.database import Database, Result, Work, json_text
 
@@ -145,24 +145,22 @@ class PostgreSQL(Database):
             raise StoreError(
                 f"{self.where}: pg_dump is missing; install PostgreSQL's client programs"
             )
-        if file.exists():
-            raise ConflictError(f"{file} exists; name a new file")
         # Process arguments are visible to everybody, the environment only to its owner.
         secret = self._url.password or self._url.query.get("password")
         url = _without_password(self._url)
         environment = dict(os.environ, LC_ALL="C.UTF-8")
         if secret is not None:
             environment["PGPASSWORD"] = str(secret)
-        command = [program, "--format=custom", "--no-password", f"--file={file}"]
-        with removed_on_failure(file):
+        command = [program, "--format=custom", "--no-password"]
+        with new_file(file) as output:
             try:
                 result = subprocess.run(
                     [*command, f"--dbname={url.render_as_string()}"],
                     env=environment,
                     stdin=subprocess.DEVNULL,
-                    capture_output=True,
+                    stdout=output,
+                    stderr=subprocess.PIPE,
                     text=True,
-                    umask=0o077,
                     timeout=_BACKUP_TIMEOUT_S,
                     check=False,
                 )

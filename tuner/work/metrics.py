@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
+from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tuner.errors import SpecError
 from tuner.states import CampaignState
 from tuner.work.ending import JobEnd
+
+#: Connections to the metrics at once, and how long one may be silent. Anybody on the machine can
+#: connect, and the worker needs its open files for campaigns.
+_MOST_CONNECTIONS, _SILENCE_S = 16, 5.0
 
 
 class StoredCampaigns(Collector):
@@ -81,9 +89,13 @@ class WorkerMetrics:
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
             raise SpecError(f"--metrics {address}: must be ADDRESS:PORT")
         try:
-            server, thread = start_http_server(int(port), host.strip("[]"), self.registry)
+            app = make_wsgi_app(self.registry)
+            server_type = _ServerOverIPv6 if ":" in host else _Server
+            server = make_server(host.strip("[]"), int(port), app, server_type, _Handler)
         except OSError as error:
             raise SpecError(f"--metrics {address}: {error.strerror or error}") from error
+        thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+        thread.start()
 
         def end() -> None:
             server.shutdown()
@@ -91,3 +103,41 @@ class WorkerMetrics:
             thread.join()
 
         return end
+
+
+class _Handler(WSGIRequestHandler):
+    """Answers one request, and writes no log."""
+
+    timeout = _SILENCE_S
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Serves each connection in a thread, as long as there are not too many."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._places = threading.Semaphore(_MOST_CONNECTIONS)
+        super().__init__(*args, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """See socketserver.BaseServer."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """See socketserver.ThreadingMixIn."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+
+class _ServerOverIPv6(_Server):
+    address_family = socket.AF_INET6

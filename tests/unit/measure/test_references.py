@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -95,6 +96,33 @@ def test_a_failed_run_names_the_cause_and_leaves_nothing_behind(tmp_path: Path, 
     with pytest.raises(WorkloadError, match="page cache cannot be dropped: no such thing here"):
         run(reference)
     assert list(disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["link", "link inside", "pipe inside", "device inside"])
+def test_only_regular_files_are_opened(tmp_path: Path, what: str) -> None:
+    """Whoever can write in the directory could have root open a device, or wait for a pipe."""
+    directory = tmp_path / "fstune-r-1"
+    match what:
+        case "link":
+            (tmp_path / "theirs").mkdir()
+            directory.symlink_to(tmp_path / "theirs")
+        case "link inside":
+            directory.mkdir()
+            (directory / "file").symlink_to("/etc/hostname")
+        case "pipe inside":
+            (directory / "below").mkdir(parents=True)
+            os.mkfifo(directory / "below" / "file")
+        case "device inside":
+            if os.geteuid() != 0:
+                pytest.skip("only root can make one")
+            directory.mkdir()
+            os.mknod(directory / "file", 0o600 | stat.S_IFCHR, os.makedev(1, 7))
+    program = Path(uncache.__file__)
+    done = subprocess.run(
+        [sys.executable, program, directory], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "Not a directory" in done.stderr or "file is not a file of the workload" in done.stderr
 
 
 def test_leftovers_are_removed(tmp_path: Path, disk: Path) -> None:

@@ -292,6 +292,11 @@ def test_a_backup_can_be_restored(
     assert file.stat().st_mode & 0o077 == 0
     with pytest.raises(ConflictError, match="copy exists; name a new file"):
         backup(tmp_path, file, secret)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConflictError, match="link exists; name a new file"):
+        backup(tmp_path, link, secret)
+    assert not (tmp_path / "elsewhere").exists()
     restored = postgresql.url(postgresql.new())
     program = str(postgresql.programs / "pg_restore")
     subprocess.run([program, "--exit-on-error", f"--dbname={restored}", str(file)], check=True)
@@ -306,9 +311,18 @@ def test_a_backup_that_fails_leaves_nothing(
     for variable, value in postgresql.environment().items():
         monkeypatch.setenv(variable, value)
     missing = tmp_path / "missing" / "copy"
-    with pytest.raises(StoreError, match=f"^{re.escape('postgresql://postgres@')}.*backup failed"):
+    with pytest.raises(StoreError, match="missing/copy cannot be written: No such file"):
         backup(tmp_path, missing, postgresql.url(name))
     assert not missing.exists()
+    program, file = tmp_path / "bin" / "pg_dump", tmp_path / "copy"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho half\necho no space left >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    reason = "backup failed (no space left)"
+    with pytest.raises(StoreError, match=f"^postgresql://postgres@.*{re.escape(reason)}"):
+        backup(tmp_path, file, postgresql.url(name))
+    assert not file.exists()
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StoreError, match="pg_dump is missing; install"):
         backup(tmp_path, tmp_path / "copy", postgresql.url(name))

@@ -99,8 +99,9 @@ def look_at_server(host: Connector) -> ServerLook:
 
 def look_at_client(host: Connector) -> ClientLook:
     """Inspect a client host. Raises TestbedError if no OpenAFS client runs there."""
-    processes = host.ask(["ps", "-C", fuse.PROGRAM, "-o", "euid=", "-o", "args="]).stdout
-    # Only root's: any user may give a process that name, and any arguments.
+    processes = host.ask(["ps", "-C", fuse.PROGRAM, "-o", "ruid=", "-o", "args="]).stdout
+    # Only what root has started: any user may give a process that name, and any arguments, even one
+    # that runs as root, such as a program that asks for a password.
     users_and_words = (line.split() for line in processes.splitlines())
     running = [words for user, *words in users_and_words if user == "0"]
     if running:

@@ -50,7 +50,7 @@ holders() {
     find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd /proc/[0-9]*/map_files -maxdepth 1 \
         \( -lname "$mount" -o -lname "$mount/*" \) 2> /dev/null | cut -d/ -f3 | sort -nu |
         while read -r pid; do
-            printf '%s (%s) ' "$pid" "$({ tr '\0' ' ' < "/proc/$pid/cmdline" | cut -c 1-60; } 2> /dev/null)"
+            printf '%s (%s) ' "$pid" "$({ tr '\0-\37\177(),' ' ' < "/proc/$pid/cmdline" | cut -c 1-60; } 2> /dev/null)"
         done
 }
 
