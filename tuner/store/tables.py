@@ -35,7 +35,7 @@ from tuner.tokens import Scope
 
 #: The newest revision in ``migrations``: it results in these definitions, and each change of them
 #: needs one. A database of any other revision is refused.
-REVISION = "0009"
+REVISION = "0010"
 
 metadata = MetaData(
     naming_convention={
@@ -217,6 +217,8 @@ measurement = Table(
     ForeignKeyConstraint(
         ["campaign", "trial"], ["trial.campaign", "trial.number"], name="fk_measurement_trial"
     ),
+    # For the newest measurement of a trial, and for deletion, which checks this for each trial.
+    Index("ix_measurement_trial", "campaign", "trial"),
 )
 
 #: Load from others during a run, extracted from the diagnostics: reading those for every look of
