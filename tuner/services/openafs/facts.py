@@ -36,6 +36,7 @@ find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd /proc/[
 """
 #: Properties of a unit: whether it exists and runs, and which units stop together with it.
 _STATE, _STOP_TOO = "LoadState,ActiveState", "RequiredBy,RequisiteOf,BoundBy,ConsistsOf"
+_AT_REST = ("inactive", "failed", "unknown")
 _TRIES, _PAUSE_S = 5, 1.0
 
 
@@ -167,14 +168,15 @@ def _unit_problem(host: Connector, unit: str) -> str:
 
 
 def _stop_too(host: Connector, unit: str) -> tuple[str, ...]:
-    """The active units that systemd stops together with a unit; it does not start them again."""
+    """The units at work that systemd stops together with a unit; it does not start them again."""
     text = check(host, ["systemctl", "show", f"--property={_STOP_TOO}", "--", unit])
     units = list(dict.fromkeys(" ".join(parse.unit_properties(text).values()).split()))
     if not units:
         return ()
     # Its exit status says only whether all are active.
     states = host.ask(["systemctl", "is-active", "--", *units]).stdout.split()
-    return tuple(one for one, state in zip(units, states, strict=False) if state == "active")
+    # A running oneshot is "activating", for example.
+    return tuple(one for one, state in zip(units, states, strict=False) if state not in _AT_REST)
 
 
 def _sees(host: Connector, path: str, client: ClientSection) -> bool:

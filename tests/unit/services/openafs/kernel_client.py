@@ -32,7 +32,7 @@ show)
     esac ;;
 is-active)
     shift 2
-    for one; do [ -e "$HERE/$one" ] && echo active || echo inactive; done
+    for one; do [ -e "$HERE/$one" ] && echo activating || echo inactive; done
     exit 3 ;;
 stop)
     echo stop >> "$HERE/calls"
@@ -64,6 +64,15 @@ Cache size:    200000 kB
 Cache type:    disk
 END""",
     "lsmod": '[ ! -e "$HERE/loaded" ] || echo "openafs 1 0"',
+    "modinfo": """
+[ ! -e "$HERE/no-module" ] || { echo "modinfo: ERROR: Module $1 not found." >&2; exit 1; }""",
+    # As seen by what happens while a cache is wiped.
+    "find": """
+case $* in *-xdev*)
+    [ ! -e "$HERE/immutable" ] || { echo "find: cannot delete './V1'" >&2; exit 1; }
+    [ ! -e "$HERE/timer" ] || touch "$HERE/mounted" "$HERE/loaded" ;;
+esac
+exec /usr/bin/find "$@\"""",
     "umount": '[ ! -e "$HERE/busy" ] && rm -f "$HERE/mounted"',
     "afsd": 'echo "afsd $*" >> "$HERE/calls"',
     "rmmod": '[ ! -e "$HERE/stuck" ] && rm -f "$HERE/loaded"',

@@ -36,12 +36,19 @@ def test_a_cache_behind_a_symbolic_link_is_wiped(tmp_path: Path) -> None:
     assert list(real.iterdir()) == []
 
 
-def test_the_lost_and_found_of_a_cache_partition_stays(tmp_path: Path) -> None:
+def test_what_others_have_on_a_cache_partition_stays(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     (cache / "lost+found").mkdir(parents=True)
     (cache / "CacheItems").write_text("cached")
     assert remount(tmp_path, cache).status == 0
     assert list(cache.iterdir()) == [cache / "lost+found"]
+    (cache / "D3").mkdir()
+    (cache / "D3" / "V9").write_text("cached")
+    (cache / "notes").mkdir()
+    (cache / "notes" / "V9").write_text("theirs")
+    assert remount(tmp_path, cache).status == 0
+    assert sorted(cache.iterdir()) == [cache / "lost+found", cache / "notes"]
+    assert (cache / "notes" / "V9").exists()
 
 
 class DaemonHost:

@@ -100,6 +100,68 @@ def test_nothing_is_stopped_if_the_unit_does_not_exist(machine: Machine) -> None
     assert client.restore().endswith("left as found: -chunksize 18 -afsdb")
 
 
+def test_only_what_afsd_created_is_deleted(machine: Machine) -> None:
+    """A cache may be on a partition that others use, too."""
+    cache = machine.here / "cache"
+    for name in ("CacheItems", "D0/V0", "D12/V40", "V1", "notes", "aquota.user", "other/V5"):
+        (cache / name).parent.mkdir(exist_ok=True)
+        (cache / name).write_text("x")
+    client = machine.client()
+    client.start(["-chunksize", "20"])
+    left = sorted(str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file())
+    assert left == ["aquota.user", "notes", "other/V5"]
+    assert sorted(path.name for path in cache.iterdir()) == ["aquota.user", "notes", "other"]
+
+
+def test_a_client_whose_cache_cannot_be_wiped_is_started_again(machine: Machine) -> None:
+    client = machine.client()
+    machine.set("immutable")
+    message = (
+        r"cache cannot be wiped: find: cannot delete '\./V1'; openafs-client was started again"
+    )
+    with pytest.raises(TestbedError, match=message):
+        client.start(["-chunksize", "20"])
+    assert machine.calls() == ["stop", "start"]
+    assert (machine.here / "mounted").exists()
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
+
+
+def test_nothing_is_stopped_if_the_module_could_not_be_loaded_again(machine: Machine) -> None:
+    """An update of the kernel that waits for a reboot has removed it, for example."""
+    client = machine.client()
+    machine.set("no-module")
+    with pytest.raises(TestbedError, match=r"ERROR: Module openafs not found.*nothing was stopped"):
+        client.start(["-chunksize", "20"])
+    assert machine.calls() == []
+    assert client.restore().endswith("left as found: -chunksize 18 -afsdb")
+
+
+def test_a_client_that_somebody_starts_meanwhile_is_noticed(machine: Machine) -> None:
+    """It runs with the old options, on a cache that was wiped under it."""
+    client = machine.client()
+    machine.set("timer")
+    with pytest.raises(TestbedError, match="somebody else has started openafs-client while"):
+        client.start(["-chunksize", "20"])
+    assert machine.calls() == ["stop"]
+    assert (machine.here / "afs.conf").read_text() == ORIGINAL
+    (machine.here / "timer").unlink()
+    client.restore()
+    assert machine.calls() == ["stop", "stop", "start", "setcrypt on"]
+
+
+def test_extended_attributes_of_the_configuration_stay(machine: Machine) -> None:
+    file = machine.here / "afs.conf"
+    try:
+        os.setxattr(file, "user.note", b"theirs")
+    except OSError:
+        pytest.skip("this file system has none")
+    client = machine.client()
+    client.start(["-chunksize", "20"])
+    assert os.getxattr(file, "user.note") == b"theirs"
+    client.restore()
+    assert os.getxattr(file, "user.note") == b"theirs"
+
+
 def test_a_volume_that_needs_a_token_is_there(machine: Machine) -> None:
     client = machine.client()
     program = machine.here / "bin" / "stat"

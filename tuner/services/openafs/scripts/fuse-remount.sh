@@ -75,8 +75,9 @@ while there; do
     mounted && detach > /dev/null && continue
     sleep 0.02
 done
-# With the slash, also if it is a symbolic link.
-find "$cache/" -mindepth 1 -not -name lost+found -delete || fail 3 "$cache cannot be wiped"
+# With the slash, also if it is a symbolic link. Only what afsd.fuse has created: others may use this partition, too.
+(cd -- "$cache/" && find . -xdev -mindepth 1 -maxdepth 2 -regextype posix-extended \
+    -regex '\./(D[0-9]+(/V[0-9]+)?|V[0-9]+|CacheItems|CellItems|VolumeItems)' -delete) || fail 3 "$cache cannot be wiped"
 
 limit=$(($(uptime_s) + serve_s))
 # A daemon must not keep this script's output or a lock open. Commands with a timeout stay in the process group of this

@@ -45,6 +45,12 @@ module() {
     lsmod | sed -n 's/^\(openafs\|libafs\) .*/\1/p'
 }
 
+# Deletes what afsd has created in its cache, and nothing else: the directory may be a partition that others use, too.
+wipe() (
+    cd -- "$cache/" && find . -xdev -mindepth 1 -maxdepth 2 -regextype posix-extended \
+        -regex '\./(D[0-9]+(/V[0-9]+)?|V[0-9]+|CacheItems|CellItems|VolumeItems)' -delete
+)
+
 # The processes that use files; they are reported and not killed, since they may belong to anybody.
 holders() {
     find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd /proc/[0-9]*/map_files -maxdepth 1 \
@@ -82,14 +88,21 @@ if others=$(findmnt --noheadings --list --types afs --output TARGET | grep -Fxv 
     fail 3 "$mount is also mounted at $(echo $others); unmount that; nothing was stopped"
 fi
 refuse_copies "nothing was stopped"
-# Complete before anything is stopped, since the disk may be full; on the same disk, with the same owner and mode.
+# Complete before anything is stopped, since the disk may be full; on the same disk, with the same owner, mode and
+# extended attributes.
 prepare() {
     rm -f -- "$new"
-    [ ! -e "$real" ] || cp -p -- "$real" "$new" || return
+    [ ! -e "$real" ] || cp --preserve=all -- "$real" "$new" || return
     cat "$wanted" > "$new" && sync "$new"
 }
 if ! cmp -s "$wanted" "$file" && ! output=$(prepare 2>&1); then
     fail 3 "$file cannot be written: $output; nothing was stopped"
+fi
+# The one that is loaded may have been removed from the disk, as by an update of the kernel that waits for a reboot.
+if loaded=$(module) && [ "$loaded" = openafs ] && command -v modinfo > /dev/null &&
+    ! output=$(modinfo openafs 2>&1 > /dev/null); then
+    fail 3 "the kernel module could not be loaded again: $output; install it for kernel $(uname -r), or reboot;" \
+        "nothing was stopped"
 fi
 [ -e "$beside/stopped" ] || true > "$beside/stopped" || fail 3 "nothing can be written next to $wanted"
 timeout 90 systemctl stop "$unit" 2> /dev/null
@@ -109,7 +122,15 @@ if [ -n "$(module)" ]; then
     fail 3 "the kernel module $(module) stays loaded; only a reboot is safe now"
 fi
 # afsd would exit if it were to use fewer cache files than exist.
-find "$cache/" -mindepth 1 -not -name lost+found -delete || fail 3 "$cache cannot be wiped"
+if ! output=$(wipe 2>&1); then
+    # Better than no client. It starts with the options that it had, as long as there are as many files.
+    timeout 120 systemctl start "$unit" 2> /dev/null
+    fail 3 "$cache cannot be wiped: $output; $unit was started again with the options in $file"
+fi
+# A timer, or another unit that needs this one, may have started it meanwhile.
+if [ -n "$(module)" ] || mounted; then
+    fail 3 "somebody else has started $unit while its cache was wiped; stop what starts it"
+fi
 cmp -s "$wanted" "$file" || output=$(mv -f -- "$new" "$real" 2>&1) || fail 3 "$file cannot be written: $output"
 # A full or failed disk must not prevent the client from being restored.
 cp "$wanted" "$beside/applied.new" 2> /dev/null && mv "$beside/applied.new" "$beside/applied"

@@ -32,9 +32,10 @@ if ! cmp -s "$path" configuration && ! cmp -s "$path" wanted && ! cmp -s "$path"
         kept="; somebody else had changed $path, which could not be kept: $problem"
     fi
 fi
-# Complete before it replaces the file, since the disk may be full; on the same disk, with the same owner and mode.
+# Complete before it replaces the file, since the disk may be full; on the same disk, with the same owner, mode and
+# extended attributes.
 replace() {
-    [ ! -e "$real" ] || cp -p -- "$real" "$new" || return
+    [ ! -e "$real" ] || cp --preserve=all -- "$real" "$new" || return
     cat configuration > "$new" && sync "$new" && mv -f -- "$new" "$real"
 }
 # First, so that it applies after a reboot if the client does not stop.
