@@ -17,9 +17,8 @@ from tuner.measure.driver import archive
 from tuner.services.journal import script
 from tuner.services.openafs import fuse, parse
 from tuner.services.openafs.bosserver import is_restricted, replacement
-from tuner.services.openafs.cache_manager import cache_info
 from tuner.services.openafs.fuse import FusePlace
-from tuner.services.openafs.kernel_client import COPIES
+from tuner.services.openafs.kernel_client import COPIES, directories
 from tuner.services.openafs.server_log import why_no_log
 from tuner.services.openafs.testbed_file import (
     ClientSection,
@@ -85,17 +84,17 @@ class ClientFacts:
     be down until it is restored. ``version``: of its fs command. ``services``: the systemd services
     that an afsd.fuse is the main process of; ``no_mount``: why no afsd.fuse at the mount point can
     be tuned, "" if one can or there is a journal. The others are for kernel clients only.
-    ``cache_info``: mount point and cache directory from its cacheinfo file. ``holders``: PIDs of
-    processes that use its files, except for the campaign's own runs; ``copies``: a process, as PID
-    and command, of each other mount namespace that would keep its mount; ``tokens``: whether it has
-    any; ``no_ticket``: why no ticket can be obtained from its keytab, "" if it can or no keytab is
+    ``directories``: its mount point and cache directory. ``holders``: PIDs of processes that use
+    its files, except for the campaign's own runs; ``copies``: a process, as PID and command, of
+    each other mount namespace that would keep its mount; ``tokens``: whether it has any;
+    ``no_ticket``: why no ticket can be obtained from its keytab, "" if it can or no keytab is
     configured. ``unit_problem``: what systemd says of its unit if that does not run, "" if it does
     or there is a journal. ``stop_too``: the active units that systemd stops together with it.
     """
 
     host: str
     sees: bool
-    cache_info: tuple[str, str] | None = None
+    directories: tuple[str, str] | None = None
     holders: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     tokens: bool = False
@@ -133,7 +132,7 @@ def client_facts(
     return ClientFacts(
         host.host,
         sees,
-        cache_info(host)[:2],
+        directories(host, way.file, way.variable),
         tuple(pid for pid in pids if not _is_run(host, pid, engine, campaign)),
         _copies(host, way.mount),
         tokens,

@@ -15,12 +15,14 @@ from tuner.errors import TestbedError
 from tuner.hosts.connector import Connector, check
 from tuner.services.openafs import fuse, kernel_client, parse
 from tuner.services.openafs.cache_manager import cache_info
+from tuner.services.openafs.kernel_client import directories
 from tuner.services.openafs.server_log import find_log
 
 #: Where a server keeps the name of its cell: the paths of Debian, and of OpenAFS itself.
 _CELL_NAMES = ("/etc/openafs/server/ThisCell", "/usr/afs/etc/ThisCell")
 #: The kernel client's configuration files, by the key for them in a testbed file.
 _UNIT_FILES = {"systemd": "/etc/openafs/afs.conf", "sysconfig": "/etc/sysconfig/openafs"}
+_VARIABLES = {"systemd": "OPTIONS", "sysconfig": "AFSD_ARGS"}
 _MOUNT, _CACHE = "/afs", "/var/cache/openafs"
 _TUNED = re.compile(r"\b1\.8\.")
 
@@ -120,7 +122,7 @@ def look_at_client(host: Connector) -> ClientLook:
         )
     for control, file in _UNIT_FILES.items():
         if host.ask(["test", "-f", file]).status == 0:
-            mount, cache, _ = cache_info(host)
+            mount, cache = directories(host, file, _VARIABLES[control])
             usual = _CACHE if control == "systemd" else "/usr/vice/cache"
             settings = {"mount": mount, "cache": cache}
             return ClientLook(host.host, control, _unusual(settings, usual))

@@ -13,6 +13,7 @@ import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import (
@@ -25,6 +26,7 @@ from tuner.hosts.connector import (
 from tuner.model import Value
 from tuner.services.journal import Journal, WithJournal
 from tuner.services.openafs import parse
+from tuner.services.openafs.cache_manager import cache_info
 from tuner.services.openafs.client import ClientVersion, put_scripts
 from tuner.services.openafs.live import LiveSettings
 from tuner.services.openafs.tokens import TokenPlace, Tokens
@@ -247,6 +249,25 @@ def options_in(text: str, variable: str) -> tuple[str, ...]:
     if wrong:
         raise ValueError(f"{variable} has {wrong[0]!r}, which is more than a plain option")
     return tuple(words)
+
+
+def directories(host: Connector, file: str, variable: str) -> tuple[str, str]:
+    """Mount point and cache directory of a client: from the options in its configuration file, or
+    else from its cacheinfo file. Raises TestbedError when there is no readable one.
+    """
+    text = host.ask(["cat", "--", file]).stdout
+    try:
+        words = options_in(text, variable)
+    except ValueError:
+        words = ()  # reported when the options are read to be changed
+    values = {
+        name: value
+        for flag, value in pairwise(words)
+        for name in ("-mountdir", "-cachedir", "-confdir")
+        if len(flag) > 2 and name.startswith(flag)
+    }
+    mount, cache, _ = cache_info(host, values.get("-confdir"))
+    return values.get("-mountdir", mount), values.get("-cachedir", cache)
 
 
 def with_options(text: str, variable: str, options: Sequence[str]) -> str:

@@ -182,10 +182,10 @@ def _cache(
             "path right? A mount point created through afsd.fuse is not one for other clients: "
             "name the volume itself, as /afs/.:mount/CELL:VOLUME"
         )
-    if facts.cache_info not in (None, (way.mount, way.cache)):
+    if facts.directories not in (None, (way.mount, way.cache)):
         messages.append(
-            f"its cacheinfo file has {' and '.join(facts.cache_info or ())}, the testbed file "
-            f"{way.mount} and {way.cache}, which would be wiped"
+            f"its options and cacheinfo file say {' and '.join(facts.directories or ())}, the "
+            f"testbed file {way.mount} and {way.cache}, which would be wiped"
         )
     if facts.copies:
         messages.append(

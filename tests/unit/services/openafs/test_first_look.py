@@ -123,6 +123,18 @@ def test_a_kernel_client_is_known_by_its_mount_and_its_file() -> None:
     assert look_at_client(host(debian)).words == (("cache", "/usr/vice/cache"),)
 
 
+def test_options_choose_the_directories_of_a_kernel_client() -> None:
+    options = {
+        "cat -- /etc/sysconfig/openafs": 'AFSD_ARGS="-dynroot -cachedir /cache -mou /afs2"\n'
+    }
+    look = look_at_client(host({**KERNEL, **options}))
+    assert dict(look.words) == {"mount": "/afs2", "cache": "/cache"}
+    options = {"cat -- /etc/sysconfig/openafs": 'AFSD_ARGS="-confdir /srv"\n'}
+    elsewhere = {"cat /srv/cacheinfo": "/afs:/srv/cache:1000\n"}
+    look = look_at_client(host({**KERNEL, **options, **elsewhere}))
+    assert dict(look.words) == {"cache": "/srv/cache"}
+
+
 def test_a_fuse_client_is_known_by_its_process() -> None:
     command = "    0 afsd.fuse -dynroot -cachedir /srv/cache -mountdir /afs -blocks 200000\n"
     look = look_at_client(host({**KERNEL, "ps -C afsd.fuse": command}))

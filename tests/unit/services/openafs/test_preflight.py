@@ -215,7 +215,7 @@ REDHAT = ClientFacts("c2", True, ("/afs", "/usr/vice/cache"))
     ("facts", "refuses", "message"),
     [
         (replace(DEBIAN, sees=False), True, "name the volume itself, as /afs/.:mount/"),
-        (replace(DEBIAN, cache_info=("/afs", "/cache")), True, "would be wiped"),
+        (replace(DEBIAN, directories=("/afs", "/cache")), True, "would be wiped"),
         (replace(DEBIAN, holders=("17", "200")), True, "processes 17, 200 are in /afs"),
         (
             replace(DEBIAN, copies=("77 (smbd -F)", "80 (sh)")),
