@@ -28,6 +28,8 @@ _VERSION = "15"
 _PACKAGES = (f"postgresql-{_VERSION}", f"postgresql-client-{_VERSION}", "libpq5")
 _PORT = 5432
 _START_TIMEOUT_S = 100.0
+#: In its log, each time that it begins to answer.
+_READY = b"ready to accept connections"
 
 #: A role with all rights, which must authenticate with its password.
 SECRET_ROLE, PASSWORD = "keeper", "unheard-of"
@@ -126,6 +128,17 @@ class Server:
         assert self._process is not None
         self._process.send_signal(how)
         self._process.wait(timeout=100)
+
+    def kill_session(self, process: int) -> None:
+        """Kill the process of a session, as for lack of memory: the server then ends every session
+        and recovers from its log. Wait until it answers again.
+        """
+        ready = self._log.read_bytes().count(_READY)
+        os.kill(process, signal.SIGKILL)
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while self._log.read_bytes().count(_READY) == ready:
+            assert time.monotonic() < deadline, self._log.read_text()[-2000:]
+            time.sleep(0.01)
 
     def new(self, template: str = "template1") -> str:
         """Create a database and return its name."""

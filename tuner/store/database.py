@@ -84,8 +84,15 @@ class Database(ABC):
         """
 
     def up_since(self, connection: Connection) -> datetime:
-        """Return the time before which nobody could reach the database: when its server started."""
+        """Return the time before which nobody could reach the database: when its server started, or
+        was first used after a crash.
+        """
         return datetime.min.replace(tzinfo=UTC)
+
+    def note_reachable(self) -> None:  # noqa: B027
+        """Record that the database can be reached, unless that was recorded since its server last
+        crashed.
+        """
 
     @abstractmethod
     def backup(self, file: Path) -> None:

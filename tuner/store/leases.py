@@ -92,6 +92,8 @@ class LeaseStore(OpenStore):
                 leases.append(lease)
             return leases
 
+        # A transaction of its own: it is to last when the testbeds are refused.
+        self._database.note_reachable()
         return self._change(campaign, take)
 
     def beat(self, lease: Lease) -> bool:
@@ -103,6 +105,7 @@ class LeaseStore(OpenStore):
             now = self._database.moment(connection)
             return connection.execute(update(table).where(this).values(beat=now)).rowcount == 1
 
+        self._database.note_reachable()
         return self._database.write(beat)
 
     def give_back(self, lease: Lease) -> None:

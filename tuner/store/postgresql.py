@@ -29,6 +29,19 @@ _BACKUP_TIMEOUT_S = 3600
 _MARKS_KEPT_FOR = timedelta(days=1)
 _MARKS_FORGOTTEN_EVERY = 100
 
+# The start of the server is not the time since which it can be reached: it also restarts its
+# sessions alone when one of them crashes, replays its log before it answers, and may have been a
+# standby. But after each of these, an unlogged table is empty. It is not part of our tables, since
+# it exists in PostgreSQL only; it is created when the first testbed is taken.
+_REACHABLE_READABLE = (
+    "SELECT COALESCE(has_table_privilege(to_regclass('reachable'), 'SELECT'), false)"
+)
+_CREATE_REACHABLE = (
+    "CREATE UNLOGGED TABLE IF NOT EXISTS reachable (id boolean PRIMARY KEY DEFAULT true "
+    "CHECK (id), since timestamp with time zone NOT NULL)"
+)
+_NOTE_REACHABLE = "INSERT INTO reachable (since) VALUES (clock_timestamp()) ON CONFLICT DO NOTHING"
+
 #: Options of a session for libpq and the server, by default. A network that drops packets must not
 #: block a campaign for hours.
 _SESSION = {
@@ -135,9 +148,29 @@ class PostgreSQL(Database):
         return now
 
     def up_since(self, connection: Connection) -> datetime:
-        start = connection.exec_driver_sql("SELECT pg_postmaster_start_time()").scalar_one()
+        since = "pg_postmaster_start_time()"
+        if connection.exec_driver_sql(_REACHABLE_READABLE).scalar_one():
+            # While nobody has noted it, nobody could send a heartbeat either.
+            noted = "COALESCE((SELECT since FROM reachable), clock_timestamp())"
+            since = f"GREATEST({since}, {noted})"
+        start = connection.exec_driver_sql(f"SELECT {since}").scalar_one()
         assert isinstance(start, datetime)
         return start
+
+    def note_reachable(self) -> None:
+        def is_noted(connection: Connection) -> bool:
+            return (
+                connection.exec_driver_sql(_REACHABLE_READABLE).scalar_one()
+                and connection.exec_driver_sql("SELECT since FROM reachable").first() is not None
+            )
+
+        def note(connection: Connection) -> None:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})")
+            connection.exec_driver_sql(_CREATE_REACHABLE)
+            connection.exec_driver_sql(_NOTE_REACHABLE)
+
+        if not self.read(is_noted):
+            self.write(note)
 
     def backup(self, file: Path) -> None:
         program = shutil.which("pg_dump")

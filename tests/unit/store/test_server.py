@@ -163,6 +163,40 @@ def test_a_lease_outlasts_a_server_that_was_away(store: Store, place: Place) -> 
         test_leases.take(store, other, holder=test_leases.THERE)
 
 
+@pytest.mark.parametrize("beats", [True, False], ids=["heartbeat", "another process"])
+def test_the_time_of_a_recovery_is_no_silence(
+    postgresql: Server, store: Store, place: Place, *, beats: bool
+) -> None:
+    """The server restarts all of its sessions when one of them is killed, but not itself."""
+    campaign, other = test_leases.running(store), test_leases.running(store)
+    lease = test_leases.take(store, campaign, limit_s=10 * DAY_S)
+    mine = PostgreSQL(str(place.address))
+    with place.raw() as connection:
+        before = mine.moment(connection)
+        postgresql.kill_session(connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one())
+        connection.invalidate()
+    with place.raw() as connection:
+        beat = lease.taken - 30 * DAY
+        connection.execute(tables.lease.update().values(beat=beat))
+        connection.commit()
+        (again,) = store.leases()
+        away_s = (mine.moment(connection) - before).total_seconds()
+    assert 0.0 <= again.beat_age_s < away_s
+    if beats:
+        store.beat(replace(lease, token="of an earlier lease"))
+    else:
+        with pytest.raises(ConflictError, match="in use by campaign"):
+            test_leases.take(store, other, holder=test_leases.THERE)
+    with place.raw() as connection:
+        since = mine.up_since(connection)
+        assert before < since < mine.moment(connection)
+    with pytest.raises(ConflictError, match="in use by campaign"):
+        test_leases.take(store, other, holder=test_leases.THERE)
+    with place.raw() as connection:
+        assert mine.up_since(connection) == since
+    mine.close()
+
+
 def test_a_server_that_was_never_there_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
