@@ -30,6 +30,8 @@ BUSY_TIMEOUT_S = 30.0
 #: How long to wait for a lost server: it, or its host, may be restarting.
 PATIENCE_S = 300.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
+#: How often a transaction is run again at most because others were in conflict with it.
+_MOST_CONFLICTS = 5
 
 _log = logging.getLogger(__name__)
 
@@ -113,6 +115,10 @@ class Database(ABC):
     def lost(self, error: DBAPIError) -> bool:
         """Whether an error means that the server is gone, or not back yet."""
 
+    def in_conflict(self, error: DBAPIError) -> bool:
+        """Whether the database undid a transaction only because of concurrent ones."""
+        return False
+
     @contextmanager
     def translating_errors(self) -> Iterator[None]:
         """Translate the exceptions of the driver.
@@ -132,12 +138,13 @@ class Database(ABC):
             raise (error.orig or error) from error
 
     def _persistently(self, engine: Engine, work: Work[Result]) -> Result:
-        """Run a transaction; while the server is gone, wait and run it again.
+        """Run a transaction; while the server is gone, wait and run it again. After a conflict with
+        another one, run it again at once.
 
         A server that never answered is not waited for: its address is wrong. The time to wait is
         shared by all transactions, so that a run whose server does not come back ends soon.
         """
-        pause_s = _FIRST_PAUSE_S
+        pause_s, conflicts = _FIRST_PAUSE_S, 0
         with self.translating_errors():
             while True:
                 try:
@@ -146,6 +153,9 @@ class Database(ABC):
                     self._note_answer()
                     return result
                 except DBAPIError as error:
+                    if self.in_conflict(error) and conflicts < _MOST_CONFLICTS:
+                        conflicts += 1
+                        continue
                     if not (self._has_answered and self.lost(error)) or not self._worth_waiting(
                         pause_s
                     ):

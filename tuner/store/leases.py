@@ -71,7 +71,10 @@ class LeaseStore(OpenStore):
         table = tables.lease
         names = sorted(testbeds)
 
-        def take(connection: Connection, _: Row[Any]) -> list[Lease]:
+        def take(connection: Connection) -> list[Lease]:
+            # In one order, and before any lease, so that two processes never wait for each other.
+            for one in sorted({campaign, *self._running_on(connection, names)}):
+                queries.campaign_row(connection, one, lock=True)
             there = or_(table.c.testbed.in_(names), table.c.campaign == campaign)
             for lease_there in self._leases(connection, there):
                 if lease_there.is_live(has_ended):
@@ -94,7 +97,7 @@ class LeaseStore(OpenStore):
 
         # A transaction of its own: it is to last when the testbeds are refused.
         self._database.note_reachable()
-        return self._change(campaign, take)
+        return self._database.write(take)
 
     def beat(self, lease: Lease) -> bool:
         """Record a heartbeat; return whether the lease is still valid."""
@@ -182,6 +185,13 @@ class LeaseStore(OpenStore):
             )
             for row in connection.execute(query).all()
         ]
+
+    @staticmethod
+    def _running_on(connection: Connection, testbeds: Collection[str]) -> list[str]:
+        """The campaigns that have a running block on a testbed."""
+        table = tables.block.c
+        running = table.testbed.in_(testbeds) & (table.state == BlockState.RUNNING)
+        return list(connection.scalars(select(table.campaign).where(running)))
 
     @staticmethod
     def _void_blocks_on(connection: Connection, testbed: str, event: NewEvent) -> None:

@@ -69,6 +69,8 @@ _ADVICE = {
 }
 #: SQLSTATEs: shutting down, crashed, starting up; too many connections.
 _AWAY = ("57P01", "57P02", "57P03", "53300")
+#: SQLSTATEs: not serializable; a deadlock.
+_CONFLICTS = ("40001", "40P01")
 
 # What holds for rows that meet a condition on SQLite holds for the same rows here.
 for _table in tables.metadata.tables.values():
@@ -221,6 +223,9 @@ class PostgreSQL(Database):
         if state is None:  # no connection was established
             return isinstance(error.orig, psycopg.OperationalError)
         return state in _AWAY or state.startswith("08")
+
+    def in_conflict(self, error: DBAPIError) -> bool:
+        return getattr(error.orig, "sqlstate", None) in _CONFLICTS
 
 
 def _without_password(url: URL) -> URL:
