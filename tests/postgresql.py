@@ -129,6 +129,20 @@ class Server:
         self._process.send_signal(how)
         self._process.wait(timeout=100)
 
+    def become_standby(self) -> None:
+        """Restart as a standby, which can only be read, until it is promoted."""
+        self.stop()
+        signal_file = self._data / "standby.signal"
+        signal_file.touch()
+        if os.geteuid() == 0:
+            shutil.chown(signal_file, "nobody", "nogroup")
+        self.start()
+
+    def promote(self) -> None:
+        """Make a standby the primary; it has no effect on one that is."""
+        if (self._data / "standby.signal").exists():
+            self.execute("SELECT pg_promote()")
+
     def kill_session(self, process: int) -> None:
         """Kill the process of a session, as for lack of memory: the server then ends every session
         and recovers from its log. Wait until it answers again.

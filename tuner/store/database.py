@@ -56,7 +56,7 @@ class Database(ABC):
         self.reader = reader
         self.writer = writer
         self._patience_s = patience_s
-        self._has_answered = False
+        self._has_answered = self._has_written = self._read_only = False
         self._patient_until: float | None = None
 
     def read(self, work: Work[Result]) -> Result:
@@ -115,6 +115,10 @@ class Database(ABC):
     def lost(self, error: DBAPIError) -> bool:
         """Whether an error means that the server is gone, or not back yet."""
 
+    def refuses_changes(self, error: DBAPIError) -> bool:
+        """Whether an error means that the server can only be read."""
+        return False
+
     def in_conflict(self, error: DBAPIError) -> bool:
         """Whether the database undid a transaction only because of concurrent ones."""
         return False
@@ -141,8 +145,9 @@ class Database(ABC):
         """Run a transaction; while the server is gone, wait and run it again. After a conflict with
         another one, run it again at once.
 
-        A server that never answered is not waited for: its address is wrong. The time to wait is
-        shared by all transactions, so that a run whose server does not come back ends soon.
+        A server that never answered is not waited for: its address is wrong. Nor is one that never
+        let this process change anything, and can only be read. The time to wait is shared by all
+        transactions, so that a run whose server does not come back ends soon.
         """
         pause_s, conflicts = _FIRST_PAUSE_S, 0
         with self.translating_errors():
@@ -150,30 +155,40 @@ class Database(ABC):
                 try:
                     with uninterrupted(), engine.begin() as connection:
                         result = work(connection)
-                    self._note_answer()
+                    self._note_answer(changes=engine is self.writer)
                     return result
                 except DBAPIError as error:
                     if self.in_conflict(error) and conflicts < _MOST_CONFLICTS:
                         conflicts += 1
                         continue
-                    if not (self._has_answered and self.lost(error)) or not self._worth_waiting(
-                        pause_s
-                    ):
+                    read_only = engine is self.writer and self.refuses_changes(error)
+                    away = self._has_written if read_only else self._has_answered
+                    if not (away and (read_only or self.lost(error))):
                         raise
+                    if not self._worth_waiting(pause_s, read_only=read_only):
+                        raise
+                    if read_only:
+                        # Another server may have become the primary: connect anew.
+                        self.reader.dispose()
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    def _note_answer(self) -> None:
+    def _note_answer(self, *, changes: bool) -> None:
+        self._has_answered, self._has_written = True, self._has_written or changes
+        if self._read_only and not changes:
+            return  # it can still be only read, for all that this answer says
         if self._patient_until is not None:
             _log.warning("%s responds again", self.where)
-        self._has_answered, self._patient_until = True, None
+        self._patient_until, self._read_only = None, False
 
-    def _worth_waiting(self, pause_s: float) -> bool:
+    def _worth_waiting(self, pause_s: float, *, read_only: bool) -> bool:
         now = time.monotonic()
+        self._read_only = self._read_only or read_only
         if self._patient_until is None:
             patience_s = PATIENCE_S if self._patience_s is None else self._patience_s
             self._patient_until = now + patience_s
-            _log.warning("%s does not respond; waiting up to %.0f s", self.where, patience_s)
+            what = "can only be read" if read_only else "does not respond"
+            _log.warning("%s %s; waiting up to %.0f s", self.where, what, patience_s)
         if now + pause_s < self._patient_until:
             return True
         self._patient_until = now

@@ -58,6 +58,7 @@ _NO_ANSWER = (
 )
 _ADVICE = {
     "08": _NO_ANSWER,
+    "25006": "it can only be read, as a replica can; use the primary",
     "40": "conflicting transactions; try again",
     "42501": "the user lacks privileges; use the owner of the database",
     "53": "it is out of resources; see its log",
@@ -69,6 +70,8 @@ _ADVICE = {
 }
 #: SQLSTATEs: shutting down, crashed, starting up; too many connections.
 _AWAY = ("57P01", "57P02", "57P03", "53300")
+#: SQLSTATE: a change in a read-only transaction.
+_READ_ONLY = "25006"
 #: SQLSTATEs: not serializable; a deadlock.
 _CONFLICTS = ("40001", "40P01")
 
@@ -104,7 +107,9 @@ class PostgreSQL(Database):
             # The query of an address may contain a password, too.
             _without_password(self._url).set(query={}).render_as_string(),
             engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True),
-            engine.execution_options(isolation_level="READ COMMITTED"),
+            # Not False: a standby would refuse the transaction as a whole, with an error that does
+            # not say why.
+            engine.execution_options(isolation_level="READ COMMITTED", postgresql_readonly=None),
             patience_s,
         )
 
@@ -223,6 +228,9 @@ class PostgreSQL(Database):
         if state is None:  # no connection was established
             return isinstance(error.orig, psycopg.OperationalError)
         return state in _AWAY or state.startswith("08")
+
+    def refuses_changes(self, error: DBAPIError) -> bool:
+        return getattr(error.orig, "sqlstate", None) == _READ_ONLY
 
     def in_conflict(self, error: DBAPIError) -> bool:
         return getattr(error.orig, "sqlstate", None) in _CONFLICTS
