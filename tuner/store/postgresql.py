@@ -52,6 +52,15 @@ _SESSION = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
+#: Settings of a session in the server. It must not keep the locks of a process that was stopped, or
+#: whose machine is gone: a transaction in which nothing happens for this time ends.
+_IDLE_S = 60.0
+_KEEPALIVES = {
+    "tcp_keepalives_idle": 30,
+    "tcp_keepalives_interval": 10,
+    "tcp_keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 
 _NO_ANSWER = (
     "no connection; is it running? Check address, user and password (PGPASSWORD, PGPASSFILE)"
@@ -94,8 +103,7 @@ class PostgreSQL(Database):
         others).
         """
         self._url = _url(address)
-        options = f"-c timezone=UTC -c lock_timeout={max(1, round(database.BUSY_TIMEOUT_S * 1000))}"
-        settings = {**_SESSION, "options": options}
+        settings = {**_SESSION, "options": _options()}
         self._session = {name: v for name, v in settings.items() if name not in self._url.query}
         engine = create_engine(
             self._url,
@@ -146,6 +154,8 @@ class PostgreSQL(Database):
     @contextmanager
     def changing_tables(self) -> Iterator[Connection]:
         with self.translating_errors(), self.writer.begin() as connection:
+            # A migration may compute for long.
+            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})")
             yield connection
 
@@ -234,6 +244,17 @@ class PostgreSQL(Database):
 
     def in_conflict(self, error: DBAPIError) -> bool:
         return getattr(error.orig, "sqlstate", None) in _CONFLICTS
+
+
+def _options() -> str:
+    """Return the settings of a session in the server, as arguments of its command line."""
+    settings = {
+        "timezone": "UTC",
+        "lock_timeout": max(1, round(database.BUSY_TIMEOUT_S * 1000)),
+        "idle_in_transaction_session_timeout": round(_IDLE_S * 1000),
+        **_KEEPALIVES,
+    }
+    return " ".join(f"-c {name}={value}" for name, value in settings.items())
 
 
 def _without_password(url: URL) -> URL:
