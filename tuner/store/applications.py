@@ -94,6 +94,8 @@ class Applications:
         """
         table = tables.application
         this = table.c.id == application
+        # One that is kept may be made at this moment: it is left alone.
+        cleared = {} if keep_request else {"asked_by": None}
 
         def move(connection: Connection) -> Application:
             rows = self._read(connection, this)
@@ -109,7 +111,7 @@ class Applications:
                 reason=reason,
                 changed=max(event.at, self._after_others(connection, application)),
                 changed_by=by,
-                asked_by=rows[0].asked_by if keep_request else None,
+                **cleared,
             )
             queries.add_event(connection, rows[0].campaign, event)
             return self._read(connection, this)[0]

@@ -7,17 +7,22 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from tests.postgresql import Server
 from tests.unit.store import records, test_leases
 from tests.unit.store.conftest import Place
+from tests.unit.store.test_applications import application_of
 from tuner.errors import InUseError, StoreError
 from tuner.model import Holder
+from tuner.states import ApplicationState
 from tuner.store import Store, database, queries
+from tuner.store.applications import Applications
 from tuner.store.postgresql import PostgreSQL
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
@@ -99,3 +104,26 @@ def test_two_starts_after_a_crash_lock_in_one_order(
         resumed.result()
         with pytest.raises(InUseError, match=f"in use by campaign {dead}"):
             refused.result()
+
+
+def test_a_request_made_just_before_a_change_of_state_is_kept(
+    store: Store, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made after the change has begun, and before that has locked the campaign."""
+    campaign = records.new_campaign(store, trials=0)
+    committing = replace(application_of(campaign), state=ApplicationState.COMMITTING)
+    Applications(store).add(committing, records.event("planned"))
+    lock = queries.campaign_row
+
+    def ask_first(connection: Connection, of: str, **options: bool) -> Row[Any]:
+        monkeypatch.undo()
+        with place.open() as other:
+            event = records.event("rollback-requested")
+            Applications(other).ask(committing.id, committing.state, "bob", event)
+        return lock(connection, of, **options)
+
+    monkeypatch.setattr(queries, "campaign_row", ask_first)
+    applied = Applications(store).move(
+        committing.id, ApplicationState.APPLIED, "", "alice", records.event(), keep_request=True
+    )
+    assert applied.asked_by == "bob"
