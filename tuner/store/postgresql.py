@@ -103,8 +103,10 @@ class PostgreSQL(Database):
         others).
         """
         self._url = _url(address)
-        settings = {**_SESSION, "options": _options()}
-        self._session = {name: v for name, v in settings.items() if name not in self._url.query}
+        self._session = {name: v for name, v in _SESSION.items() if name not in self._url.query}
+        # Those of the address come last, so that they prevail.
+        options = self._url.normalized_query.get("options", ())
+        self._session["options"] = " ".join([_options(), *options])
         engine = create_engine(
             self._url,
             connect_args=self._session,
@@ -125,8 +127,7 @@ class PostgreSQL(Database):
         """Return what the driver needs to connect: the address, which may contain a password, and
         other arguments.
         """
-        address = self._url.set(drivername="postgresql").render_as_string(hide_password=False)
-        return address, dict(self._session)
+        return _for_libpq(self._url.set(drivername="postgresql")), dict(self._session)
 
     def write(self, work: Work[Result]) -> Result:
         """Run ``work`` and commit it exactly once; it may be run again when the connection breaks.
@@ -205,7 +206,7 @@ class PostgreSQL(Database):
         with new_file(file) as output:
             try:
                 result = subprocess.run(
-                    [*command, f"--dbname={url.render_as_string()}"],
+                    [*command, f"--dbname={_for_libpq(url)}"],
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
@@ -247,7 +248,7 @@ class PostgreSQL(Database):
 
 
 def _options() -> str:
-    """Return the settings of a session in the server, as arguments of its command line."""
+    """Return our settings of a session in the server, as arguments of its command line."""
     settings = {
         "timezone": "UTC",
         "lock_timeout": max(1, round(database.BUSY_TIMEOUT_S * 1000)),
@@ -255,6 +256,14 @@ def _options() -> str:
         **_KEEPALIVES,
     }
     return " ".join(f"-c {name}={value}" for name, value in settings.items())
+
+
+def _for_libpq(url: URL) -> str:
+    """Return an address as libpq reads it, which does not take a plus sign for a space. It contains
+    the password, if there is one.
+    """
+    address, mark, query = url.render_as_string(hide_password=False).partition("?")
+    return address + mark + query.replace("+", "%20")
 
 
 def _without_password(url: URL) -> URL:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import Connection
 
@@ -53,3 +55,18 @@ def test_the_server_notices_that_a_machine_is_gone(store: Store) -> None:
     query = "SELECT name, reset_val FROM pg_settings WHERE name LIKE 'tcp_%%'"
     settings = store._database.read(lambda c: c.exec_driver_sql(query).all())
     assert {name: int(value) for name, value in settings} == _KEEPALIVES
+
+
+def test_options_of_the_address_do_not_replace_others(place: Place) -> None:
+    theirs = "-c%20work_mem%3D5MB%20-c%20lock_timeout%3D7s"
+    shows = [
+        f"SHOW {name}" for name in ("work_mem", "lock_timeout", "timezone", "application_name")
+    ]
+    with closing(PostgreSQL(f"{place.address}&options={theirs}&application_name=a%20b")) as mine:
+        for_us = mine.read(lambda c: [c.exec_driver_sql(show).scalar() for show in shows])
+        address, arguments = mine.driver_arguments()
+    others: Any = arguments
+    with psycopg.connect(address, **others) as connection:
+        for_workers = [connection.execute(show).fetchone() for show in shows]
+    assert for_us == ["5MB", "7s", "UTC", "a b"]
+    assert for_workers == [(value,) for value in for_us]
