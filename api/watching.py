@@ -22,6 +22,7 @@ from tuner.records.status import Absence
 from tuner.run.presence import absence
 from tuner.states import OVER, CampaignState
 from tuner.store import Store
+from tuner.store.pages import Pages
 
 _PAUSE_S = 0.5
 #: Seconds between checks for absence; heartbeats are less frequent than this.
@@ -58,6 +59,7 @@ class Feeds:
 
     def __init__(self, store: Store, most: int) -> None:
         self._store = store
+        self._pages = Pages(store)
         self._most = most
         self._watchers = 0
         self._feeds: dict[str, _Feed] = {}
@@ -158,8 +160,12 @@ class Feeds:
         while True:
             absent = feed.absence
             try:
+                after = feed.newest
+                if not after:  # older events are read only for watchers who need them
+                    newest = await run_sync(self._pages.newest_event, campaign)
+                    after = max(0, newest - _REMEMBERED)
                 state = (await run_sync(self._store.campaign, campaign)).state
-                new = await run_sync(self._store.events, campaign, feed.newest, _READ_AT_ONCE)
+                new = await run_sync(self._store.events, campaign, after, _READ_AT_ONCE)
                 over, more = state in OVER, len(new) == _READ_AT_ONCE
                 if state is not CampaignState.RUNNING:
                     absent = None

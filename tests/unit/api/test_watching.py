@@ -75,6 +75,46 @@ def test_every_watcher_gets_every_event_in_order(store: Store) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("count", [5, 40, 300], ids=["few", "as many as remembered", "many"])
+def test_the_first_watcher_of_a_long_campaign_reads_only_the_newest_events(
+    store: Store, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(watching, "_REMEMBERED", 40)
+    monkeypatch.setattr(watching, "_READ_AT_ONCE", 30)
+    campaign = store.create_campaign("watched", "{}", 1, NOW).id
+    happen(store, campaign, count - 1)
+    events, rows = store.events, 0
+
+    def counted(of: str, after: int, most: int) -> list[Event]:
+        nonlocal rows
+        result = events(of, after, most)
+        rows += len(result)
+        return result
+
+    monkeypatch.setattr(store, "events", counted)
+
+    async def watch() -> None:
+        feeds = Feeds(store, most=10)
+        live = asyncio.create_task(all_of(feeds, campaign, count, 0.0))
+        while rows < min(count, 40):
+            await asyncio.sleep(0.01)
+        assert rows == min(count, 40)
+        # These come later, and are behind.
+        behind = [0, max(0, count - 41), max(0, count - 40), count - 1]
+        late = [asyncio.create_task(all_of(feeds, campaign, after, 0.0)) for after in behind]
+        while feeds.watchers < 5:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(happen, store, campaign, 3)
+        assert (await asyncio.to_thread(events, campaign))[-1].number == count + 3
+        over = NewEvent(NOW, "campaign-cancelled", "cancelled")
+        await asyncio.to_thread(store.move_campaign, campaign, CampaignState.CANCELLED, "", over)
+        for after, numbers in zip([count, *behind], await asyncio.gather(live, *late), strict=True):
+            assert numbers == list(range(after + 1, count + 5))
+
+    asyncio.run(asyncio.wait_for(watch(), 60))
+
+
+@pytest.mark.slow
 def test_watchers_share_the_database_queries(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = store.create_campaign("watched", "{}", 1, NOW).id
     looks = 0
