@@ -17,6 +17,7 @@ from tuner.run.steering import in_use
 from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
+from tuner.store.pages import Pages
 from tuner.store.queue import Queue
 from tuner.store.verifications import Verifications
 from tuner.text import counted
@@ -208,5 +209,5 @@ def _spawn(run: Run) -> subprocess.Popen[bytes]:
 
 def _never_ran(store: Store, campaign: str) -> bool:
     """Whether no run followed the last resume request: a run that stops records its own event."""
-    events = store.events(campaign)
-    return bool(events) and events[-1].kind == EventKind.RESUME_REQUESTED
+    newest = Pages(store).events(campaign, 0, last=1)
+    return bool(newest) and newest[-1].kind == EventKind.RESUME_REQUESTED

@@ -18,6 +18,8 @@ MOST_DEATHS = 3
 TAKEN = EventKind.WORKER_TOOK
 DIED = EventKind.RUN_DIED
 _SINCE = (EventKind.STARTED, EventKind.QUEUED)
+#: Besides these kinds, only the newest event and the newest complete block affect an outcome.
+DECISIVE = (TAKEN, DIED, EventKind.PAUSED, EventKind.PAUSE_REQUESTED, *_SINCE)
 
 
 class JobEnd(StrEnum):
@@ -44,8 +46,9 @@ class RunEnd:
     """A run that has ended with ``status`` (negative: killed by that signal), and the state of the
     store.
 
-    ``events``: all events of the campaign; ``in_use``: a live process uses the campaign or its
-    testbed; ``stopping``: the worker is stopping and has told the run to stop.
+    ``events``: those of the campaign, at least what ``DECISIVE`` names; ``in_use``: a live process
+    uses the campaign or its testbed; ``stopping``: the worker is stopping and has told the run to
+    stop.
     """
 
     campaign: Campaign
@@ -56,7 +59,8 @@ class RunEnd:
 
 
 def end_without_run(campaign: Campaign, events: Sequence[Event]) -> JobEnd | None:
-    """Return the outcome of a campaign if no run is needed for it; None: start one.
+    """Return the outcome of a campaign if no run is needed for it; None: start one. ``events``: see
+    ``RunEnd``.
 
     A run since the campaign was queued may have ended without a worker to record that: it died.
     What happened before was known to whoever queued it.

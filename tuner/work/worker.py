@@ -25,14 +25,24 @@ from procrastinate.jobs import Job
 from tuner.errors import ConflictError, NotFoundError, StoreError
 from tuner.holders import this_process
 from tuner.interruption import stops
-from tuner.model import Campaign
+from tuner.model import Campaign, Event
 from tuner.report.log import LogForm
 from tuner.run.steering import in_use
 from tuner.states import CampaignState, EventKind
 from tuner.store import NewEvent, Store
+from tuner.store.pages import Pages
 from tuner.store.queue import Queue
 from tuner.text import counted
-from tuner.work.ending import DIED, TAKEN, JobEnd, RunEnd, continues_at, end_without_run, job_end
+from tuner.work.ending import (
+    DECISIVE,
+    DIED,
+    TAKEN,
+    JobEnd,
+    RunEnd,
+    continues_at,
+    end_without_run,
+    job_end,
+)
 from tuner.work.jobs import Requeue, app_of
 from tuner.work.metrics import WorkerMetrics
 from tuner.work.runs import Run, run_of
@@ -274,7 +284,19 @@ class Worker:
         return is_ahead(self._queue.runs(), job, served, soon)
 
     def _end_without_run(self, campaign: str) -> JobEnd | None:
-        return end_without_run(self._store.campaign(campaign), self._store.events(campaign))
+        return end_without_run(self._store.campaign(campaign), self._decisive_events(campaign))
+
+    def _decisive_events(self, campaign: str) -> list[Event]:
+        """Return the events that affect an outcome: few, however long the campaign has run."""
+        pages = Pages(self._store)
+        # In this order, nothing decisive is missed that is stored meanwhile.
+        events = pages.events(campaign, 0, last=1)
+        if events:
+            complete = pages.block_complete_before(campaign, events[-1].number)
+            events += [] if complete is None else [complete]
+        events += self._store.events(campaign, kinds=DECISIVE)
+        by_number = {event.number: event for event in events}
+        return [by_number[number] for number in sorted(by_number)]
 
     async def _run(self, campaign: str, testbeds: list[str], override_pilot: bool) -> JobEnd:
         run = run_of(
@@ -314,7 +336,7 @@ class Worker:
     def _settle_end(self, campaign: str, testbeds: list[str], run: Run, status: int) -> JobEnd:
         """Determine and record the outcome of a campaign whose process has ended."""
         record = self._store.campaign(campaign)
-        events = self._store.events(campaign)
+        events = self._decisive_events(campaign)
         used = in_use(self._store, campaign, testbeds)
         end = job_end(RunEnd(record, events, status, used, bool(self._stopping)))
         if end is JobEnd.REFUSED:
