@@ -37,7 +37,7 @@ from tuner.page.why import why
 from tuner.plan.rules import rules_if_known
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.recommendation_document import RecommendationDocument, recommendation_document
-from tuner.results.expiry import with_expiry
+from tuner.results.expiry import expiries, with_expiry
 from tuner.results.named_comparison import stored_comparison
 from tuner.results.overview import reference_comparisons
 
@@ -55,11 +55,12 @@ def list_campaigns(
 ) -> Page[CampaignDocument]:
     """List all campaigns, newest first."""
     campaigns = serving.pages.campaigns(limit + 1, older_than(read_token(token, str, str)))
+    reasons = expiries(serving.store, campaigns)
     return page(
         campaigns,
         limit,
         lambda c: (c.created.isoformat(), c.id),
-        lambda c: CampaignDocument.of(c, serving.store),
+        lambda c: CampaignDocument.with_reason(c, reasons.get(c.id, "")),
     )
 
 

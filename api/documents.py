@@ -74,6 +74,11 @@ class CampaignDocument(Document):
     @classmethod
     def of(cls, campaign: Campaign, store: Store) -> CampaignDocument:
         """Convert a campaign. ``store``: used to check whether its certificate has expired."""
+        return cls.with_reason(campaign, expired(store, campaign))
+
+    @classmethod
+    def with_reason(cls, campaign: Campaign, reason: str) -> CampaignDocument:
+        """Convert a campaign. ``reason``: why its certificate has expired, "" if it has not."""
         answer = campaign.recommendation
         names_of_campaign = names(campaign)
         return cls(
@@ -90,7 +95,7 @@ class CampaignDocument(Document):
             answer=None if answer is None else str(answer.answer),
             trial=None if answer is None else answer.trial,
             ratio=None if answer is None else answer.ratio,
-            expired=expired(store, campaign),
+            expired=reason,
             verification="" if answer is None else answer.verification,
             time_use=None
             if campaign.state is CampaignState.RUNNING

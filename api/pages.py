@@ -38,7 +38,7 @@ from tuner.page.document import compared as comparison_tables
 from tuner.page.rows import effects, settings
 from tuner.records.status import Status
 from tuner.report.answer import headline
-from tuner.results.expiry import expired, with_expiry
+from tuner.results.expiry import expired, expiries, with_expiry
 from tuner.results.named_comparison import stored_comparison
 from tuner.run.presence import absence, status
 from tuner.states import CampaignState
@@ -112,11 +112,12 @@ def index_live(serving: Serving, who: Reader, root: Root, token: PageToken = Non
 def _index_context(serving: Serving, token: str | None) -> dict[str, Any]:
     key = read_token(token, str, str)
     campaigns = serving.pages.campaigns(_CAMPAIGNS_SHOWN + 1, older_than(key))
+    reasons = expiries(serving.store, campaigns)
     items = page(
         campaigns,
         _CAMPAIGNS_SHOWN,
         lambda c: (c.created.isoformat(), c.id),
-        lambda c: CampaignDocument.of(c, serving.store),
+        lambda c: CampaignDocument.with_reason(c, reasons.get(c.id, "")),
     )
     run = [c.id for c in items.items if c.state is CampaignState.RUNNING]
     now = status(serving.store) if run else Status()

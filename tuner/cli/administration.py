@@ -27,7 +27,7 @@ from tuner.report.campaign_list import campaigns_table
 from tuner.report.json_documents import listed_json, status_json
 from tuner.report.listing import show
 from tuner.report.status import status_pages
-from tuner.results.expiry import with_expiry
+from tuner.results.expiry import with_expiries
 from tuner.run import presence
 from tuner.run.steering import in_use, refuse_last, steer
 from tuner.states import CampaignState
@@ -109,7 +109,7 @@ def list_campaigns(
             rows = store.campaigns()
             running = any(each.state is CampaignState.RUNNING for each in rows)
             stalled = presence.status(store).stalled() if running else {}
-            selection = [with_expiry(store, each) for each in _matching(rows, state, name, limit)]
+            selection = with_expiries(store, _matching(rows, state, name, limit))
     if as_json:
         say(listed_json(selection, stalled))
     elif rows and not selection:

@@ -17,7 +17,7 @@ from tuner.report.drawing import Printable, paragraph
 from tuner.report.listing import Column, Listing
 from tuner.report.recommendation_document import RecommendationDocument, recommendation_document
 from tuner.report.styles import NAME, literal
-from tuner.results.expiry import expired, fingerprint
+from tuner.results.expiry import expiries, fingerprint
 from tuner.store import Store
 from tuner.store.pages import Pages
 from tuner.text import faster
@@ -64,6 +64,7 @@ def known_recommendations(store: Store, filters: Filters, limit: int) -> list[Kn
     pages = Pages(store)
     fitting = [c for c in pages.with_answer(_CONSIDERED) if _fits(c, filters)]
     findings = pages.testbed_findings([campaign.id for campaign in fitting])
+    reasons = expiries(store, fitting)
     every = []
     for campaign in fitting:
         look, answer = findings.get(campaign.id, {}), campaign.recommendation
@@ -78,7 +79,7 @@ def known_recommendations(store: Store, filters: Filters, limit: int) -> list[Kn
                     names=names(campaign),
                     identity=identity,
                     fingerprint=mark,
-                    expired=expired(store, campaign),
+                    expired=reasons.get(campaign.id, ""),
                     answer=answer,
                     document=recommendation_document(campaign, answer, client=identity),
                 )

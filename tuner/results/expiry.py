@@ -10,7 +10,7 @@ host is contacted.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.judge.words import interval
@@ -32,6 +32,8 @@ _JUDGEMENTS = frozenset(VerifyOutcome) - {VerifyOutcome.CANNOT_BE_JUDGED}
 _ANSWERS = (EventKind.CERTIFIED, EventKind.RECOMMENDATION)
 #: Maximum number of host changes to name.
 _MOST_NAMED = 3
+#: Number of campaigns that a query is about: databases limit its parameters.
+_AT_ONCE = 1000
 
 
 def fingerprint(testbed: Mapping[str, str]) -> str:
@@ -44,36 +46,60 @@ def fingerprint(testbed: Mapping[str, str]) -> str:
 
 def expired(store: Store, campaign: Campaign) -> str:
     """Return why a campaign's certificate has expired, as a sentence; "" if it has not."""
-    answer = campaign.recommendation
-    if answer is None or not _certifies(answer):
-        return ""
-    later = Pages(store).later_on_same_testbed(campaign)
-    if later is None:
-        return ""
-    return _caveats(store, campaign, answer, later, _judgement(store, campaign))[0]
+    return expiries(store, [campaign]).get(campaign.id, "")
 
 
-def _caveats(
-    store: Store,
+def expiries(store: Store, campaigns: Sequence[Campaign]) -> dict[str, str]:
+    """Return the same for many campaigns, by identifier; those without a certificate are missing.
+    A thousand campaigns take as many queries as one.
+    """
+    return {campaign: reasons[0] for campaign, reasons in _caveats(store, campaigns).items()}
+
+
+def _caveats(store: Store, campaigns: Sequence[Campaign]) -> dict[str, tuple[str, str]]:
+    """Return the caveats of each certificate, by campaign; see ``_caveats_of``."""
+    caveats: dict[str, tuple[str, str]] = {}
+    certified = [c for c in campaigns if c.recommendation and _certifies(c.recommendation)]
+    for start in range(0, len(certified), _AT_ONCE):
+        caveats |= _caveats_at_once(Pages(store), certified[start : start + _AT_ONCE])
+    return caveats
+
+
+def _caveats_at_once(pages: Pages, certified: Sequence[Campaign]) -> dict[str, tuple[str, str]]:
+    later, verified = pages.later_on_same_testbed(certified), _judgements(pages, certified)
+    others = {campaign.id for campaign in later.values()} | set(
+        map(_campaign_of, verified.values())
+    )
+    findings = {}
+    if others:
+        findings = pages.testbed_findings([*{*later, *verified, *others}])
+    caveats = {}
+    for campaign in certified:
+        if campaign.recommendation is not None:
+            of = later.get(campaign.id), verified.get(campaign.id)
+            caveats[campaign.id] = _caveats_of(campaign, campaign.recommendation, *of, findings)
+    return caveats
+
+
+def _caveats_of(
     campaign: Campaign,
     answer: Recommendation,
     later: Campaign | None,
     verified: Event | None,
+    findings: Mapping[str, Mapping[str, str]],
 ) -> tuple[str, str]:
     """Return why a certificate has expired, or else that a verification of the testbed as it is now
     found less than what was certified; "" for what is not so.
 
-    ``later``: the newest campaign on the same testbed; ``verified``: see ``_judgement``.
+    ``later``: the newest campaign on the same testbed; ``verified``: see ``_judgements``;
+    ``findings``: what they and the campaign found on their testbeds.
     """
-    verification = "" if verified is None else str(verified.data.get("campaign"))
-    others = ("" if later is None else later.id, verification)
-    findings = Pages(store).testbed_findings([campaign.id, *filter(None, others)])
     then = findings.get(campaign.id, {})
     now = then if later is None else findings.get(later.id, {})
     changed = changes(then, now)
     if not changed:
         now = then
-    if verified is not None and not _is_of(findings.get(verification, {}), now):
+    if verified is not None and not _is_of(findings.get(_campaign_of(verified), {}), now):
         verified = None
     less = "" if verified is None else _less(verified, answer)
     again = f"certify again with 'fstune branch {campaign.id} FILE'"
@@ -95,18 +121,25 @@ def _certifies(answer: Recommendation) -> bool:
     return answer.answer is Answer.RECOMMENDED and not answer.verification
 
 
-def _judgement(store: Store, campaign: Campaign) -> Event | None:
-    """Return the event of the newest verification that says something about the certificate; None
-    if there is none.
+def _judgements(pages: Pages, campaigns: Iterable[Campaign]) -> dict[str, Event]:
+    """Return, by campaign, the event of the newest verification that says something about its
+    certificate, if there is one.
     """
-    newest: Event | None = None
-    for event in store.events(campaign.id, kinds={EventKind.VERIFIED, *_ANSWERS}):
-        if event.kind != EventKind.VERIFIED:
-            newest = None
-        # Earlier releases did not record whether a verification ran elsewhere.
-        elif event.data.get("elsewhere") is False and event.data.get("outcome") in _JUDGEMENTS:
-            newest = event
-    return newest if newest is not None and _ends(newest) else None
+    kinds = {EventKind.VERIFIED, *_ANSWERS}
+    newest: dict[str, Event] = {}
+    for campaign, events in pages.events_of([c.id for c in campaigns], kinds).items():
+        for event in events:
+            if event.kind != EventKind.VERIFIED:
+                newest.pop(campaign, None)
+            # Earlier releases did not record whether a verification ran elsewhere.
+            elif event.data.get("elsewhere") is False and event.data.get("outcome") in _JUDGEMENTS:
+                newest[campaign] = event
+    return {campaign: event for campaign, event in newest.items() if _ends(event)}
+
+
+def _campaign_of(verified: Event) -> str:
+    """Return the campaign that verified: a verification is one, too."""
+    return str(verified.data.get("campaign"))
 
 
 def _is_of(verification: Mapping[str, str], now: Mapping[str, str]) -> bool:
@@ -169,13 +202,17 @@ def with_expiry(store: Store, campaign: Campaign) -> Campaign:
     """Return the campaign, with the expiry of its certificate as the first caveat, or else that a
     verification found less than what was certified.
     """
-    answer = campaign.recommendation
-    if answer is None or not _certifies(answer):
+    return with_expiries(store, [campaign])[0]
+
+
+def with_expiries(store: Store, campaigns: Sequence[Campaign]) -> list[Campaign]:
+    """Return the same for many campaigns, of which a thousand take as many queries as one."""
+    caveats = _caveats(store, campaigns)
+    return [_with_notes(each, caveats.get(each.id, ())) for each in campaigns]
+
+
+def _with_notes(campaign: Campaign, notes: Iterable[str]) -> Campaign:
+    answer, new = campaign.recommendation, tuple(filter(None, notes))
+    if answer is None or not new:
         return campaign
-    later = Pages(store).later_on_same_testbed(campaign)
-    verified = _judgement(store, campaign)
-    if later is None and verified is None:
-        return campaign
-    reasons = _caveats(store, campaign, answer, later, verified)
-    notes = (*filter(None, reasons), *answer.notes)
-    return replace(campaign, recommendation=replace(answer, notes=notes))
+    return replace(campaign, recommendation=replace(answer, notes=(*new, *answer.notes)))

@@ -304,31 +304,63 @@ class Pages:
             }
         )
 
-    def later_on_same_testbed(self, campaign: Campaign) -> Campaign | None:
-        """Return the newest later campaign that ran on the same testbed."""
+    def events_of(self, campaigns: Sequence[str], kinds: Collection[str]) -> dict[str, list[Event]]:
+        """Return the events of these kinds by campaign, in order, without campaigns that have
+        none.
+        """
+        table = tables.event
+        query = (
+            select(table)
+            .where(table.c.campaign.in_(campaigns), table.c.kind.in_(kinds))
+            .order_by(table.c.campaign, table.c.number)
+        )
+
+        def read(connection: Connection) -> dict[str, list[Event]]:
+            events: dict[str, list[Event]] = defaultdict(list)
+            for row in connection.execute(query):
+                events[row.campaign].append(record(Event, row))
+            return dict(events)
+
+        return self._read(read)
+
+    def later_on_same_testbed(self, campaigns: Sequence[Campaign]) -> dict[str, Campaign]:
+        """Return the newest later campaign that ran on the same testbed, for each of these, by
+        identifier; those without one are missing.
+        """
+        if not campaigns:
+            return {}
         table, aspect, event = tables.campaign, tables.measured_with, tables.event
-        its = select(aspect.c.digest).where(
-            aspect.c.campaign == campaign.id, aspect.c.aspect == "testbed"
+        testbed = aspect.c.aspect == "testbed"
+        of = select(aspect.c.campaign, aspect.c.digest).where(
+            aspect.c.campaign.in_([campaign.id for campaign in campaigns]), testbed
         )
         ready = exists().where(
             event.c.campaign == table.c.id, event.c.kind == EventKind.TESTBED_READY
         )
-        query = (
-            select(table.c.id)
-            .join(aspect, aspect.c.campaign == table.c.id)
-            .where(
-                aspect.c.aspect == "testbed",
-                aspect.c.digest == its.scalar_subquery(),
-                table.c.created > campaign.created,
-                ready,
-            )
-            .order_by(table.c.created.desc())
-            .limit(1)
-        )
 
-        def read(connection: Connection) -> Campaign | None:
-            name = connection.scalar(query)
-            return None if name is None else queries.campaigns(connection, table.c.id == name)[0]
+        def read(connection: Connection) -> dict[str, Campaign]:
+            digests: dict[str, str] = {row.campaign: row.digest for row in connection.execute(of)}
+            # Only the newest campaign of a testbed can be the newest later one of another there.
+            query = (
+                select(aspect.c.digest, table.c.id)
+                .join(table, aspect.c.campaign == table.c.id)
+                .where(
+                    testbed,
+                    aspect.c.digest.in_(set(digests.values())),
+                    table.c.created > min(campaign.created for campaign in campaigns),
+                    ready,
+                )
+                .order_by(table.c.created)
+            )
+            newest: dict[str, str] = {row.digest: row.id for row in connection.execute(query)}
+            rows = queries.campaigns(connection, table.c.id.in_(newest.values()))
+            by_id = {row.id: row for row in rows}
+            later = {}
+            for campaign in campaigns:
+                last = by_id.get(newest.get(digests.get(campaign.id, ""), ""))
+                if last is not None and last.created > campaign.created:
+                    later[campaign.id] = last
+            return later
 
         return self._read(read)
 
