@@ -18,6 +18,7 @@ from tuner.plan.rules import Rules
 from tuner.plan.scores import ScoreTable
 from tuner.states import EventKind
 from tuner.store import Store
+from tuner.store.pages import Pages
 
 #: Maximum number of blocks. Only the newest are used, since the behaviour of a machine changes.
 _MOST_BLOCKS = 400
@@ -27,13 +28,12 @@ def campaign_noise(store: Store, campaign: str, rules: Rules) -> NoiseReport | N
     """Return how much the measures helped in the newest blocks; None if too little was repeated to
     tell.
 
-    Raises OtherComponentsError if the campaign measured others than ``rules`` name.
+    Raises OtherComponentsError if these blocks measured others than ``rules`` name.
     """
-    blocks = store.block_times(campaign, rules.components)
+    after = max(0, Pages(store).newest_block(campaign) - _MOST_BLOCKS)
+    blocks = store.block_times(campaign, rules.components, after, _MOST_BLOCKS)
     events = store.events(campaign, kinds=[EventKind.MEASURED_AGAIN])
-    return noise_of(
-        ScoreTable.of(blocks[-_MOST_BLOCKS:], rules.components, rules.weights), events, rules
-    )
+    return noise_of(ScoreTable.of(blocks, rules.components, rules.weights), events, rules)
 
 
 def noise_of(table: ScoreTable, events: Iterable[Event], rules: Rules) -> NoiseReport | None:

@@ -196,6 +196,12 @@ class Pages:
         query = select(func.max(table.c.number)).where(table.c.campaign == campaign)
         return self._read(lambda connection: connection.scalar(query) or 0)
 
+    def newest_block(self, campaign: str) -> int:
+        """Return the number of the newest block, 0 when there is none."""
+        table = tables.block
+        query = select(func.max(table.c.number)).where(table.c.campaign == campaign)
+        return self._read(lambda connection: connection.scalar(query) or 0)
+
     def events(
         self, campaign: str, after: int, *, without: Collection[str] = (), last: int | None = None
     ) -> list[Event]:
