@@ -67,6 +67,10 @@ DELETE FROM {SCHEMA}.procrastinate_workers WHERE id IN (
     SELECT beat.id FROM {SCHEMA}.procrastinate_workers AS beat
       LEFT JOIN {SCHEMA}.worker AS known USING (id) WHERE {_SILENT})
 """
+_LOCK = f"""
+SELECT id FROM {SCHEMA}.procrastinate_jobs
+ WHERE status IN ('todo', 'doing') AND args->>'campaign' = :campaign FOR UPDATE
+"""
 _PUT_BACK = f"""
 SELECT {SCHEMA}.procrastinate_retry_job_v2(id, NULL, NULL, NULL, NULL)
   FROM (SELECT id FROM {SCHEMA}.procrastinate_jobs
@@ -142,6 +146,8 @@ class Queue:
         def withdraw(connection: Connection) -> bool:
             queries.campaign_row(connection, campaign, lock=True)
             look_there_first(connection)
+            # From here to the end of the transaction, no worker can take the job.
+            connection.execute(text(_LOCK), {"campaign": campaign})
             for job in _jobs(connection, campaign):
                 if job.taken and not from_worker:
                     return False

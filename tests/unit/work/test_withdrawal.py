@@ -1,0 +1,80 @@
+"""Taking a campaign off the queue at the moment when a worker takes it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Row, text
+
+from tests.unit.store import records
+from tests.unit.store.conftest import Place
+from tests.unit.work.stored_runs import kinds
+from tests.unit.work.test_queue import Hand, put
+from tests.waiting import wait_for
+from tuner.store import Store, queue_tables
+from tuner.store import queue as queue_module
+from tuner.store.queue import Queue
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def place(state: Path, address: str) -> Place:
+    return Place(state, address)
+
+
+def test_a_campaign_that_is_being_taken_off_goes_to_no_worker(
+    store: Store, queue: Queue, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker asks for a job between the look at the queue and the removal from it."""
+    campaign = put(store, queue)
+    worker, jobs = Hand(place, queue), queue_module._jobs
+    answers: list[int | None] = []
+
+    def look(*arguments: Any) -> list[Row[Any]]:
+        rows = jobs(*arguments)
+        answers.append(worker.take())
+        return rows
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue_module, "_jobs", look)
+        assert queue.withdraw(campaign, records.event("off-queue"))
+    assert answers == [None]
+    assert queue.runs() == []
+
+
+@pytest.mark.parametrize("from_worker", [False, True])
+def test_a_campaign_that_a_worker_is_taking_is_not_taken_off(
+    store: Store, queue: Queue, place: Place, from_worker: bool
+) -> None:
+    """Unless it is to be taken off even from a worker."""
+    campaign = put(store, queue)
+    worker = Hand(place, queue)
+    results: list[bool] = []
+
+    def withdraw() -> None:
+        event = records.event("off-queue")
+        results.append(queue.withdraw(campaign, event, from_worker=from_worker))
+
+    def waits() -> bool:
+        query = (
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return worker.sql(query) == 1
+
+    thread = threading.Thread(target=withdraw)
+    fetch = f"procrastinate_fetch_job_v2(ARRAY['simulated']::varchar[], {worker.id})"
+    with place.raw() as connection:
+        queue_tables.look_there_first(connection)
+        assert connection.execute(text(f"SELECT id FROM {fetch}")).scalar() is not None
+        thread.start()
+        wait_for(waits, "the withdrawal to wait for the worker")
+        connection.commit()
+    thread.join()
+    assert results == [from_worker]
+    assert [run.worker for run in queue.runs()] == ([] if from_worker else [worker.id])
+    assert ("off-queue" in kinds(store, campaign)) is from_worker
