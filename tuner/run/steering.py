@@ -52,8 +52,8 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
     A running campaign gets a request, and ends at its next safe point, between two arms or blocks.
     One whose process has died is ended here, unless a worker will resume it; whatever it left on
     its testbed stays there. One that waits for a worker is taken off the queue. Raises
-    ConflictError if there is nothing to end, when its state changes meanwhile, and when a
-    verification whose process has died is to be paused.
+    ConflictError if there is nothing to end, when its state changes meanwhile, when a worker is
+    starting a campaign that is to be paused, and when a verification whose process has died is.
     """
     queue = Queue.find(store)
     if campaign.state is CampaignState.RUNNING:
@@ -81,6 +81,11 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         message = f"to stay paused, as requested from {asked_by}"
         store.add_event(campaign.id, NewEvent(now, _REQUESTED[wish], message))
         return f"campaign {campaign.id} stays paused"
+    if campaign.state not in OVER and wish is Wish.PAUSE and _has_worker(queue, campaign.id):
+        raise ConflictError(
+            f"campaign {campaign.id} is not running: a worker has it, and is just starting or "
+            "ending its run; try again in a few seconds"
+        )
     if wish is Wish.PAUSE or campaign.state in OVER:
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}; it is not running")
     _end(store, campaign, wish, f"cancel requested from {asked_by}", now)

@@ -1,8 +1,9 @@
-"""Taking a campaign off the queue at the moment when a worker takes it."""
+"""Pausing a queued campaign at the moment when a worker takes it."""
 
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,12 @@ from sqlalchemy import Row, text
 from tests.unit.store import records
 from tests.unit.store.conftest import Place
 from tests.unit.work.stored_runs import kinds
-from tests.unit.work.test_queue import Hand, put
+from tests.unit.work.test_queue import LIMIT_S, Hand, put
 from tests.waiting import wait_for
+from tuner.errors import ConflictError
+from tuner.model import Wish
+from tuner.run.steering import steer
+from tuner.states import CampaignState
 from tuner.store import Store, queue_tables
 from tuner.store import queue as queue_module
 from tuner.store.queue import Queue
@@ -78,3 +83,47 @@ def test_a_campaign_that_a_worker_is_taking_is_not_taken_off(
     assert results == [from_worker]
     assert [run.worker for run in queue.runs()] == ([] if from_worker else [worker.id])
     assert ("off-queue" in kinds(store, campaign)) is from_worker
+
+
+@pytest.mark.parametrize("state", [CampaignState.CREATED, CampaignState.PAUSED])
+def test_who_pauses_a_campaign_that_a_worker_is_starting_is_told_so(
+    store: Store, queue: Queue, place: Place, state: CampaignState
+) -> None:
+    campaign = put(store, queue)
+    if state is CampaignState.PAUSED:
+        for one in (CampaignState.RUNNING, state):
+            store.move_campaign(campaign, one, "", records.event())
+    worker = Hand(place, queue)
+    assert worker.take() is not None
+
+    def refusal() -> str:
+        with pytest.raises(ConflictError) as refused:
+            steer(store, store.campaign(campaign), Wish.PAUSE, "here", datetime.now(UTC))
+        return str(refused.value)
+
+    before = kinds(store, campaign)
+    assert refusal() == (
+        f"campaign {campaign} is not running: a worker has it, and is just starting or ending its "
+        "run; try again in a few seconds"
+    )
+    # A dead worker starts nothing.
+    worker.fall_silent(LIMIT_S + 1)
+    assert refusal() == f"campaign {campaign} is {state}; it is not running"
+    assert kinds(store, campaign) == before
+    # Once it runs, it is asked to pause.
+    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    worker.fall_silent(-LIMIT_S - 1)
+    done = steer(store, store.campaign(campaign), Wish.PAUSE, "here", datetime.now(UTC))
+    assert done == f"campaign {campaign} will pause at the next safe point"
+
+
+def test_a_campaign_that_is_over_is_not_said_to_be_starting(
+    store: Store, queue: Queue, place: Place
+) -> None:
+    """Its worker has yet to end the job."""
+    campaign = put(store, queue)
+    Hand(place, queue).take()
+    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    store.move_campaign(campaign, CampaignState.FINISHED, "", records.event())
+    with pytest.raises(ConflictError, match=f"campaign {campaign} is finished; it is not running"):
+        steer(store, store.campaign(campaign), Wish.PAUSE, "here", datetime.now(UTC))
