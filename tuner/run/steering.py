@@ -66,7 +66,10 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
             refuse_verification(store, campaign.id)
         cut_off = "its process died"
         if queue is not None:
-            queue.withdraw(campaign.id, _off_queue(asked_by, now), from_worker=True)
+            event = _off_queue(asked_by, now)
+            off = queue.withdraw(campaign.id, event, from_dead_worker=True)
+            if not off and _has_worker(queue, campaign.id):  # since it was asked above
+                raise ConflictError(_with_worker(campaign.id))
         store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
         todo = f"'fstune resume {campaign.id}' does that" if wish is Wish.PAUSE else _restore()
         rest = f"it has not restored its testbed; {todo}"
@@ -82,10 +85,7 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         store.add_event(campaign.id, NewEvent(now, _REQUESTED[wish], message))
         return f"campaign {campaign.id} stays paused"
     if campaign.state not in OVER and wish is Wish.PAUSE and _has_worker(queue, campaign.id):
-        raise ConflictError(
-            f"campaign {campaign.id} is not running: a worker has it, and is just starting or "
-            "ending its run; try again in a few seconds"
-        )
+        raise ConflictError(_with_worker(campaign.id))
     if wish is Wish.PAUSE or campaign.state in OVER:
         raise ConflictError(f"campaign {campaign.id} is {campaign.state}; it is not running")
     _end(store, campaign, wish, f"cancel requested from {asked_by}", now)
@@ -114,6 +114,13 @@ def _has_worker(queue: Queue | None, campaign: str) -> bool:
     """
     runs = () if queue is None else queue.runs()
     return any(one.campaign == campaign and one.taken and not one.stalled for one in runs)
+
+
+def _with_worker(campaign: str) -> str:
+    return (
+        f"campaign {campaign} is not running: a worker has it, and is just starting or ending its "
+        "run; try again in a few seconds"
+    )
 
 
 def _off_queue(asked_by: str, now: datetime) -> NewEvent:

@@ -138,9 +138,16 @@ class Queue:
         """Raise ConflictError when a campaign is queued already, or taken by a worker."""
         self._database.read(lambda connection: _refuse_queued(connection, campaign))
 
-    def withdraw(self, campaign: str, event: NewEvent, *, from_worker: bool = False) -> bool:
-        """Remove a campaign from the queue, with ``from_worker`` even if a worker has taken it;
-        return whether it was removed.
+    def withdraw(
+        self,
+        campaign: str,
+        event: NewEvent,
+        *,
+        from_worker: bool = False,
+        from_dead_worker: bool = False,
+    ) -> bool:
+        """Remove a campaign from the queue, with ``from_worker`` even if a worker has taken it,
+        with ``from_dead_worker`` only if that is dead; return whether it was removed.
         """
 
         def withdraw(connection: Connection) -> bool:
@@ -149,7 +156,7 @@ class Queue:
             # From here to the end of the transaction, no worker can take the job.
             connection.execute(text(_LOCK), {"campaign": campaign})
             for job in _jobs(connection, campaign):
-                if job.taken and not from_worker:
+                if job.taken and not (from_worker or (from_dead_worker and job.stalled)):
                     return False
                 _remove(connection, job)
                 queries.add_event(connection, campaign, event)

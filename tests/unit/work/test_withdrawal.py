@@ -17,6 +17,7 @@ from tests.unit.work.test_queue import LIMIT_S, Hand, put
 from tests.waiting import wait_for
 from tuner.errors import ConflictError
 from tuner.model import Wish
+from tuner.run import steering
 from tuner.run.steering import steer
 from tuner.states import CampaignState
 from tuner.store import Store, queue_tables
@@ -115,6 +116,30 @@ def test_who_pauses_a_campaign_that_a_worker_is_starting_is_told_so(
     worker.fall_silent(-LIMIT_S - 1)
     done = steer(store, store.campaign(campaign), Wish.PAUSE, "here", datetime.now(UTC))
     assert done == f"campaign {campaign} will pause at the next safe point"
+
+
+@pytest.mark.parametrize("wish", list(Wish))
+def test_a_campaign_that_a_worker_takes_after_its_process_died_is_not_ended_behind_its_back(
+    store: Store, queue: Queue, place: Place, monkeypatch: pytest.MonkeyPatch, wish: Wish
+) -> None:
+    campaign = put(store, queue)
+    store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
+    worker, ask = Hand(place, queue), steering._has_worker
+    job: list[int | None] = []
+
+    def has_worker(*arguments: Any) -> bool:
+        answer = ask(*arguments)
+        if not job:
+            job.append(worker.take())
+        return answer
+
+    monkeypatch.setattr(steering, "_has_worker", has_worker)
+    with pytest.raises(ConflictError, match="a worker has it"):
+        steer(store, store.campaign(campaign), wish, "here", datetime.now(UTC))
+    assert [(run.id, run.worker) for run in queue.runs()] == [(job[0], worker.id)]
+    assert store.campaign(campaign).state is CampaignState.RUNNING
+    done = steer(store, store.campaign(campaign), wish, "here", datetime.now(UTC))
+    assert done == f"campaign {campaign} will {wish} at the next safe point"
 
 
 def test_a_campaign_that_is_over_is_not_said_to_be_starting(
