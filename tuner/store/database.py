@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
@@ -46,11 +46,15 @@ json_text = partial(json.dumps, allow_nan=False, separators=(",", ":"), default=
 class Database(ABC):
     """An open database. ``where``: its name in messages, without any password."""
 
+    #: What is said of it while it is waited for.
+    absence: ClassVar[str] = "does not respond"
+
     def __init__(
         self, where: str, reader: Engine, writer: Engine, patience_s: float | None = None
     ) -> None:
         """Use two engines that share their connections: one for reading, one for writing
-        transactions. ``patience_s``: how long to wait for a lost server, by default PATIENCE_S.
+        transactions. ``patience_s``: how long to wait for a lost server or a locked file, by
+        default PATIENCE_S.
         """
         self.where = where
         self.reader = reader
@@ -113,7 +117,9 @@ class Database(ABC):
 
     @abstractmethod
     def lost(self, error: DBAPIError) -> bool:
-        """Whether an error means that the server is gone, or not back yet."""
+        """Whether an error means that the server is gone, or not back yet, or that another process
+        keeps the file locked.
+        """
 
     def refuses_changes(self, error: DBAPIError) -> bool:
         """Whether an error means that the server can only be read."""
@@ -187,7 +193,7 @@ class Database(ABC):
         if self._patient_until is None:
             patience_s = PATIENCE_S if self._patience_s is None else self._patience_s
             self._patient_until = now + patience_s
-            what = "can only be read" if read_only else "does not respond"
+            what = "can only be read" if read_only else self.absence
             _log.warning("%s %s; waiting up to %.0f s", self.where, what, patience_s)
         if now + pause_s < self._patient_until:
             return True

@@ -33,7 +33,7 @@ def open_database(
             f"{directory}: cannot create the state directory ({error.strerror}); "
             "choose another with --state-dir or FSTUNE_STATE_DIR"
         ) from error
-    return SQLite(directory / FILE)
+    return SQLite(directory / FILE, patience_s)
 
 
 def holds_one(state_directory: Path) -> bool:

@@ -40,6 +40,10 @@ _CREATE_REACHABLE = (
     "CREATE UNLOGGED TABLE IF NOT EXISTS reachable (id boolean PRIMARY KEY DEFAULT true "
     "CHECK (id), since timestamp with time zone NOT NULL)"
 )
+_MAY_NOTE_REACHABLE = (
+    "SELECT COALESCE(has_table_privilege(to_regclass('reachable'), 'INSERT'), "
+    "has_schema_privilege(current_schema(), 'CREATE'))"
+)
 _NOTE_REACHABLE = "INSERT INTO reachable (since) VALUES (clock_timestamp()) ON CONFLICT DO NOTHING"
 
 #: Options of a session for libpq and the server, by default. A network that drops packets must not
@@ -176,18 +180,19 @@ class PostgreSQL(Database):
         return start
 
     def note_reachable(self) -> None:
-        def is_noted(connection: Connection) -> bool:
-            return (
-                connection.exec_driver_sql(_REACHABLE_READABLE).scalar_one()
-                and connection.exec_driver_sql("SELECT since FROM reachable").first() is not None
-            )
+        def is_due(connection: Connection) -> bool:
+            if not connection.exec_driver_sql(_MAY_NOTE_REACHABLE).scalar_one():
+                return False  # only the start of the server is known then
+            if not connection.exec_driver_sql(_REACHABLE_READABLE).scalar_one():
+                return True
+            return connection.exec_driver_sql("SELECT since FROM reachable").first() is None
 
         def note(connection: Connection) -> None:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})")
             connection.exec_driver_sql(_CREATE_REACHABLE)
             connection.exec_driver_sql(_NOTE_REACHABLE)
 
-        if not self.read(is_noted):
+        if self.read(is_due):
             self.write(note)
 
     def backup(self, file: Path) -> None:

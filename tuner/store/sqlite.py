@@ -45,13 +45,16 @@ _CANNOT_WRITE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 class SQLite(Database):
     """A database in one file, which is created when first used."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the file at ``path``, an absolute path."""
+    absence = "is locked by another process"
+
+    def __init__(self, path: Path, patience_s: float | None = None) -> None:
+        """Open the file at ``path``, an absolute path. ``patience_s``: see ``Database``."""
         self.path = path
         _keep_private(path)
         self._file = _identity(path)
         engine = self._open()
-        super().__init__(str(path), engine, engine.execution_options(**{_WRITES: True}))
+        writer = engine.execution_options(**{_WRITES: True})
+        super().__init__(str(path), engine, writer, patience_s)
 
     def _open(self, *, foreign_keys: bool = True) -> Engine:
         engine = open_sqlite(self.path, foreign_keys=foreign_keys)
@@ -121,7 +124,9 @@ class SQLite(Database):
         return closed or _ADVICE.get(code, "unexpected error")
 
     def lost(self, error: DBAPIError) -> bool:
-        return False
+        # Another process writes for long, as an import of a long campaign does.
+        code = getattr(error.orig, "sqlite_errorcode", 0)
+        return bool(code & 0xFF == sqlite3.SQLITE_BUSY)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -144,7 +145,7 @@ def test_damaged_database(path: Path) -> None:
 def test_locked_database(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.0)
     with (
-        Store.open(path.parent) as store,
+        Store.open(path.parent, patience_s=0.0) as store,
         closing(sqlite3.connect(path, isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
@@ -153,6 +154,25 @@ def test_locked_database(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             store.add_event(campaign, records.event())
         other.execute("ROLLBACK")
         store.add_event(campaign, records.event())
+
+
+def test_a_database_that_is_locked_for_long_is_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As during the import of a long campaign: a running one must not fail."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.0)
+    with (
+        Store.open(path.parent) as store,
+        closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        campaign = store.campaign("last").id
+        end = threading.Timer(0.5, other.execute, ["ROLLBACK"])
+        end.start()
+        store.add_event(campaign, records.event())
+        end.join()
+    assert f"{path} is locked by another process; waiting up to 300 s" in caplog.messages
+    assert f"{path} responds again" in caplog.messages
 
 
 def fill(store: Store, campaign: str) -> None:

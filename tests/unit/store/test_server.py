@@ -197,6 +197,21 @@ def test_the_time_of_a_recovery_is_no_silence(
     mine.close()
 
 
+def test_a_user_who_may_create_no_table_takes_testbeds(
+    postgresql: Server, store: Store, name: str, tmp_path: Path
+) -> None:
+    """The time of a recovery is not noted then."""
+    campaign = test_leases.running(store)
+    role = f"reader_{name}"
+    postgresql.execute(f"CREATE ROLE {role} LOGIN")
+    rights = "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public"
+    postgresql.execute(f"GRANT {rights} TO {role}", name)
+    postgresql.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC", name)
+    with Store.open(tmp_path, postgresql.url(name, role)) as lesser:
+        lease = test_leases.take(lesser, campaign)
+        assert lesser.beat(lease)
+
+
 def test_a_server_that_was_never_there_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
