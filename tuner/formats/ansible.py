@@ -12,6 +12,7 @@ from tuner.services.form import Part, Whole, plain
 
 _COMMAND, _LINE = "ansible.builtin.command", "ansible.builtin.lineinfile"
 _SERVICE, _FACT = "ansible.builtin.service", "ansible.builtin.set_fact"
+_ASSERT, _SERVER = "ansible.builtin.assert", "{{ afs_server }}"
 _OPTIONS = "afs_options"
 _LEFT_OVER = "^[^ ]+ [^ ]+ afs |^(openafs|libafs) "
 
@@ -45,7 +46,7 @@ _FIND_CACHE: tuple[dict[str, Any], ...] = (
     },
     {
         "name": "cache manager: check that there is a cache directory to empty",
-        "ansible.builtin.assert": {
+        _ASSERT: {
             "that": [
                 # Absolute, with a name in it: neither / nor /. nor /..
                 "afs_cache is match('(/+[^/]*[^/.][^/]*)+/*$')",
@@ -120,8 +121,30 @@ class Ansible(Whole):
 
 def _server(part: Part) -> list[dict[str, Any]]:
     return [
-        {"name": f"fileserver: {step[0]} {step[1]}", _COMMAND: {"argv": step}}
-        for step in bos.steps(part, "{{ afs_server }}")
+        {
+            "name": "fileserver: bos status",
+            _COMMAND: {"argv": bos.status(_SERVER)},
+            "register": "afs_instance",
+            "changed_when": False,
+            "failed_when": False,
+            "check_mode": False,
+        },
+        {
+            "name": "fileserver: check that bosserver can create the instance again",
+            _ASSERT: {
+                "that": [
+                    f"""afs_instance.stdout is search("is '{program}[ ']")"""
+                    for program in bos.programs(part)
+                ],
+                "fail_msg": f"no instance {bos.INSTANCE} on {_SERVER} has its commands in "
+                f"{bos.PLACE}; nothing was changed. Compare with: bos status {_SERVER} -long. "
+                f"{' '.join(bos.OTHERWISE)} {{{{ afs_instance.stderr }}}}",
+            },
+        },
+        *(
+            {"name": f"fileserver: {step[0]} {step[1]}", _COMMAND: {"argv": step}}
+            for step in bos.steps(part, _SERVER)
+        ),
     ]
 
 

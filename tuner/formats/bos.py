@@ -11,20 +11,40 @@ from tuner.formats.programs import FILESERVER
 from tuner.services.form import Part, Whole, plain, shell
 
 #: Debian's directory of the programs, and those after the fileserver in the order that bos expects.
-_PLACE = "/usr/lib/openafs"
+PLACE = "/usr/lib/openafs"
 _COMPANIONS = ("davolserver", "salvageserver", "dasalvager")
 INSTANCE = "dafs"
 #: What to check before using anything that creates the instance.
 MIND = (
-    f"{Whole.mind}; the instance is called {INSTANCE} in it, its other programs have no options "
-    "and it has no notifier: compare with what bos status -long shows"
+    f"{Whole.mind}; the instance is called {INSTANCE} in it, its programs are in Debian's {PLACE} "
+    "(upstream's are in /usr/afs/bin), those besides the fileserver have no options and it has no "
+    "notifier: compare with what bos status -long shows"
+)
+#: What to do if that shows something else: two sentences, for "here" in a text.
+OTHERWISE = (
+    f"Replace {PLACE} here by the directory of your programs (upstream: /usr/afs/bin).",
+    f"Replace {INSTANCE} here, as the name of the instance, by the name of yours.",
 )
 
 
 def server_commands(part: Part) -> list[str]:
     """Return the command lines of the instance, the fileserver's first."""
-    line = plain([f"{_PLACE}/{part.program}", *part.words])
-    return [line, *(f"{_PLACE}/{name}" for name in _COMPANIONS)]
+    first, *others = programs(part)
+    return [plain([first, *part.words]), *others]
+
+
+def programs(part: Part) -> list[str]:
+    """Return the paths of the instance's programs, the fileserver's first.
+
+    bosserver creates no instance with one that does not exist, so before the present instance is
+    deleted, ``status`` must show it with all of them.
+    """
+    return [f"{PLACE}/{name}" for name in (part.program, *_COMPANIONS)]
+
+
+def status(server: str) -> list[str]:
+    """Return the command that shows the instance with the command lines of its programs."""
+    return ["bos", "status", server, INSTANCE, "-long", "-localauth"]
 
 
 def steps(part: Part, server: str) -> list[list[str]]:
@@ -45,6 +65,17 @@ def words_of(create: list[str]) -> tuple[str, ...]:
     return tuple(create[create.index("dafs", 4) + 1].split()[1:])
 
 
+_SERVER = "SERVER"
+_CHECK = f"""\
+# Without its programs bosserver does not create the instance, and the old one is deleted by then.
+# So first see that its commands are in {PLACE}, as Debian has them, in the output of
+#     {shell(status(_SERVER))}
+# If not:
+#     {OTHERWISE[0]}
+#     {OTHERWISE[1]}
+"""
+
+
 class Bos(Whole):
     """See ``about``."""
 
@@ -57,7 +88,7 @@ class Bos(Whole):
 
     def write(self, part: Part) -> str:
         """See Format.write."""
-        return "".join(f"{shell(step)}\n" for step in steps(part, "SERVER"))
+        return _CHECK + "".join(f"{shell(step)}\n" for step in steps(part, _SERVER))
 
     def read(self, text: str) -> tuple[str, ...]:
         """See Format.read."""
@@ -70,8 +101,8 @@ class BosConfig(Whole):
 
     name = "bosconfig"
     about = "the entry of the instance in BosConfig; bosserver must be down while it is edited"
-    where = "/etc/openafs/BosConfig"
-    mind = MIND
+    where = "/etc/openafs/BosConfig, or /usr/afs/local/BosConfig with upstream's paths"
+    mind = f"{MIND}; bosserver may not start at all with a program that does not exist"
     programs = frozenset({FILESERVER})
     comment = ""
 

@@ -10,6 +10,18 @@ from tuner.formats.programs import FILESERVER, KERNEL_CLIENT
 from tuner.services.form import Part, Whole, shell
 
 _SERVER = "SERVER"
+#: Before anything is stopped: without its programs bosserver does not create the instance.
+_HAS_PROGRAMS = """set -eu
+server=${{1:?name the server}}
+status=$({status}) || true
+for program in {programs}; do
+    case $status in *"is '$program'"* | *"is '$program "*) continue ;; esac
+    echo "no instance {instance} on $server has the command $program; nothing was changed." \\
+        "Compare with: bos status $server -long. {otherwise[0]}" \\
+        "{otherwise[1]}" >&2
+    exit 1
+done
+"""
 _CLIENT = """#!/bin/sh
 # sh SCRIPT [FILE [CACHEINFO]]
 # Stops the client, empties its cache, sets the options of afsd in FILE (/etc/openafs/afs.conf) and
@@ -52,7 +64,12 @@ class Script(Whole):
         if part.program == FILESERVER:
             head = f"#!/bin/sh\n# Sets the options of the fileserver at {_SERVER}.\n"
             head += "# They replace all options that it has: add any others that you have.\n"
-            head += "set -eu\n"
+            head += _HAS_PROGRAMS.format(
+                status=_at_argument(bos.status(_SERVER)),
+                programs=shell(bos.programs(part)),
+                instance=bos.INSTANCE,
+                otherwise=bos.OTHERWISE,
+            )
             lines = [_at_argument(step) for step in bos.steps(part, _SERVER)]
             return head + "".join(f"{line}\n" for line in lines)
         line = f"line={shell([assignment('OPTIONS', part)])}\n"
@@ -73,4 +90,4 @@ class Script(Whole):
 def _at_argument(step: list[str]) -> str:
     """Return a command with the server replaced by the script's argument."""
     place = step.index(_SERVER)
-    return f'{shell(step[:place])} "${{1:?name the server}}" {shell(step[place + 1 :])}'
+    return f'{shell(step[:place])} "$server" {shell(step[place + 1 :])}'

@@ -131,7 +131,7 @@ def test_a_script_is_for_one_program() -> None:
 def test_tasks_of_two_programs_are_one_list() -> None:
     rendering = render("ansible", [SERVER, CLIENT])
     tasks = yaml.safe_load(rendering.text)
-    assert len(tasks) == 8
+    assert len(tasks) == 10
     assert all("shell" not in key for task in tasks for key in task)
 
 
@@ -145,18 +145,93 @@ def test_limits_of_the_kernel_are_a_separate_file() -> None:
     assert left.startswith("host_network: bosconfig cannot hold net.core.rmem_max=8388608")
 
 
-def test_a_script_for_a_server_runs_bos_with_its_argument(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    bos = tmp_path / "bos"
-    bos.write_text(f"#!/bin/sh\nprintf '%s|' \"$@\" >> {shlex.quote(str(log))}\n")
+STATUS = (ROOT / "tests/data/openafs/bos-status-running.txt").read_text()
+PROGRAMS = [
+    f"/usr/lib/openafs/{name}"
+    for name in ("dafileserver", "davolserver", "salvageserver", "dasalvager")
+]
+
+
+def run_script(here: Path, status: str, *arguments: str) -> tuple[int, str, list[str]]:
+    """Run the script for a server with a bos that shows that; return its status and message, and
+    what bos was asked for.
+    """
+    log, answer = here / "log", here / "status"
+    answer.write_text(status)
+    bos = here / "bos"
+    bos.write_text(
+        f"#!/bin/sh\nprintf '%s|' \"$@\" '\n' >> {shlex.quote(str(log))}\n"
+        f'test "$1" != status || grep . {shlex.quote(str(answer))}\n'
+    )
     bos.chmod(0o755)
-    script = tmp_path / "set.sh"
+    script = here / "set.sh"
     script.write_text(render("script", [SERVER]).text)
-    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    assert subprocess.run(["sh", script], env=environment, check=False, timeout=60).returncode
-    assert not log.exists()
-    subprocess.run(["sh", script, "fs1 $x"], env=environment, check=True, timeout=60)
-    assert "create|fs1 $x|dafs|dafs|/usr/lib/openafs/dafileserver -p 128 -jumbo|" in log.read_text()
+    subprocess.run(["bash", "-n", script], check=True, timeout=60)
+    done = subprocess.run(
+        ["sh", script, *arguments],
+        env={"PATH": f"{here}:/usr/bin:/bin"},
+        check=False,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stderr, log.read_text().split("\n|") if log.exists() else []
+
+
+def test_a_script_for_a_server_runs_bos_with_its_argument(tmp_path: Path) -> None:
+    status, _, calls = run_script(tmp_path, STATUS)
+    assert status
+    assert not calls
+    assert run_script(tmp_path, STATUS, "fs1 $x")[:2] == (0, "")
+    log = (tmp_path / "log").read_text()
+    assert "create|fs1 $x|dafs|dafs|/usr/lib/openafs/dafileserver -p 128 -jumbo|" in log
+
+
+@pytest.mark.parametrize(
+    ("status", "absent"),
+    [
+        (STATUS.replace("/usr/lib/openafs", "/usr/afs/bin"), PROGRAMS[0]),
+        (STATUS.replace("/usr/lib/openafs/dasal", "/opt/dasal"), PROGRAMS[3]),
+        (STATUS.replace("dafileserver", "dafileserver.old"), PROGRAMS[0]),
+        ("", PROGRAMS[0]),
+    ],
+)
+def test_a_script_stops_no_server_whose_programs_are_elsewhere(
+    tmp_path: Path, status: str, absent: str
+) -> None:
+    """The instance could not be created again."""
+    result, message, calls = run_script(tmp_path, status, "fs1")
+    assert result == 1
+    assert f"has the command {absent}; nothing was changed" in message
+    assert "Replace /usr/lib/openafs here by the directory of your programs" in message
+    assert calls == ["status|fs1|dafs|-long|-localauth|", ""]
+
+
+def test_tasks_check_the_programs_of_a_server_before_they_stop_it() -> None:
+    look, check, *steps = yaml.safe_load(render("ansible", [SERVER]).text)
+    command = "ansible.builtin.command"
+    assert look[command]["argv"] == [
+        *("bos", "status", "{{ afs_server }}", "dafs", "-long", "-localauth")
+    ]
+    assert [step[command]["argv"][1] for step in steps] == ["stop", "delete", "create"]
+    conditions = check["ansible.builtin.assert"]["that"]
+    texts = [re.fullmatch(r'afs_instance\.stdout is search\("(.*)"\)', one) for one in conditions]
+    patterns = [text[1] for text in texts if text]
+    assert all(re.search(pattern, STATUS) for pattern in patterns)
+    for program, pattern in zip(PROGRAMS, patterns, strict=True):
+        assert not re.search(pattern, STATUS.replace(program, "/usr/afs/bin/x"))
+        assert not re.search(pattern, STATUS.replace(program, f"{program}.old"))
+    assert "/usr/afs/bin" in check["ansible.builtin.assert"]["fail_msg"]
+
+
+def test_every_format_that_creates_an_instance_says_where_its_programs_are() -> None:
+    says = {name for name, form in formats().items() if "Debian's /usr/lib/openafs" in form.mind}
+    assert says == {"bos", "bosconfig", "ansible", "script"}
+    assert "/usr/afs/local/BosConfig" in formats()["bosconfig"].where
+    head = render("bos", [SERVER]).text.partition("\nbos stop ")[0]
+    assert all(line.startswith("# ") for line in head.splitlines())
+    assert "bos status SERVER dafs -long" in head
+    assert "Replace /usr/lib/openafs here" in head
 
 
 def test_the_command_line_offers_every_format() -> None:
