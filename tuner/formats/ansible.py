@@ -13,7 +13,7 @@ from tuner.services.form import Part, Whole, plain
 _COMMAND, _LINE = "ansible.builtin.command", "ansible.builtin.lineinfile"
 _SERVICE, _FACT = "ansible.builtin.service", "ansible.builtin.set_fact"
 _ASSERT, _SERVER = "ansible.builtin.assert", "{{ afs_server }}"
-_OPTIONS = "afs_options"
+_OPTIONS, _FILE = "afs_options", "/etc/openafs/afs.conf"
 _LEFT_OVER = "^[^ ]+ [^ ]+ afs |^(openafs|libafs) "
 
 
@@ -22,6 +22,23 @@ def _value(option: str) -> str:
     return f"{_OPTIONS} | regex_findall('(?:^| )--?{option}[a-z]*[ =]+([^ ]+)')"
 
 
+#: First: where a later task fails, the client is stopped by then.
+_FIND_FILE: tuple[dict[str, Any], ...] = (
+    {
+        "name": f"cache manager: look at {_FILE}",
+        "ansible.builtin.stat": {"path": _FILE, "follow": True},
+        "register": "afs_file",
+    },
+    {
+        "name": "cache manager: check that the options are there, as with Debian's packages",
+        _ASSERT: {
+            "that": ["afs_file.stat.isreg | default(false)"],
+            "fail_msg": f"there is no {_FILE}, where Debian has the client's OPTIONS; nothing was "
+            "changed. On Red Hat's systems AFSD_ARGS in /etc/sysconfig/openafs has them: see the "
+            "format sysconfig",
+        },
+    },
+)
 #: Where the cache is: in -cachedir, or else in cacheinfo, which -confdir may move.
 _FIND_CACHE: tuple[dict[str, Any], ...] = (
     {
@@ -82,7 +99,7 @@ _START: tuple[dict[str, Any], ...] = (
     {
         "name": "cache manager: write the options",
         _LINE: {
-            "path": "/etc/openafs/afs.conf",
+            "path": _FILE,
             "regexp": "^OPTIONS=",
             "line": f'OPTIONS="{{{{ {_OPTIONS} }}}}"',
         },
@@ -99,7 +116,7 @@ class Ansible(Whole):
 
     name = "ansible"
     about = "tasks for Ansible; the variable `afs_server` is the server's address"
-    where = "a playbook"
+    where = "a playbook for servers, or for clients with Debian's packages"
     mind = f"{bos.MIND}; {client_cache.EMPTIED}"
     programs = frozenset({FILESERVER, KERNEL_CLIENT})
     comment = "#"
@@ -151,6 +168,7 @@ def _server(part: Part) -> list[dict[str, Any]]:
 def _client(part: Part) -> list[dict[str, Any]]:
     on_disk = client_cache.on_disk(part)
     return [
+        *_FIND_FILE,
         {
             "name": "cache manager: options; add any others that you have",
             _FACT: {_OPTIONS: plain(part.words)},

@@ -192,9 +192,9 @@ def module(task: dict[str, Any]) -> str:
 def test_tasks_empty_the_cache_of_a_stopped_client(host: Host) -> None:
     tasks = tasks_of(client())
     steps = [module(task).removeprefix("ansible.builtin.") for task in tasks]
-    looking = ["set_fact", "slurp", "set_fact", "stat", "assert"]
+    looking = ["stat", "assert", "set_fact", "slurp", "set_fact", "stat", "assert"]
     assert steps == [*looking, "service", "command", "command", "lineinfile", "service"]
-    check, emptying = tasks[6:8]
+    check, emptying = tasks[8:10]
     assert check["failed_when"] == "afs_left_over.rc != 1"
     command = emptying["ansible.builtin.command"]
     assert command["chdir"] == "{{ afs_cache }}"
@@ -206,7 +206,22 @@ def test_tasks_for_a_cache_in_memory_empty_nothing() -> None:
     steps = [
         module(task).removeprefix("ansible.builtin.") for task in tasks_of(client("-memcache"))
     ]
-    assert steps == ["set_fact", "service", "command", "lineinfile", "service"]
+    looking = ["stat", "assert", "set_fact"]
+    assert steps == [*looking, "service", "command", "lineinfile", "service"]
+
+
+@pytest.mark.parametrize("part", [client(), client("-memcache")])
+def test_tasks_stop_no_client_without_the_file_that_they_change(part: Part) -> None:
+    """lineinfile fails without it, and the client is stopped by then."""
+    look, check, *_ = tasks = tasks_of(part)
+    (line,) = (task for task in tasks if module(task).endswith("lineinfile"))
+    assert look["ansible.builtin.stat"]["path"] == line["ansible.builtin.lineinfile"]["path"]
+    assert check["ansible.builtin.assert"]["that"] == [
+        f"{look['register']}.stat.isreg | default(false)"
+    ]
+    message = check["ansible.builtin.assert"]["fail_msg"]
+    assert "where Debian has the client's OPTIONS; nothing was changed" in message
+    assert "AFSD_ARGS in /etc/sysconfig/openafs" in message
 
 
 @pytest.mark.parametrize(
@@ -220,7 +235,7 @@ def test_tasks_for_a_cache_in_memory_empty_nothing() -> None:
     ],
 )
 def test_tasks_see_a_client_that_has_not_stopped(tmp_path: Path, line: str, is_left: bool) -> None:
-    argv = tasks_of(client())[6]["ansible.builtin.command"]["argv"]
+    argv = tasks_of(client())[8]["ansible.builtin.command"]["argv"]
     assert argv[-2:] == ["/proc/mounts", "/proc/modules"]
     (tmp_path / "lines").write_text(f"{line}\n")
     done = subprocess.run(
@@ -239,7 +254,7 @@ def test_tasks_see_a_client_that_has_not_stopped(tmp_path: Path, line: str, is_l
     ],
 )
 def test_tasks_refuse_a_path_that_is_no_cache_directory(path: str, is_good: bool) -> None:
-    name, exists = tasks_of(client())[4]["ansible.builtin.assert"]["that"]
+    name, exists = tasks_of(client())[6]["ansible.builtin.assert"]["that"]
     pattern = re.fullmatch(r"afs_cache is match\('(.*)'\)", name)
     assert pattern is not None
     assert bool(re.match(pattern[1], path)) == is_good
@@ -257,7 +272,7 @@ def test_tasks_refuse_a_path_that_is_no_cache_directory(path: str, is_good: bool
     ],
 )
 def test_tasks_find_the_directory_in_the_options(options: str, directory: list[str]) -> None:
-    expression = tasks_of(client())[2]["ansible.builtin.set_fact"]["afs_cache"]
+    expression = tasks_of(client())[4]["ansible.builtin.set_fact"]["afs_cache"]
     in_options, in_cacheinfo = re.findall(r"regex_findall\('(.*?)'\)", expression)
     assert re.findall(in_options, options) == directory
     assert re.findall(in_cacheinfo, "/afs:/var/cache/openafs:50000") == ["/var/cache/openafs"]

@@ -131,7 +131,7 @@ def test_a_script_is_for_one_program() -> None:
 def test_tasks_of_two_programs_are_one_list() -> None:
     rendering = render("ansible", [SERVER, CLIENT])
     tasks = yaml.safe_load(rendering.text)
-    assert len(tasks) == 10
+    assert len(tasks) == 12
     assert all("shell" not in key for task in tasks for key in task)
 
 
