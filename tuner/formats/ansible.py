@@ -80,8 +80,9 @@ _STOP: tuple[dict[str, Any], ...] = (
         _SERVICE: {"name": "openafs-client", "state": "stopped"},
     },
     {
-        "name": "cache manager: check that it has stopped: starting it otherwise may crash",
-        # No AFS file system is mounted, and the kernel's module is gone.
+        "name": "cache manager: check that it has stopped; else end what uses its files and do "
+        f"{client_cache.REALLY_STOP}, or reboot",
+        # Starting it otherwise may crash: no AFS file system is mounted, and the module is gone.
         _COMMAND: {"argv": ["grep", "-E", _LEFT_OVER, "/proc/mounts", "/proc/modules"]},
         "register": "afs_left_over",
         "changed_when": False,

@@ -16,6 +16,8 @@ MIND = (
 )
 #: For formats that do.
 EMPTIED = "the cache of a client is emptied, since afsd may crash when it is to use fewer files"
+#: For a client that has not stopped. Its unit is inactive then, so stopping that would do nothing.
+REALLY_STOP = "umount /afs && rmmod openafs (libafs with upstream's packages)"
 #: Deletes what afsd creates, and nothing else, below the working directory.
 DELETION = (
     *("find", ".", "-mindepth", "1", "-maxdepth", "2", "-regextype", "posix-extended", "-regex"),

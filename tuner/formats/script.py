@@ -35,9 +35,10 @@ kept=$(grep -v '^OPTIONS=' -- "$file" || test $? = 1)
 """
 #: A client with files in use only seems to stop, and starting it then may crash the kernel. The
 #: output is tested, since the exit status of findmnt is 0 in some forms without any mount.
-_STOP = """systemctl stop openafs-client
+_STOP = f"""systemctl stop openafs-client
 if findmnt --noheadings --list --types afs | grep . || lsmod | grep -E '^(openafs|libafs) '; then
-    echo "openafs-client has not stopped: end what uses its files and stop it again, or reboot;" \\
+    echo "openafs-client has not stopped: end what uses its files and do" \\
+        "{client_cache.REALLY_STOP}, or reboot;" \\
         "then run this again, since its options are as before" >&2
     exit 1
 fi

@@ -165,6 +165,9 @@ def test_nothing_is_changed_while_the_old_client_is_there(host: Host, what: str)
     done = host.run(client(), host.cacheinfo)
     assert done.returncode == 1
     assert "openafs-client has not stopped: end what uses its files" in done.stderr
+    # Its unit is inactive, so that 'systemctl stop' would do nothing.
+    assert "umount /afs && rmmod openafs (libafs with upstream's packages)" in done.stderr
+    assert "stop it again" not in done.stderr
     assert host.is_as_found()
     assert host.calls == ["stop openafs-client"]
 
@@ -196,6 +199,7 @@ def test_tasks_empty_the_cache_of_a_stopped_client(host: Host) -> None:
     assert steps == [*looking, "service", "command", "command", "lineinfile", "service"]
     check, emptying = tasks[8:10]
     assert check["failed_when"] == "afs_left_over.rc != 1"
+    assert "umount /afs && rmmod openafs (libafs with upstream's packages)" in check["name"]
     command = emptying["ansible.builtin.command"]
     assert command["chdir"] == "{{ afs_cache }}"
     subprocess.run(command["argv"], cwd=host.cache, check=True, timeout=60)
