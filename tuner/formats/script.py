@@ -30,8 +30,10 @@ _CLIENT = """#!/bin/sh
 set -eu
 # Without lsmod, a module that stays loaded would not be seen.
 PATH=$PATH:/usr/sbin:/sbin
-file=${1:-/etc/openafs/afs.conf}
-kept=$(grep -v '^OPTIONS=' -- "$file" || test $? = 1)
+file=$(readlink -e -- "${1:-/etc/openafs/afs.conf}") || {
+    echo "there is no ${1:-/etc/openafs/afs.conf}; nothing was changed" >&2
+    exit 1
+}
 """
 #: A client with files in use only seems to stop, and starting it then may crash the kernel. The
 #: output is tested, since the exit status of findmnt is 0 in some forms without any mount.
@@ -43,8 +45,15 @@ if findmnt --noheadings --list --types afs | grep . || lsmod | grep -E '^(openaf
     exit 1
 fi
 """
+#: Before the client is stopped, since the disk may be full. A copy has its mode, owner and context.
+_WRITE = """new=$file.new
+trap 'rm -f -- "$new"' EXIT
+cp --preserve=all --remove-destination -- "$file" "$new"
+grep -v '^OPTIONS=' -- "$file" > "$new" || test $? = 1
+printf '%s\\n' "$line" >> "$new"
+"""
 #: Last, so that a client which does not stop is not started with them after a reboot.
-_WRITE = """printf '%s\\n' "$kept" "$line" > "$file"
+_START = """mv -f -- "$new" "$file"
 systemctl start openafs-client
 """
 
@@ -75,8 +84,8 @@ class Script(Whole):
             return head + "".join(f"{line}\n" for line in lines)
         line = f"line={shell([assignment('OPTIONS', part)])}\n"
         if client_cache.on_disk(part):
-            return _CLIENT + line + client_cache.FIND + _STOP + client_cache.EMPTY + _WRITE
-        return _CLIENT + line + _STOP + _WRITE
+            return _CLIENT + line + client_cache.FIND + _WRITE + _STOP + client_cache.EMPTY + _START
+        return _CLIENT + line + _WRITE + _STOP + _START
 
     def read(self, text: str) -> tuple[str, ...]:
         """See Format.read."""

@@ -40,7 +40,7 @@ class Host:
         programs = self.here / "bin"
         programs.mkdir()
         for name, body in {
-            "systemctl": f'echo "$@" >> {self._quoted("log")}',
+            "systemctl": f'ulimit -S -f $(ulimit -H -f); echo "$@" >> {self._quoted("log")}',
             # Like the real one as a tree: status 0 also when it shows nothing.
             "findmnt": f"test ! -e {self._quoted('mount')} || echo /afs",
             "lsmod": f"test ! -e {self._quoted('module')} || echo openafs 1 0",
@@ -73,12 +73,15 @@ class Host:
         log = self.here / "log"
         return log.read_text().splitlines() if log.exists() else []
 
-    def run(self, part: Part, *arguments: Path) -> subprocess.CompletedProcess[str]:
-        """Run the script for a client there."""
+    def run(
+        self, part: Part, *arguments: Path, start: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the script for a client there, in a shell that first does ``start``."""
         script = self.here / "set.sh"
         script.write_text(render("script", [part]).text)
+        subprocess.run(["bash", "-n", script], check=True, timeout=60)
         return subprocess.run(
-            ["sh", script, self.options, *arguments],
+            ["sh", "-c", f'{start}\nexec sh "$@"', "sh", script, self.options, *arguments],
             env={"PATH": f"{self.here / 'bin'}:/usr/bin:/bin"},
             check=False,
             timeout=60,
@@ -87,10 +90,15 @@ class Host:
         )
 
     def is_as_found(self) -> bool:
-        return "OPTIONS=AUTOMATIC" in self.options.read_text() and files(self.cache) == {
-            *OWN,
-            *FOREIGN,
-        }
+        return (
+            not list(self.here.glob("afs.conf?*"))
+            and "OPTIONS=AUTOMATIC" in self.options.read_text()
+            and files(self.cache)
+            == {
+                *OWN,
+                *FOREIGN,
+            }
+        )
 
 
 @pytest.fixture
@@ -105,6 +113,39 @@ def test_a_script_for_a_client_sets_its_options_and_keeps_the_rest(host: Host) -
         assert host.options.read_text().splitlines() == ["# kept", "AFS_CLIENT=true", line]
     assert host.calls == ["stop openafs-client", "start openafs-client"] * 2
     assert files(host.cache) == {*OWN, *FOREIGN}
+
+
+def test_the_file_of_options_keeps_its_mode_and_its_link(host: Host) -> None:
+    options = host.options.rename(host.here / "elsewhere")
+    options.chmod(0o660)
+    host.options.symlink_to(options)
+    assert host.run(client("-memcache")).returncode == 0
+    assert host.options.is_symlink()
+    assert options.stat().st_mode & 0o777 == 0o660
+    assert "-memcache" in options.read_text()
+    assert not list(host.here.glob("elsewhere?*"))
+
+
+@pytest.mark.parametrize("words", [[], ["-memcache"]])
+def test_nothing_is_stopped_where_the_options_cannot_be_written(
+    host: Host, words: list[str]
+) -> None:
+    """A full disk would leave a stopped client with an empty file."""
+    before = host.options.read_text()
+    # Writing to a file fails, as on a full disk.
+    done = host.run(client(*words), host.cacheinfo, start="trap '' XFSZ; ulimit -S -f 0")
+    assert done.returncode
+    assert host.options.read_text() == before
+    assert host.is_as_found()
+    assert host.calls == []
+
+
+def test_nothing_is_stopped_where_there_is_no_file_of_options(host: Host) -> None:
+    host.options.unlink()
+    done = host.run(client("-memcache"))
+    assert done.returncode == 1
+    assert f"there is no {host.options}; nothing was changed" in done.stderr
+    assert host.calls == []
 
 
 @pytest.mark.parametrize(
