@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPBearer
 
-from api.cookies import COOKIE, session_of
+from api.cookies import COOKIE
 from api.problems import RequestError
 from api.service import Service, Serving, service
 from tuner.tokens import Scope, Token
@@ -51,7 +51,7 @@ def visitor(request: Request, serving: Service) -> Visitor | None:
     # Other schemes are of a proxy in front of the service; a browser sends them with the cookie.
     by_cookie = scheme.lower() != "bearer"
     if by_cookie:
-        text = session_of(request.headers.getlist("cookie"))
+        text = request.cookies.get(COOKIE, "")  # the only cookie that is left: see ``LimitsLayer``
     token = serving.access.token_of(text.strip(), datetime.now(UTC)) if text else None
     request.state.is_known = token is not None
     return None if token is None else Visitor(token, by_cookie)

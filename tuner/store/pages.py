@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from sqlalchemy import Connection, exists, func, select, tuple_
+from sqlalchemy import Connection, Table, exists, func, select, tuple_
 
 from tuner.model import (
     BASELINE,
@@ -192,13 +192,13 @@ class Pages:
 
     def newest_event(self, campaign: str) -> int:
         """Return the number of the newest event, 0 when there is none."""
-        table = tables.event
-        query = select(func.max(table.c.number)).where(table.c.campaign == campaign)
-        return self._read(lambda connection: connection.scalar(query) or 0)
+        return self._newest(tables.event, campaign)
 
     def newest_block(self, campaign: str) -> int:
         """Return the number of the newest block, 0 when there is none."""
-        table = tables.block
+        return self._newest(tables.block, campaign)
+
+    def _newest(self, table: Table, campaign: str) -> int:
         query = select(func.max(table.c.number)).where(table.c.campaign == campaign)
         return self._read(lambda connection: connection.scalar(query) or 0)
 

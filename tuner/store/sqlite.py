@@ -118,15 +118,19 @@ class SQLite(Database):
             raise StoreError(f"{self.path}: {_AWAY}")
 
     def advice(self, error: BaseException | None) -> str:
-        # The low byte is the primary result code, the rest refines it.
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        code = _code(error)
         closed = _closed_to_writing(self.path) if code in _CANNOT_WRITE else ""
         return closed or _ADVICE.get(code, "unexpected error")
 
     def lost(self, error: DBAPIError) -> bool:
         # Another process writes for long, as an import of a long campaign does.
-        code = getattr(error.orig, "sqlite_errorcode", 0)
-        return bool(code & 0xFF == sqlite3.SQLITE_BUSY)
+        return _code(error.orig) == sqlite3.SQLITE_BUSY
+
+
+def _code(error: BaseException | None) -> int:
+    """Return the primary result code of an error; 0 if it has none."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF  # the rest refines it
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -213,7 +217,6 @@ def _journal_mode(connection: sqlite3.Connection) -> str:
             return str(journal)
         except sqlite3.OperationalError as error:
             # SQLite does not wait while another process makes the same change.
-            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-            if not busy or time.monotonic() > deadline:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
         time.sleep(_BUSY_PAUSE_S)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from api import pages
 from api.app import create_app
+from tests.counting import calls_of
 from tests.unit.api.conftest import fstune
 from tests.unit.store import records
 from tests.unit.store.test_lists_of_certificates import OTHER, certified, ran
@@ -35,20 +35,7 @@ def directory(tmp_path: Path) -> Path:
 @pytest.fixture
 def transactions(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """Return a function that returns the number of transactions since its last call."""
-    count, run = 0, Database._persistently
-
-    def counted(database: Database, *arguments: Any) -> Any:
-        nonlocal count
-        count += 1
-        return run(database, *arguments)
-
-    def since() -> int:
-        nonlocal count
-        before, count = count, 0
-        return before
-
-    monkeypatch.setattr(Database, "_persistently", counted)
-    return since
+    return calls_of(monkeypatch, Database, "_persistently")
 
 
 def test_the_service_lists_them(

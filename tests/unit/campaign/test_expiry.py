@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tests.counting import calls_of
 from tests.unit.campaign.campaigns import Campaign, faster, spec
 from tests.unit.campaign.conftest import Begin
 from tuner.model import Aspect
@@ -364,21 +365,15 @@ def test_a_list_of_certificates_reads_no_more_than_it_needs(
     certified: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two reads say that nothing came later; of what did, a third one reads everything."""
-    store, reads = certified.store, 0
-    read = store._database.read
-
-    def count(work: Any) -> Any:
-        nonlocal reads
-        reads += 1
-        return read(work)
+    store = certified.store
+    reads = calls_of(monkeypatch, store._database, "read")
 
     def reads_of_a_list() -> int:
-        nonlocal reads
-        campaign, reads = store.campaign(certified.id), 0
+        campaign = store.campaign(certified.id)
+        reads()
         with_expiry(store, campaign)
-        return reads
+        return reads()
 
-    monkeypatch.setattr(store._database, "read", count)
     assert reads_of_a_list() == 2
     now = as_found(certified) | {"identity": OTHER}
     seen_later(certified, now)

@@ -6,12 +6,14 @@ import re
 import shlex
 import subprocess
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tuner.formats.client_cache import DELETION
 from tuner.formats.programs import FILESERVER, FUSE_CLIENT, KERNEL_CLIENT
 from tuner.formats.registry import formats, render
 from tuner.services.form import Part
@@ -20,6 +22,13 @@ WORDS = ("-blocks", "6", "-daemons", "6")
 #: What afsd creates, and what it does not.
 OWN = ("CacheItems", "CellItems", "D0/V0", "D0/V12", "D1/V2048", "D10/V9", "V3", "VolumeItems")
 FOREIGN = ("Vx", "lost+found/V1", "other/V1", "other/D0/V1", "D", "notes")
+
+
+def test_the_same_files_are_deleted_wherever_a_cache_is_emptied() -> None:
+    scripts = resources.files("tuner.services.openafs") / "scripts"
+    names = DELETION[DELETION.index("-regex") + 1]
+    for name in ("kernel-remount.sh", "fuse-remount.sh"):
+        assert f"-regex '{names}' -delete" in (scripts / name).read_text()
 
 
 def client(*words: object) -> Part:

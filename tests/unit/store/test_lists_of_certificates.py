@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
 
+from tests.counting import calls_of
 from tests.unit.store import records
 from tuner.model import Aspect
 from tuner.results import expiry
@@ -23,20 +23,7 @@ LESS = {"ratio": 0.98, "lower": 0.97, "upper": 0.99, "confidence": 0.95}
 @pytest.fixture
 def count_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """Return a function that returns the number of transactions since its last call."""
-    reads, read = 0, store._database.read
-
-    def counted(work: Any) -> Any:
-        nonlocal reads
-        reads += 1
-        return read(work)
-
-    def since() -> int:
-        nonlocal reads
-        before, reads = reads, 0
-        return before
-
-    monkeypatch.setattr(store._database, "read", counted)
-    return since
+    return calls_of(monkeypatch, store._database, "read")
 
 
 def ran(store: Store, testbed: str, at: datetime, identity: str = CERTIFIED) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from sqlalchemy import Connection
 
 from api.starting import _never_ran
+from tests.counting import calls_of
 from tests.unit.store.records import NOON
 from tests.unit.work.test_ending import campaign, events
 from tuner.model import Event
@@ -38,20 +39,7 @@ def events_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """Return a function that returns how many events there have been in memory since its last
     call.
     """
-    count, construct = 0, Event.__init__
-
-    def counted(event: Event, *values: Any, **columns: Any) -> None:
-        nonlocal count
-        count += 1
-        construct(event, *values, **columns)
-
-    def since() -> int:
-        nonlocal count
-        before, count = count, 0
-        return before
-
-    monkeypatch.setattr(Event, "__init__", counted)
-    return since
+    return calls_of(monkeypatch, Event, "__init__")
 
 
 def with_history(store: Store, history: tuple[str, ...]) -> str:
