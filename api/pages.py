@@ -187,7 +187,7 @@ def recommendation_page(
         headline=headline(answer).plain if answer.verification else "",
         expired=answer.expired,
         notes=answer.notes[bool(answer.expired) :],
-        rows=settings(answer.baseline, answer.configuration),
+        rows=settings(answer),
         effects=effects(answer.components),
         why=document.why,
     )

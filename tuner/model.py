@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.time_use import TimeUse
@@ -314,6 +314,16 @@ class ComponentEffect:
     floor_held: bool
 
 
+class SettingEffect(NamedTuple):
+    """The effect of one setting among others: ratio of times with it over without it, with its 95%
+    interval. An estimate of the search model from all measurements, which certifies nothing.
+    """
+
+    ratio: float
+    lower: float
+    upper: float
+
+
 class Answer(StrEnum):
     """The answer with which a campaign ends."""
 
@@ -329,7 +339,8 @@ class Recommendation:
     fresh blocks and its two-sided interval at ``confidence``; None when there was no finalist to
     certify. ``largest_compatible_improvement``: the fraction (0.03 = 3%) by which the finalist may
     still be faster; without a certificate, any finalist. ``notes``: sentences that must be read
-    with it, such as that a setting costs durability.
+    with it, such as that a setting costs durability. ``settings``: the effect of each of several
+    settings, if known, the largest first.
     """
 
     #: The prefix of the note that the recommendation is no longer valid; that note comes first.
@@ -354,6 +365,7 @@ class Recommendation:
     threshold: float | None = None
     components: Mapping[str, ComponentEffect] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    settings: Mapping[str, SettingEffect] = field(default_factory=dict)
 
     @property
     def expired(self) -> str:

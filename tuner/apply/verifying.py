@@ -352,6 +352,7 @@ def _keep(
         lower=result.lower,
         upper=result.upper,
         notes=tuple(notes),
+        settings=answer.settings if holds else {},
     )
     event = writer.event(EventKind.RECOMMENDATION, f"the certificate {result.outcome}")
     actor.store.save_recommendation(verification.id, advice, event)

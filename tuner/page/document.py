@@ -31,11 +31,14 @@ class Fact(Part):
 
 
 class SettingChange(Part):
-    """A setting that differs from the baseline, as text."""
+    """A setting that differs from the baseline, as text. ``gain``: its effect among the others;
+    "" if the effect of none is known.
+    """
 
     name: str
     before: str
     after: str
+    gain: str = ""
 
 
 class TrialVerdict(Effect):

@@ -106,7 +106,7 @@ def report_html(document: ReportDocument) -> str:
             style=Markup(_style()),
             policy=Markup(policy()),
             subject=subject(d),
-            settings=[SettingRow(s.name, s.before, s.after, True) for s in d.settings],
+            settings=[SettingRow(s.name, s.before, s.after, True, s.gain) for s in d.settings],
             components=components,
             components_axis=components_axis,
             components_legend=f"{subject(d)}: percent faster (to the right).",

@@ -9,6 +9,7 @@ from tuner.page.document import ReportDocument
 from tuner.page.effect_plots import basis
 from tuner.page.html import OUTCOMES, RESTS_ON, estimate, floors, level, subject
 from tuner.page.names import KINDS
+from tuner.report.answer import SETTING_GAIN
 from tuner.report.noise import HEADINGS, adjusted
 from tuner.text import clean, moment, signed, signed_interval
 
@@ -42,8 +43,10 @@ def report_markdown(document: ReportDocument) -> str:
         lines += _section(
             "Compared with references", _list(r.text for r in d.recommendation.references)
         )
+    gains = any(s.gain for s in d.settings)
     settings = _table(
-        ("Setting", "Baseline", subject(d)), [(s.name, s.before, s.after) for s in d.settings]
+        ("Setting", "Baseline", subject(d), *([SETTING_GAIN] if gains else [])),
+        [(s.name, s.before, s.after, *([s.gain] if gains else [])) for s in d.settings],
     )
     if settings and d.equal:
         settings += ["", f"{d.equal} more, equal in both."]

@@ -27,6 +27,7 @@ from tuner.page.document import (
 )
 from tuner.page.effects_cache import EffectsCache
 from tuner.page.names import called, names
+from tuner.page.rows import gain_of_setting
 from tuner.page.snapshot import Snapshot, SnapshotCache, TrialComparison
 from tuner.page.threats import Evidence, threats
 from tuner.page.why import paired, sample
@@ -147,7 +148,12 @@ def report_document(
         trial=snapshot.leader,
         measured=list(_measurement_facts(look)),
         settings=[
-            SettingChange(name=d.name, before=value_text(d.old), after=value_text(d.new))
+            SettingChange(
+                name=d.name,
+                before=value_text(d.old),
+                after=value_text(d.new),
+                gain="" if answer is None else gain_of_setting(answer, d.name),
+            )
             for d in changed
         ],
         equal=equal,

@@ -8,11 +8,11 @@ from statistics import stdev
 
 from markupsafe import Markup
 
-from tuner.model import ComponentEffect, Configuration
+from tuner.model import ComponentEffect, Recommendation
 from tuner.page import svg
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
-from tuner.report.answer import estimates_of, floor_text
+from tuner.report.answer import estimates_of, floor_text, setting_gain
 from tuner.results.drift import DriftPoint
 from tuner.text import signed, signed_interval, value_text
 
@@ -30,23 +30,37 @@ class EffectRow:
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """A setting before and after."""
+    """A setting before and after. ``gain``: its effect among the others, "" if none is known of
+    any.
+    """
 
     name: str
     before: str
     after: str
     changed: bool
+    gain: str = ""
 
 
-def settings(before: Configuration, after: Configuration) -> tuple[SettingRow, ...]:
-    """Return all settings of two configurations, those that differ first."""
-    differing = {d.name for d in differences(before, after)[0]}
-    old, new = before.as_dict(), after.as_dict()
+def settings(answer: Recommendation) -> tuple[SettingRow, ...]:
+    """Return all settings of an answer and of its baseline, those that differ first."""
+    differing = {d.name for d in differences(answer.baseline, answer.configuration)[0]}
+    old, new = answer.baseline.as_dict(), answer.configuration.as_dict()
     rows = [
-        SettingRow(name, value_text(old.get(name)), value_text(new.get(name)), name in differing)
+        SettingRow(
+            name,
+            value_text(old.get(name)),
+            value_text(new.get(name)),
+            name in differing,
+            gain_of_setting(answer, name) if name in differing else "",
+        )
         for name in sorted(old.keys() | new.keys())
     ]
     return tuple(sorted(rows, key=lambda row: not row.changed))
+
+
+def gain_of_setting(answer: Recommendation, name: str) -> str:
+    """Describe the effect of a setting of an answer; "" if the effect of none is known."""
+    return setting_gain(answer.settings.get(name)) if answer.settings else ""
 
 
 def effects(of: Mapping[str, ComponentEffect]) -> tuple[Markup, tuple[EffectRow, ...]]:

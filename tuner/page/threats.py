@@ -14,6 +14,7 @@ from tuner.judge.words import blocks
 from tuner.model import Answer, Campaign, Event, Trial
 from tuner.page.rows import spread
 from tuner.records.differences import names_of_changes
+from tuner.records.estimate import is_clear
 from tuner.report.summary import Effort
 from tuner.results.drift import DriftPoint
 from tuner.services.kinds import programs
@@ -138,11 +139,14 @@ def _claims(evidence: Evidence) -> Iterator[str]:
                 "They may be slower than the floor allows."
             )
         names = names_of_changes(answer.baseline, answer.configuration)
-        if len(set(names) - evidence.without_effect) > 1:
-            yield (
-                "Several settings changed together: the gain is that of all of them, and some "
-                "may do nothing."
-            )
+        together = set(names) - evidence.without_effect
+        if len(together) > 1:
+            sentence = "Several settings changed together: the gain is that of all of them"
+            clear = {n for n, of in answer.settings.items() if is_clear(of.lower, of.upper)}
+            if together <= clear:
+                yield f"{sentence}; how much each contributes is not certified."
+            else:
+                yield f"{sentence}, and some may do nothing."
     failed = sum(trial.state is TrialState.FAILED for trial in evidence.trials)
     if failed:
         were = "was" if failed == 1 else "were"

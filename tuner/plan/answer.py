@@ -15,13 +15,20 @@ from tuner.judge.levels import ALPHA, FLOOR_ALPHA
 from tuner.judge.score import margin
 from tuner.judge.verdict import Outcome
 from tuner.judge.words import percent
-from tuner.model import BASELINE, Answer, ComponentEffect, Configuration, Recommendation, Trial
+from tuner.model import (
+    BASELINE,
+    Answer,
+    ComponentEffect,
+    Configuration,
+    Recommendation,
+    Trial,
+)
 from tuner.plan.rules import Rules
+from tuner.plan.setting_effects import caveats, setting_effects
 from tuner.plan.steps import Finish, Plan
-from tuner.records.differences import differences, names_of_changes
-from tuner.records.estimate import NORMAL_95
+from tuner.records.differences import differences
 from tuner.states import TrialState
-from tuner.text import counted, faster, interval, value_text
+from tuner.text import counted, faster, value_text
 
 #: What a setting of each risk class other than performance puts at risk.
 AT_STAKE = {
@@ -56,6 +63,7 @@ def recommendation(
         return replace(_keep(baseline, reason, flags), notes=_spare(plan, rules))
     finalist = trials[plan.step.finalist].configuration
     verdict = certificate.verdict
+    effects = setting_effects(plan.step.contributions, finalist, baseline)
     return Recommendation(
         answer=Answer.RECOMMENDED if certificate.is_certified else Answer.NO_IMPROVEMENT,
         reason=_reason(plan.step.finalist, certificate, plan, rules),
@@ -73,8 +81,9 @@ def recommendation(
         e_value=verdict.e_value,
         threshold=verdict.threshold,
         components=_effects(certificate, rules),
+        settings=effects,
         notes=(
-            *_contributions(plan.step, finalist, baseline),
+            *caveats(effects, finalist, baseline),
             *_risks(finalist, baseline, risks),
             *_floor_note(rules),
             *_floors(certificate, rules),
@@ -183,41 +192,6 @@ def _others(step: Finish, plan: Plan, trials: Sequence[Trial], rules: Rules) -> 
             reason = _reason(number, certificate, plan, rules)
             sentences.append(f"trial {number}, another finalist: {reason}")
     return tuple(sentences)
-
-
-def measured_together(finalist: Configuration, baseline: Configuration) -> tuple[str, ...]:
-    """Caveat for a certificate of several changed settings: their effects were not separated."""
-    changed, _ = differences(baseline, finalist)
-    if len(changed) < 2:
-        return ()
-    return ("these settings were measured together; their individual effects were not tested",)
-
-
-def _contributions(
-    step: Finish, finalist: Configuration, baseline: Configuration
-) -> tuple[str, ...]:
-    """What each of several changed settings contributes according to the search model."""
-    estimated = {each.name for each in step.contributions}
-    unknown = [name for name in names_of_changes(baseline, finalist) if name not in estimated]
-    if not estimated or len(estimated) + len(unknown) < 2:
-        return measured_together(finalist, baseline)
-    sentences = []
-    for each in step.contributions:
-        low, high = each.gain - NORMAL_95 * each.error, each.gain + NORMAL_95 * each.error
-        between = f"95% interval {interval(math.exp(low), math.exp(high))}"
-        if low > 0.0 or high < 0.0:
-            sentences.append(f"without {each.name} {faster(math.exp(each.gain))} ({between})")
-        else:
-            sentences.append(f"without {each.name} no difference is shown ({between})")
-    sentences += [
-        f"that of {name} is not known, as the campaign never tries the others without it"
-        for name in unknown
-    ]
-    sentences.append(
-        "these intervals rest on all measurements, also those that selected the configuration, and "
-        "so may be optimistic"
-    )
-    return (f"effects of the settings by the search model: {'; '.join(sentences)}",)
 
 
 def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:

@@ -15,3 +15,8 @@ class Estimate:
     ratio: float
     lower: float
     upper: float
+
+
+def is_clear(lower: float, upper: float) -> bool:
+    """Whether an interval of ratios excludes 1, no effect."""
+    return lower > 1.0 or upper < 1.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tuner.model import Value
-from tuner.records.estimate import Estimate
+from tuner.records.estimate import Estimate, is_clear
 
 
 class EffectState(StrEnum):
@@ -49,7 +49,12 @@ class ParameterEffect:
     @property
     def strongest(self) -> Level:
         """The value with the largest effect; a clear effect takes precedence."""
-        return max(self.levels, key=lambda level: (_clear(level.estimate), _size(level.estimate)))
+
+        def rank(level: Level) -> tuple[bool, float]:
+            of = level.estimate
+            return is_clear(of.lower, of.upper), _size(of)
+
+        return max(self.levels, key=rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +83,6 @@ class ParameterEffects:
     parameters: tuple[ParameterEffect, ...]
     pairs: tuple[PairEffect, ...]
     reason: str = ""
-
-
-def _clear(of: Estimate) -> bool:
-    return of.lower > 1.0 or of.upper < 1.0
 
 
 def _size(of: Estimate) -> float:

@@ -29,6 +29,7 @@ from tuner.model import (
     Event,
     Measurement,
     Recommendation,
+    SettingEffect,
     Trial,
     Value,
 )
@@ -272,6 +273,11 @@ def recommendation_of(document: RecommendationDocument) -> Recommendation:
             for name, c in d.components.items()
         },
         notes=tuple(d.notes),
+        settings={
+            name: SettingEffect(of.ratio, *_bounds(of.lower_ratio, of.upper_ratio))
+            for name, of in d.settings.items()
+            if of.ratio is not None
+        },
     )
 
 

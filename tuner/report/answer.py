@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -16,7 +17,7 @@ from rich.text import Text
 
 from tuner.judge.levels import ALPHA, FEW_BLOCKS
 from tuner.judge.words import blocks
-from tuner.model import BASELINE, Answer, ComponentEffect, Recommendation
+from tuner.model import BASELINE, Answer, ComponentEffect, Recommendation, SettingEffect
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
 from tuner.report.drawing import Axis, ToWidth, paragraph
@@ -31,6 +32,8 @@ from tuner.text import (
     value_text,
 )
 
+#: Heading of the column with the effect of each setting among the others.
+SETTING_GAIN: Final = "Its gain (95% interval)"
 _BAR_CELLS = 17
 #: Terminal cells between two columns.
 _BETWEEN = 2
@@ -151,14 +154,26 @@ def settings(recommendation: Recommendation) -> RenderableType:
         same = f"{counted(equal, 'setting')}, all as in the baseline"
         return Text(same if equal else "no settings were changed", style=QUIET)
     new = "Recommended" if r.answer is Answer.RECOMMENDED else f"Trial {r.trial}"
-    table = columns("Setting", "Baseline", new)
+    table = columns("Setting", "Baseline", new, *([SETTING_GAIN] if r.settings else []))
     for d in changed:
-        table.add_row(
+        row = [
             literal(d.name, NAME),
             literal(value_text(d.old), QUIET if d.old is None else ""),
             literal(value_text(d.new), QUIET if d.new is None else STRONG),
-        )
+        ]
+        if r.settings:
+            of = r.settings.get(d.name)
+            style = QUIET if of is None else tone(of.lower, of.upper)
+            row.append(Text(setting_gain(of), style=style))
+        table.add_row(*row)
     return Group(table, Text(f"{equal} more, equal in both", style=QUIET)) if equal else table
+
+
+def setting_gain(effect: SettingEffect | None) -> str:
+    """Describe the effect of one setting among others for the column SETTING_GAIN."""
+    if effect is None:
+        return "not known"
+    return f"{signed(effect.ratio)} ({signed_interval(effect.lower, effect.upper)})"
 
 
 def components(effects: Mapping[str, ComponentEffect], confidence: float) -> RenderableType:

@@ -24,8 +24,10 @@ from tuner.text import faster, interval, value_text
 
 #: How much weight the effects can bear, in one sentence for readers who stop there.
 WORTH: Final = (
-    "These are estimates of the search model from all measurements, not certified claims: they "
-    "show where to look, and about one interval in twenty is wrong."
+    "These are estimates from all measurements, not certified claims: they show where to look, and "
+    "about one interval in twenty is wrong. They do not assume, as the search does, that few "
+    "parameters matter, and are averages over all configurations measured: so they tell less than "
+    "the gains of the recommended settings."
 )
 _MOST_PERCENT = 100.0
 

@@ -93,6 +93,8 @@ class RecommendationDocument(Part):
     """A recommendation for other programs. Values are by qualified name; a parameter that is not
     mentioned is left to the program. ``client``: the client for which it was measured. ``why``:
     a sentence for each large change in the diagnostics; None if they were not examined.
+    ``settings``: the effect of each of several settings among the others, as the search model
+    estimates it; 95% intervals.
     """
 
     schema_: Literal["fstune-recommendation/1"] = Field(default=SCHEMA, alias="schema")
@@ -115,6 +117,7 @@ class RecommendationDocument(Part):
     notes: list[str]
     references: list[Reference]
     why: list[str] | None = None
+    settings: dict[str, Effect] = Field(default_factory=dict)
 
     def json_text(self) -> str:
         """The document as JSON, ending with a newline."""
@@ -159,6 +162,7 @@ def recommendation_document(
         notes=list(r.notes),
         references=[_reference(comparison) for comparison in references],
         why=None if why is None else list(why),
+        settings={name: Effect(**effect(*of)) for name, of in r.settings.items()},
     )
 
 

@@ -24,7 +24,7 @@ from tuner.judge.score import margin
 from tuner.model import BASELINE, Configuration, Trial, Value
 from tuner.propose.effects import EffectsModel, Evidence
 from tuner.propose.encoding import Axis, Encoding, Floats, Tunable
-from tuner.records.estimate import NORMAL_95, Estimate
+from tuner.records.estimate import NORMAL_95, Estimate, is_clear
 from tuner.records.parameter_effects import (
     EffectState,
     Level,
@@ -150,7 +150,7 @@ def _parameter(fit: _Fit, number: int, axis: Axis, least: float) -> ParameterEff
         Level(value, _estimate(m, v), counts[value], _at(axis, value, numbers))
         for value, m, v in zip(values, mean, variance, strict=True)
     )
-    clear = any(level.estimate.lower > 1.0 or level.estimate.upper < 1.0 for level in levels)
+    clear = any(is_clear(level.estimate.lower, level.estimate.upper) for level in levels)
     most = _most(mean, variance, prior)
     standing = (
         EffectState.CLEAR if clear else EffectState.INERT if most <= least else EffectState.OPEN

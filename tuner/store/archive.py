@@ -1,4 +1,4 @@
-"""Export of a whole campaign to one file, and its import: format 4 of docs/export.md.
+"""Export of a whole campaign to one file, and its import: format 5 of docs/export.md.
 
 The file has the rows of a campaign as they are, independent of the kind of database. Leases and
 pending requests are left out: they only matter at the moment.
@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import groupby, islice
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, Final
 
 from sqlalchemy import Column, Connection, Table, insert, select
 from sqlalchemy.exc import IntegrityError
@@ -37,9 +37,12 @@ Row = dict[str, object]
 RowCheck = Callable[[str, str, Row], None]
 
 #: A change of ``TABLES`` or of their columns needs a new number, and code that reads the old ones.
-FORMAT = 4
+FORMAT = 5
 #: Columns added since earlier formats: format, table, and the defaults of the columns.
-_ADDED = ((2, "block", {"batch": None, "slot": 0}),)
+_ADDED: Final[tuple[tuple[int, str, Row], ...]] = (
+    (2, "block", {"batch": None, "slot": 0}),
+    (5, "recommendation", {"settings": {}}),
+)
 #: Columns that earlier formats call otherwise: format, table, their name before and now.
 _RENAMED = ((4, "trial", "race", "round"), (4, "block", "race", "round"))
 _KIND = "fstune campaign"

@@ -26,6 +26,8 @@ _EARLIEST, _LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzin
 #: The longest text of data describes the state of every host of a testbed.
 _LONGEST_TEXT, _LONGEST_DATA, _LONGEST_SPEC = 1 << 16, 1 << 20, 1 << 20
 _MOST_ENTRIES = 10_000
+#: Of the effect of a setting: a ratio and its interval.
+_NUMBERS_OF_AN_EFFECT = 3
 _DEEPEST = 32
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,63}\.[a-z][a-z0-9_]{0,63}", re.ASCII)
 _KIND = re.compile(r"[a-z][a-z0-9-]{0,63}", re.ASCII)
@@ -107,7 +109,11 @@ def _is_int(raw: Any) -> bool:
 
 
 def _configuration(raw: Any) -> object:
-    return _mapping(raw, lambda name: str(_only_if(name, _is(_PARAMETER, name))), _setting)
+    return _mapping(raw, _parameter_name, _setting)
+
+
+def _parameter_name(raw: Any) -> str:
+    return str(_only_if(raw, _is(_PARAMETER, raw)))
 
 
 def _is(pattern: re.Pattern[str], raw: Any) -> bool:
@@ -170,6 +176,13 @@ def wrong_data(kind: str, data: Mapping[str, Any], trials: int) -> str | None:
         except (SpecError, KeyError, TypeError, ValueError):
             return name
     return None
+
+
+def _setting_effects(raw: Any) -> object:
+    def numbers(one: Any) -> object:
+        return _only_if(_list(one, _positive), len(one) == _NUMBERS_OF_AN_EFFECT)
+
+    return _mapping(raw, _parameter_name, numbers)
 
 
 def _whole(raw: Any) -> int:
@@ -242,4 +255,5 @@ _SHAPES: Mapping[tuple[str, str], Callable[[Any], object]] = {
     ("", "baseline_flags"): _flags,
     ("", "actions"): _texts,
     ("", "notes"): _texts,
+    ("recommendation", "settings"): _setting_effects,
 }

@@ -6,7 +6,6 @@ The same definitions are used for SQLite and PostgreSQL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 
 from sqlalchemy import (
@@ -31,11 +30,12 @@ from sqlalchemy.schema import SchemaItem
 from tuner.model import COVARIATES, Answer, BlockKind, Configuration, PageCache, Wish
 from tuner.states import ApplicationState, BlockState, CampaignState, TrialState
 from tuner.store.column_types import JsonShape, Seed, UtcTime
+from tuner.store.json_shapes import flags, setting_effects
 from tuner.tokens import Scope
 
 #: The newest revision in ``migrations``: it results in these definitions, and each change of them
 #: needs one. A database of any other revision is refused.
-REVISION = "0010"
+REVISION = "0011"
 
 metadata = MetaData(
     naming_convention={
@@ -45,10 +45,6 @@ metadata = MetaData(
         "ck": "ck_%(table_name)s_%(constraint_name)s",
     }
 )
-
-
-def _flags(document: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    return {part: tuple(options) for part, options in document.items()}
 
 
 def _words(kind: type[StrEnum]) -> Enum:
@@ -163,7 +159,7 @@ trial = Table(
     Column("round", Integer, CheckConstraint("round >= 0", name="round"), nullable=False),
     Column("origin", Text, nullable=False),
     Column("state", _words(TrialState), nullable=False),
-    Column("flags", JsonShape(_flags), nullable=False),
+    Column("flags", JsonShape(flags), nullable=False),
     Column("reason", Text, nullable=False),
     CheckConstraint("number >= 0", name="number"),
 )
@@ -318,8 +314,8 @@ recommendation = Table(
     Column("trial", Integer, nullable=False),
     Column("configuration", JsonShape(Configuration.of), nullable=False),
     Column("baseline", JsonShape(Configuration.of), nullable=False),
-    Column("flags", JsonShape(_flags), nullable=False),
-    Column("baseline_flags", JsonShape(_flags), nullable=False),
+    Column("flags", JsonShape(flags), nullable=False),
+    Column("baseline_flags", JsonShape(flags), nullable=False),
     Column("confidence", Double, nullable=False),
     Column("blocks", Integer, CheckConstraint("blocks >= 0", name="blocks"), nullable=False),
     Column("ratio", Double),
@@ -329,6 +325,7 @@ recommendation = Table(
     Column("e_value", Double),
     Column("threshold", Double),
     Column("notes", JsonShape(tuple), nullable=False),
+    Column("settings", JsonShape(setting_effects), nullable=False, server_default="{}"),
     CheckConstraint("confidence > 0 AND confidence < 1", name="confidence"),
     ForeignKeyConstraint(
         ["campaign", "trial"], ["trial.campaign", "trial.number"], name="fk_recommendation_trial"

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.unit.report.samples import AT, RECOMMENDED, campaign
-from tuner.model import BlockKind, Configuration, Event, Trial
+from tests.unit.report.samples import AT, BASELINE, BETTER, RECOMMENDED, campaign
+from tuner.model import BlockKind, Configuration, Event, SettingEffect, Trial
 from tuner.page.threats import Evidence, threats
+from tuner.records.differences import names_of_changes
 from tuner.report.summary import Effort
 from tuner.results.drift import DriftPoint
 from tuner.services.openafs.kind import HostsType
@@ -130,6 +131,22 @@ def test_a_quiet_campaign_has_none_but_the_memory_of_the_server() -> None:
 def test_each_threat_is_reported_separately(evidence: Evidence, word: str) -> None:
     (threat,) = besides(evidence)
     assert word in threat
+
+
+def test_settings_that_are_not_shown_to_matter_may_do_nothing() -> None:
+    """The sentence follows from what is known of each setting."""
+    gains = {name: SettingEffect(0.9, 0.85, 0.95) for name in names_of_changes(BASELINE, BETTER)}
+    (name, *_) = gains
+    for settings, may_do_nothing in (
+        ({}, True),
+        (gains, False),
+        (gains | {name: SettingEffect(0.99, 0.9, 1.1)}, True),
+        ({name: gains[name]}, True),
+    ):
+        changed = with_answer(baseline=BASELINE, configuration=BETTER, settings=settings)
+        (threat,) = besides(changed)
+        assert "changed together" in threat
+        assert ("may do nothing" in threat) is may_do_nothing
 
 
 def test_a_setting_without_effect_is_no_change() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tuner.model import Configuration, Value
-from tuner.plan.answer import measured_together
+from tuner.plan.setting_effects import measured_together
 
 BASELINE = {"fileserver.threads": 20, "fileserver.jumbograms": True}
 

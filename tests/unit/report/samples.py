@@ -8,7 +8,15 @@ from datetime import UTC, datetime
 
 from rich.console import Console, RenderableType
 
-from tuner.model import Answer, Campaign, ComponentEffect, Configuration, Event, Recommendation
+from tuner.model import (
+    Answer,
+    Campaign,
+    ComponentEffect,
+    Configuration,
+    Event,
+    Recommendation,
+    SettingEffect,
+)
 from tuner.records.estimate import Estimate
 from tuner.records.standing import DroppedTrial, LiveTrial, Standing
 from tuner.report.listing import show
@@ -55,6 +63,10 @@ RECOMMENDED = Recommendation(
     components={
         "read": ComponentEffect(1 / 1.142, 1 / 1.17, 1 / 1.11, True),
         "write": ComponentEffect(1.021, 0.985, 1.034, True),
+    },
+    settings={
+        "fileserver.threads": SettingEffect(1 / 1.11, 1 / 1.14, 1 / 1.08),
+        "fileserver.vnodes": SettingEffect(1 / 1.005, 1 / 1.02, 1.01),
     },
 )
 

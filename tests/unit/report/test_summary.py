@@ -67,9 +67,9 @@ def test_what_few_blocks_cannot_show_is_said() -> None:
 def test_only_settings_that_differ_are_shown() -> None:
     lines = screen_of(campaign_summary(campaign(), RECOMMENDED, effort=EFFORT)).lines
     rows = [line.split() for line in lines]
-    assert ["fileserver.threads", "12", "64"] in rows
-    assert ["fileserver.vnodes", "not", "set", "5000"] in rows
-    assert ["fileserver.label", "[red]", "[/]"] in rows
+    assert ["fileserver.threads", "12", "64", "+11.0%", "(+8.0%", "to", "+14.0%)"] in rows
+    assert ["fileserver.vnodes", "not", "set", "5000", "+0.5%", "(-1.0%", "to", "+2.0%)"] in rows
+    assert ["fileserver.label", "[red]", "[/]", "not", "known"] in rows
     assert not any("chunksize" in line for line in lines)
     assert any("2 more, equal in both" in line for line in lines)
 

@@ -17,6 +17,7 @@ from tuner.model import (
     PageCache,
     Recommendation,
     ReferenceRun,
+    SettingEffect,
     Trial,
 )
 from tuner.states import BlockState, TrialState
@@ -123,6 +124,7 @@ def recommendation() -> Recommendation:
             "copy": ComponentEffect(0.9, 0.8, 1.0, True),
             "build": ComponentEffect(1.1, 1.0, 1.2, False),
         },
+        settings={"fileserver.threads": SettingEffect(0.9, 0.85, 0.96)},
     )
 
 

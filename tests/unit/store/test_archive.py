@@ -8,6 +8,7 @@ import resource
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -138,7 +139,14 @@ def test_earlier_formats_are_read(store: Store, file: Path, tmp_path: Path) -> N
     campaign = filled(store)
     export_campaign(store, campaign, file)
 
+    def fourth(lines: list[Any]) -> None:
+        lines[0]["format"] = 4
+        for line in lines[1:-1]:
+            if line[0] == "recommendation":
+                del line[1]["settings"]
+
     def third(lines: list[Any]) -> None:
+        fourth(lines)
         lines[0]["format"] = 3
         for line in lines[1:-1]:
             if line[0] in ("trial", "block"):
@@ -158,14 +166,17 @@ def test_earlier_formats_are_read(store: Store, file: Path, tmp_path: Path) -> N
                 del line[1]["batch"], line[1]["slot"]
 
     measured = [block.covariates for block in store.block_times(campaign, ("copy", "build"))]
-    for number, change in enumerate((first, second, third)):
+    for number, change in enumerate((first, second, third, fourth)):
         with Store.open(tmp_path / str(number)) as other:
             assert import_campaign(other, rewritten(file, change)) == campaign
             assert other.blocks(campaign) == [cut_off(block) for block in store.blocks(campaign)]
             times = other.block_times(campaign, ("copy", "build"))
-            expected = measured if change is third else [{}, {}]
+            expected = measured if change in (third, fourth) else [{}, {}]
             assert [block.covariates for block in times] == expected
             assert other.trials(campaign) == store.trials(campaign)
+            answer = other.campaign(campaign).recommendation
+            assert answer is not None
+            assert answer.settings == {}
 
 
 def test_every_table_of_a_campaign_is_in_the_file(store: Store, file: Path) -> None:
@@ -231,10 +242,14 @@ def without_campaign(lines: list[Any]) -> None:
     lines[-1]["rows"] -= 1
 
 
+def _with_settings(effects: dict[str, list[float]], lines: list[Any]) -> None:
+    row_of(lines, "recommendation").update(settings=effects)
+
+
 REFUSED: dict[str, tuple[Change, str]] = {
     "newer": (
-        lambda lines: lines[0].update(format=5),
-        "has format 5, this fstune reads 1 to 4",
+        lambda lines: lines[0].update(format=FORMAT + 1),
+        f"has format {FORMAT + 1}, this fstune reads 1 to {FORMAT}",
     ),
     "of another kind": (lambda lines: lines[0].update(kind="x"), "not an exported campaign"),
     "without a campaign": (lambda lines: lines[0].update(campaign=7), "does not name a campaign"),
@@ -281,6 +296,17 @@ REFUSED: dict[str, tuple[Change, str]] = {
         lambda lines: row_of(lines, "trial").update(configuration=[1]),
         "trial.configuration has no valid value",
     ),
+    **{
+        f"with {what} of a setting's effect": (
+            partial(_with_settings, effects),
+            "recommendation.settings has no valid value",
+        )
+        for what, effects in {
+            "no name": {"threads": [0.9, 0.8, 1.0]},
+            "two numbers": {"fileserver.threads": [0.9, 0.8]},
+            "a negative number": {"fileserver.threads": [0.9, 0.8, -1.0]},
+        }.items()
+    },
 }
 
 
