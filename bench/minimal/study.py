@@ -14,6 +14,7 @@ from typing import Final
 from bench.minimal.surfaces import draw_surface
 from tuner.model import Answer, Configuration
 from tuner.records.differences import differences
+from tuner.records.estimate import is_clear
 from tuner.simulate.campaign import Settings, run_campaign
 from tuner.simulate.surface import Surface
 
@@ -26,9 +27,10 @@ class Row:
     """One campaign. ``noise``: sd of a component's log time; ``hours``: its budget.
 
     ``active``: number of parameters with an effect, all above delta; ``missed``: those of them that
-    gain nothing in the recommendation; ``inert``: its settings that change nothing; ``settings``:
-    all its settings. ``regret``: in log score; ``false``: see ``Result``. ``names``: the missed
-    parameters with "-", the inert ones with "+".
+    gain nothing in the recommendation; ``inert``: its settings that change nothing; ``credited``:
+    those of them that are said to have an effect; ``doubted``: its settings with an effect of which
+    none is said to be shown; ``settings``: all its settings. ``regret``: in log score; ``false``:
+    see ``Result``. ``names``: the missed parameters with "-", the inert ones with "+".
     """
 
     noise: float
@@ -39,6 +41,8 @@ class Row:
     settings: int
     missed: int
     inert: int
+    credited: int
+    doubted: int
     regret: float
     false: bool
     names: str = ""
@@ -57,6 +61,9 @@ def campaign(seed: int, noise: float, hours: float) -> Row:
     changed = differences(surface.baseline, result.configuration)[0] if recommended else ()
     effects = {one.name: _effect(surface, result.configuration, one.name) for one in changed}
     inert = sorted(name for name, effect in effects.items() if abs(effect) < _NOTHING)
+    # The effect of a single setting is that of the answer, which is certified.
+    clear = {name for name, of in result.settings.items() if is_clear(of.lower, of.upper)}
+    clear |= set(effects) if len(effects) == 1 else set()
     absent = sorted(name for name in gains if effects.get(name, 0.0) < _NOTHING)
     return Row(
         noise=noise,
@@ -67,6 +74,8 @@ def campaign(seed: int, noise: float, hours: float) -> Row:
         settings=len(changed),
         missed=len(absent),
         inert=len(inert),
+        credited=len(clear.intersection(inert)),
+        doubted=len(effects.keys() - clear - set(inert)),
         regret=result.regret,
         false=result.false,
         names=" ".join([*(f"-{name}" for name in absent), *(f"+{name}" for name in inert)]),
@@ -99,7 +108,8 @@ def table(rows: Sequence[Row]) -> str:
         "false",
         "nothing missed",
     )
-    titles += ("nothing inert", "both", "settings", "active", "mean regret")
+    titles += ("nothing inert", "inert but credited", "doubted", "both")
+    titles += ("settings", "active", "mean regret")
     lines = [_line(titles), _line(["---"] * len(titles))]
     for noise in sorted({row.noise for row in rows}):
         own = [row for row in rows if row.noise == noise]
@@ -109,6 +119,8 @@ def table(rows: Sequence[Row]) -> str:
             sum(row.false for row in own),
             sum(row.recommended and row.missed == 0 for row in own),
             sum(row.recommended and row.inert == 0 for row in own),
+            sum(row.credited > 0 for row in own),
+            sum(row.doubted > 0 for row in own),
             sum(row.minimal for row in own),
         )
         means = (fmean(row.settings for row in own), fmean(row.active for row in own))

@@ -46,14 +46,14 @@ class ArmRuns:
         with self._ledger.on("apply"):
             self._leftovers.end_runs()
             applied = self._ready.target.apply(trial.configuration, doing, self.restarts)
+            incarnations = self._ready.target.incarnations()
             self._leftovers.remove()
         self._context.check_stop()
         # All arms of a block do the same work; the next block does different work.
         seed = workload_seed(self._context.seed, step.number)
         watch = ArmWatch(self._ready.watch, seed)
-        incarnations: dict[str, str] = {}
         with finishing():
-            watch.begin(lambda: incarnations.update(self._ready.target.incarnations()))
+            watch.begin()
             run_id = f"{self._context.campaign}-{step.number}-{trial.number}{which}"
             with self._ledger.on("workload"), self._ready.engine.run(run_id, seed) as run:
                 for stage in run.stages:
@@ -64,7 +64,8 @@ class ArmRuns:
                     doing(f"workload, stage {stage.name}")
                     run.measure(stage)
                 report = run.report()
-            diagnostics = self._diagnosed(watch, report, incarnations)
+            self._check_incarnations(incarnations)
+            diagnostics = self._diagnosed(watch, report)
         apply_after, workload_after = self._apply_and_workload_s()
         return Measurement(
             trial=trial.number,
@@ -84,23 +85,19 @@ class ArmRuns:
 
     def _check_incarnations(self, before: Mapping[str, str]) -> None:
         """Raise WorkloadError if a server crashed and was restarted, which invalidates the run."""
-        after = self._ready.target.incarnations()
+        with self._ledger.on("apply"):
+            after = self._ready.target.incarnations()
         for name, life in before.items():
             if after[name] != life:
                 raise WorkloadError(f"the {name} was restarted during the run: {after[name]}")
 
-    def _diagnosed(
-        self, watch: ArmWatch, report: Report, incarnations: Mapping[str, str]
-    ) -> dict[str, float | str]:
+    def _diagnosed(self, watch: ArmWatch, report: Report) -> dict[str, float | str]:
         """Return the diagnostics of the run, and report each remark about them once.
 
-        ``incarnations``: of the servers before it. Raises WorkloadError if the counters contradict
-        the run, or a server was restarted during it.
+        Raises WorkloadError if the counters contradict the run.
         """
         try:
-            counters = watch.end(
-                report.written_bytes, lambda: self._check_incarnations(incarnations)
-            )
+            counters = watch.end(report.written_bytes)
             return {"engine_cpu_s": report.cpu_s, **report.diagnostics, **counters}
         finally:
             for about in sorted(watch.remarks.keys() - self._remarked):

@@ -180,7 +180,8 @@ class TestbedType(ABC, Generic[S]):
     use more than one such testbed at once, empty if they do not disturb each other. ``threat``: why
     results from there may not carry over; ``real``: whether real programs run there;
     ``restore_command``: the command that restores such a testbed, and what it is for, as a phrase;
-    empty if there is none.
+    empty if there is none. ``stays``: whether it is there after a campaign, so that its
+    recommendation can be applied there.
     """
 
     key: ClassVar[str]
@@ -192,6 +193,7 @@ class TestbedType(ABC, Generic[S]):
     threat: ClassVar[str] = ""
     real: ClassVar[bool] = True
     restore_command: ClassVar[str] = ""
+    stays: ClassVar[bool] = False
 
     @abstractmethod
     def name(self, section: S) -> str | None:

@@ -8,7 +8,7 @@ hours are virtual.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from tuner.documents import problems
 from tuner.errors import CampaignHalted, SpecError
 from tuner.interruption import uninterrupted
-from tuner.model import BASELINE, Configuration, Event, Recommendation
+from tuner.model import BASELINE, Configuration, Event, Recommendation, SettingEffect
 from tuner.records.standing import Standing
 from tuner.run.lanes import CampaignTestbed
 from tuner.run.runner import Runner
@@ -67,7 +67,7 @@ class Result:
     ``false``: recommended at any time although not faster, or although it breaks the floor: each
     answer is shown at once. ``curve``: the regret of the configuration considered best, at each
     change; ``best``: the last of these; ``certified``: like ``curve`` for the certified
-    configuration, initially the baseline.
+    configuration, initially the baseline. ``settings``: see ``Recommendation``.
     """
 
     seed: int
@@ -84,6 +84,7 @@ class Result:
     best: Configuration
     curve: tuple[Point, ...]
     certified: tuple[Point, ...] = ()
+    settings: Mapping[str, SettingEffect] = field(default_factory=dict)
 
 
 def current_best(standing: Standing) -> Configuration | None:
@@ -172,6 +173,7 @@ def run_specified(
         best=watch.best,
         curve=tuple(watch.curve),
         certified=tuple(watch.certified),
+        settings={} if answer is None else answer.settings,
     )
 
 

@@ -20,12 +20,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.recommending import recommending
 from tests.unit.campaign.campaigns import THREADS, failing, spec
 from tests.unit.cli.conftest import COMMAND
 from tuner.cli import ending
 from tuner.cli import run as commands
 from tuner.errors import INTERRUPTED, CampaignHalted, StoreError
+from tuner.model import Answer
 from tuner.run.runner import Outcome
+from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 
@@ -327,3 +330,38 @@ def test_a_pipe_closed_after_the_page_does_not_change_the_status(
     with Store.open(state) as store:
         ending.tell_end(ending.stored_end(store, store.campaign(finished)), (), None)
     assert dropped == [True]
+
+
+@pytest.mark.parametrize(
+    ("testbed", "answer", "suggested"),
+    [
+        ({"hosts": "lab.yaml"}, Answer.RECOMMENDED, True),
+        ({"hosts": "lab.yaml"}, Answer.NO_IMPROVEMENT, False),
+        # It was taken down with the campaign.
+        ({"cell": {}}, Answer.RECOMMENDED, False),
+    ],
+)
+def test_what_is_recommended_for_hosts_can_be_applied_next(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    testbed: dict[str, object],
+    answer: Answer,
+    suggested: bool,
+) -> None:
+    specification = CampaignSpec.model_validate(
+        {
+            "name": "on hosts",
+            "testbed": testbed,
+            "spaces": {
+                "fileserver": {"name": "openafs-fileserver-1.8"},
+                "cache_manager": {"name": "openafs-cache-manager-fuse-1.8"},
+            },
+            "workload": "mixed-use",
+        }
+    )
+    with Store.open(tmp_path) as store:
+        before, after = {"fileserver.threads": 64}, {"fileserver.threads": 200}
+        campaign = recommending(store, specification, before, after, answer)
+        ending.tell_end(ending.stored_end(store, campaign), (), None, " --state-dir here")
+    sentence = f"fstune apply {campaign.id} --plan --state-dir here\n"
+    assert capsys.readouterr().out.endswith(sentence) is suggested

@@ -21,10 +21,6 @@ from workloads import Spec
 Diagnostics = dict[str, float | str]
 
 
-def _nothing() -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Watch:
     """The probes of an open testbed; without probes, nothing is read and nothing is proven.
@@ -40,7 +36,7 @@ class Watch:
     page_cache: str = ""
     _demands: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
 
-    def read(self, meanwhile: Callable[[], object] = _nothing) -> Reading:
+    def read(self, meanwhile: Callable[[], object] = lambda: None) -> Reading:
         """Read all counters of every host once, concurrently; call ``meanwhile`` while they do."""
         return self._together(Probe.read, meanwhile)
 
@@ -62,14 +58,13 @@ class Watch:
         }
 
     def _together(
-        self, read: Callable[[Probe], Reading], meanwhile: Callable[[], object] = _nothing
+        self, read: Callable[[Probe], Reading], meanwhile: Callable[[], object] = lambda: None
     ) -> Reading:
         """Read all hosts. The numbers of a machine shared by several hosts are kept once, under the
         first of them; those of a machine that cannot be identified only if it is a server's.
         """
         probes = (*self.servers, *self.clients)
         if not probes:
-            meanwhile()
             return Reading()
         with ThreadPoolExecutor(len(probes)) as pool:
             answers = pool.map(read, probes)
@@ -115,17 +110,9 @@ class ArmWatch:
         #: Warnings, as sentences by subject (``server disk``).
         self.remarks: dict[str, str] = {}
 
-    def begin(self, meanwhile: Callable[[], object] = _nothing) -> None:
-        """Call when the configuration is in effect, before the workload starts. ``meanwhile``: also
-        called, while the counters are being read.
-        """
-
-        def plan_demands() -> None:
-            meanwhile()
-            for stage in self._cold:
-                self._watch.demand(stage, self._seed)
-
-        self._last = self._read(plan_demands)
+    def begin(self) -> None:
+        """Call when the configuration is in effect, before the workload starts."""
+        self._last = self._read(meanwhile=self._plan_demands)
 
     def before_cold(self) -> None:
         """Call before the caches are emptied, which may reset the counters of a client."""
@@ -145,17 +132,14 @@ class ArmWatch:
             self._read_just_now = False
         self._stage = name
 
-    def end(self, written_bytes: float, meanwhile: Callable[[], object] = _nothing) -> Diagnostics:
-        """Call after the workload has written ``written_bytes``. ``meanwhile``: see ``begin``.
-        Returns all diagnostics.
+    def end(self, written_bytes: float) -> Diagnostics:
+        """Call after the workload has written ``written_bytes``. Returns all diagnostics.
 
-        Raises WorkloadError when the counters refute that cold reads were cold, and what
-        ``meanwhile`` does.
+        Raises WorkloadError when the counters refute that cold reads were cold.
         """
         if not (self._watch.servers or self._watch.clients):
-            meanwhile()
             return {}
-        self._close(meanwhile)
+        self._close()
         every = set.intersection(*(set(span) for span in self._spans))
         totals: Diagnostics = {name: sum(span[name] for span in self._spans) for name in every}
         totals |= self._gauges
@@ -167,7 +151,11 @@ class ArmWatch:
             raise WorkloadError("; ".join(self._refuted))
         return dict(sorted(totals.items()))
 
-    def _read(self, meanwhile: Callable[[], object] = _nothing) -> Mapping[str, Sample]:
+    def _plan_demands(self) -> None:
+        for stage in self._cold:
+            self._watch.demand(stage, self._seed)
+
+    def _read(self, meanwhile: Callable[[], object] = lambda: None) -> Mapping[str, Sample]:
         reading = self._watch.read(meanwhile)
         self._read_just_now = True
         self._words |= {
@@ -183,9 +171,9 @@ class ArmWatch:
                 self._gauges[whole] = max(value, self._gauges.get(whole, value))
         return reading.samples
 
-    def _close(self, meanwhile: Callable[[], object] = _nothing) -> None:
+    def _close(self) -> None:
         """Read the counters, record the increase since the last reading, and end the stage."""
-        now = self._read(meanwhile)
+        now = self._read()
         span = {
             f"{prefix}.{name}": value
             for prefix, sample in now.items()

@@ -169,6 +169,7 @@ class HostsType(TestbedType[str]):
         "they say little about its disks."
     )
     restore_command = "'fstune testbed restore FILE' for hosts"
+    stays = True
 
     def name(self, section: str) -> str | None:
         """See TestbedType.name."""
