@@ -75,6 +75,9 @@ def _build_root(root: str, packages: list[str], binds: list[list[str]], memory: 
     hardened = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     _mount("proc", os.path.join(root, "proc"), "proc", hardened)
     _mount("sysfs", os.path.join(root, "sys"), "sysfs", hardened | _MS_RDONLY)
+    connections = os.path.join(root, "sys", "fs", "fuse", "connections")
+    if os.path.isdir(connections):  # elsewhere systemd does this
+        _mount("fusectl", connections, "fusectl", hardened)
     for name, mode in (("run", "755"), ("tmp", "1777")):
         _mount("tmpfs", os.path.join(root, name), "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode={mode}")
     os.makedirs(os.path.join(root, "var", "lib"))

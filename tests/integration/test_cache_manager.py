@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 from dataclasses import replace
+from threading import Timer
 
 import pytest
 
@@ -52,6 +55,50 @@ def test_options_are_mounted_and_read_back(cache_manager: CacheManager) -> None:
     other = dict(values, stat=1234)
     with pytest.raises(ConfigurationError, match=r"stat = 1234 is not in effect: cmdebug\.stat"):
         cache_manager.read_back(other)
+
+
+#: Longer than an unmounted client is given to exit.
+_LONG_S = 7.0
+#: Writes a file and closes it when told to.
+_WRITER = """
+import sys
+with open(sys.argv[1], "w") as file:
+    file.write("x" * 10000)
+    file.flush()
+    print("written", flush=True)
+    sys.stdin.readline()
+print("closed", flush=True)
+"""
+
+
+def test_a_file_that_is_being_stored_is_not_lost_at_a_remount(
+    cell: Cell, cache_manager: CacheManager
+) -> None:
+    """A close does not wait until the client has stored the file."""
+    (node,) = cell.clients
+    path = f"{VOLUME_PATH}/being-stored"
+    with subprocess.Popen(
+        node.enter(["python3", "-c", _WRITER, path]),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "written\n"
+        server = process_in(cell.server, "dafileserver")
+        assert server is not None
+        suspend(server)
+        resume = Timer(_LONG_S, os.kill, (server.pid, signal.SIGCONT))
+        resume.start()
+        try:
+            writer.stdin.close()
+            assert writer.stdout.readline() == "closed\n"
+            cache_manager.make_cold()
+        finally:
+            resume.join()
+    assert node.check(["wc", "-c", path]).split()[0] == "10000"
+    node.check(["rm", path])
 
 
 def test_an_upgrade_is_noticed_after_the_next_remount(cache_manager: CacheManager) -> None:

@@ -1,7 +1,6 @@
 """OpenAFS as a kind of service: its parts, and the testbeds: private cells and hosts.
 
-Modules that are slow to import and not needed by every campaign (hosts over SSH) are imported when
-they are used.
+Modules that are slow to import and only needed for hosts are imported when they are used.
 """
 
 from __future__ import annotations

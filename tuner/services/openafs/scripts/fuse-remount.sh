@@ -14,6 +14,7 @@ log=${0%/*}/start.log
 # A full or failed disk must not prevent the client from being restored (with ":" the shell would exit).
 true 2> /dev/null > "$log" || log=/dev/null
 grace_s=5
+store_s=10
 ready_s=20
 # A client retries only every 15 s if the volume is being salvaged, which happens after a fileserver crashed while it
 # was being stopped.
@@ -65,6 +66,21 @@ end_by_force() {
     done
 }
 
+# Whether the daemon has not answered all requests of the kernel yet. A file is stored when it is closed, which programs
+# do not wait for: what the daemon has not read yet when it is unmounted is lost.
+storing() {
+    device=
+    while read -r _ _ number _ at rest; do
+        [ "$at" = "$mount" ] && case $rest in *' - fuse'*) device=${number#*:} ;; esac
+    done < /proc/self/mountinfo
+    # Without this file there is no telling.
+    { read -r waiting < "/sys/fs/fuse/connections/$device/waiting"; } 2> /dev/null && [ "$waiting" -gt 0 ]
+}
+
+limit=$(($(uptime_s) + store_s))
+while storing && ! past "$limit"; do
+    sleep 0.02
+done
 limit=$(($(uptime_s) + grace_s))
 # The daemon writes its cache back after the unmount, so it must have exited before the cache is wiped.
 while there; do
