@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -21,6 +22,7 @@ from tuner.model import BASELINE, Answer, ComponentEffect, Recommendation, Setti
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
 from tuner.report.drawing import Axis, ToWidth, paragraph
+from tuner.report.listing import stacked
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
 from tuner.text import (
     confidence_text,
@@ -154,7 +156,8 @@ def settings(recommendation: Recommendation) -> RenderableType:
         same = f"{counted(equal, 'setting')}, all as in the baseline"
         return Text(same if equal else "no settings were changed", style=QUIET)
     new = "Recommended" if r.answer is Answer.RECOMMENDED else f"Trial {r.trial}"
-    table = columns("Setting", "Baseline", new, *([SETTING_GAIN] if r.settings else []))
+    headings = ("Setting", "Baseline", new, *([SETTING_GAIN] if r.settings else []))
+    rows = []
     for d in changed:
         row = [
             literal(d.name, NAME),
@@ -165,8 +168,38 @@ def settings(recommendation: Recommendation) -> RenderableType:
             of = r.settings.get(d.name)
             style = QUIET if of is None else tone(of.lower, of.upper)
             row.append(Text(setting_gain(of), style=style))
-        table.add_row(*row)
+        rows.append(row)
+    table = ToWidth(lambda width: _settings_table(headings, rows, width))
     return Group(table, Text(f"{equal} more, equal in both", style=QUIET)) if equal else table
+
+
+def _settings_table(
+    headings: Sequence[str], rows: Sequence[Sequence[Text]], width: int
+) -> RenderableType:
+    """Render settings without breaking a name, which readers look up and copy.
+
+    Where there is too little room, the intervals have lines of their own, or else every cell has.
+    """
+    if _natural_width(headings, rows) > width and headings[-1] == SETTING_GAIN:
+        headings = (*headings[:-1], headings[-1].replace(" (", "\n("))
+        rows = [
+            (*row[:-1], Text(row[-1].plain.replace(" (", "\n("), row[-1].style)) for row in rows
+        ]
+    if _natural_width(headings, rows) > width:
+        return stacked(headings, rows)
+    table = columns(*headings)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _natural_width(headings: Sequence[str], rows: Sequence[Sequence[Text]]) -> int:
+    """Return the cells that a table takes if none of its lines is wrapped."""
+    widths = -_BETWEEN
+    for i, heading in enumerate(headings):
+        lines = "\n".join([heading, *(row[i].plain for row in rows)]).split("\n")
+        widths += max(map(cell_len, lines)) + _BETWEEN
+    return widths
 
 
 def setting_gain(effect: SettingEffect | None) -> str:
@@ -191,6 +224,17 @@ def components(effects: Mapping[str, ComponentEffect], confidence: float) -> Ren
     )
 
     def make(width: int) -> RenderableType:
+        if width < beside_bars - _BETWEEN:
+            rows = [
+                (
+                    literal(name, NAME),
+                    Text(signed(e.ratio), style=tone(e.lower, e.upper)),
+                    Text(spans[name]),
+                    Text(floors[name], style="" if e.floor_held else SLOWER),
+                )
+                for name, e in effects.items()
+            ]
+            return stacked(("Component", "Faster by", heading, "Floor"), rows)
         bars = width >= beside_bars + _BAR_CELLS
         axis = Axis.around(estimates.values(), _BAR_CELLS)
         table = columns("Component", "Faster by", heading, right=(1,))

@@ -6,7 +6,7 @@ else each row is one unshortened line, so that other programs can read it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -23,6 +23,20 @@ _GAP, _READABLE = 2, 12
 def show(console: Console, page: RenderableType) -> None:
     """Print a page: fitted to a terminal, or with unwrapped lines to a file or pipe."""
     console.print(page, soft_wrap=not console.is_terminal)
+
+
+def stacked(headings: Sequence[str], rows: Iterable[Sequence[Text]]) -> Table:
+    """Return the rows one below the other, each with a line for every cell that is not empty."""
+    grid = Table.grid(padding=(0, _GAP, 0, 0))
+    grid.add_column(style=QUIET, no_wrap=True)
+    grid.add_column(overflow="fold")
+    for number, row in enumerate(rows):
+        if number:
+            grid.add_row()
+        for heading, cell in zip(headings, row, strict=True):
+            if cell.plain:
+                grid.add_row(heading, cell)
+    return grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +59,7 @@ class Listing:
         if not options.is_terminal:
             yield Text("\n".join(self._lines()), no_wrap=True, overflow="ignore")
         elif sum(self._least_widths()) + _GAP * len(self.columns) > options.max_width:
-            yield self._cards()
+            yield stacked([column.heading for column in self.columns], self.rows)
         else:
             yield self._table()
 
@@ -55,19 +69,6 @@ class Listing:
             cells = [column.heading, *(row[number].plain for row in self.rows)]
             widest = max(map(cell_len, cells))
             yield widest if column.rigid else min(widest, _READABLE)
-
-    def _cards(self) -> Table:
-        """The rows one below the other, each with a line for every cell that is not empty."""
-        grid = Table.grid(padding=(0, _GAP, 0, 0))
-        grid.add_column(style=QUIET, no_wrap=True)
-        grid.add_column(overflow="fold")
-        for number, row in enumerate(self.rows):
-            if number:
-                grid.add_row()
-            for column, cell in zip(self.columns, row, strict=True):
-                if cell.plain:
-                    grid.add_row(column.heading, cell)
-        return grid
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=QUIET)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.report.samples import screen_of
-from tuner.model import ComponentEffect
-from tuner.report.answer import components
+from tuner.model import Answer, ComponentEffect, Configuration, Recommendation, SettingEffect
+from tuner.report.answer import components, settings
 from tuner.text import signed_interval
 
 EFFECTS = {
@@ -30,3 +30,35 @@ def test_bars_are_drawn_where_they_fit() -> None:
     narrow, wide = (screen_of(components(EFFECTS, 0.95), width).text for width in (60, 100))
     assert "●" not in narrow
     assert wide.count("●") == len(EFFECTS)
+
+
+LONG_NAMES = ("cache_manager.chunksize", "fileserver.vhandle_max_cachesize")
+MANY = Recommendation(
+    answer=Answer.RECOMMENDED,
+    reason="certified",
+    trial=4,
+    configuration=Configuration.of(dict.fromkeys(LONG_NAMES, 4194304)),
+    baseline=Configuration(),
+    flags={},
+    baseline_flags={},
+    confidence=0.95,
+    blocks=8,
+    settings={name: SettingEffect(1 / 1.106, 1 / 1.12, 1 / 1.093) for name in LONG_NAMES},
+)
+
+
+@pytest.mark.parametrize("width", [50, 60, 70, 80, 100])
+def test_no_name_and_no_number_of_a_setting_is_broken(width: int) -> None:
+    lines = screen_of(settings(MANY), width).lines
+    assert max(map(len, lines)) <= width
+    words = " ".join(lines).split()
+    for name in LONG_NAMES:
+        assert name in words
+    assert words.count("4194304") == 2
+    assert sum("(+9.3% to +12.0%)" in line for line in lines) == 2
+
+
+@pytest.mark.parametrize("width", [30, 40])
+def test_no_name_of_a_component_is_broken(width: int) -> None:
+    words = screen_of(components(EFFECTS, 0.95), width).text.split()
+    assert set(EFFECTS) <= set(words)
