@@ -128,9 +128,12 @@ class LiveProgress:
         if len(rows) < len(standing.rows):
             rows = rows[:-1]
         room -= len(rows)
-        body: list[RenderableType] = ["", live_table(rows, width)] if standing.rows else []
+        body: list[RenderableType] = ["", live_table(rows, width)] if rows else []
         if hidden := len(standing.rows) - len(rows):
-            body.append(_line(Text(f"and {hidden} more", style=QUIET)))
+            more = (
+                f"and {hidden} more" if rows else f"{hidden} trials; a higher terminal shows them"
+            )
+            body.append(_line(Text(more, style=QUIET)))
         notes = [_dropped(d) for d in standing.dropped[:_DROPPED]]
         notes += [_event(e) for e in events]
         if notes and room > 1:
@@ -167,9 +170,14 @@ def _head(title: str, standing: Standing, width: int) -> list[RenderableType]:
             ProgressBar(max(1, standing.budget), complete, width=cells, complete_style=FASTER),
             count,
         )
-    name = f"{clean(title)}  " if title else ""
+    place = where(standing)
+    name = Text(clean(title), style=STRONG)
+    if title:
+        # The title is shortened, not what changes.
+        name.truncate(max(0, width - len(place) - 2), overflow="ellipsis")
+        name.append("  ")
     return [
-        _line(Text.assemble((name, STRONG), where(standing))),
+        _line(Text.assemble(name, place)),
         bar,
         _line(Text(how_long(standing.elapsed_s, standing.expected_left_s), style=QUIET)),
         *([_line(Text(clean(hope)))] if (hope := outlook(standing)) else []),

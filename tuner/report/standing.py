@@ -19,8 +19,8 @@ def where(standing: Standing) -> str:
 def outlook(standing: Standing) -> str:
     """Return what has been certified and what looks best; "" while there is neither.
 
-    For example "trial 4 is certified; looks best: threads=64, expected 8.1% faster (2.0% to 14.1%
-    faster)".
+    For example "trial 4 is certified; looks best, expected 8.1% faster (2.0% to 14.1% faster):
+    threads=64". The settings come last, as they may be too many for the line of a terminal.
     """
     parts = []
     if standing.certified is not None:
@@ -28,7 +28,7 @@ def outlook(standing: Standing) -> str:
     if (best := standing.best) is not None:
         e = best.estimate
         expected = f"{faster(e.ratio)} ({interval(e.lower, e.upper)})"
-        parts.append(f"looks best: {best.changes}, expected {expected}")
+        parts.append(f"looks best, expected {expected}: {best.changes}")
     return "; ".join(parts)
 
 

@@ -101,7 +101,7 @@ def test_plain_shows_what_is_certified_and_what_looks_best() -> None:
     standing = replace(STANDING, certified=4, best=best)
     PlainProgress(screen.console, now=at).standing(standing)
     assert screen.lines[0].endswith(
-        "trial 4 is certified; looks best: threads=64, expected 8.1% faster (2.0% to 14.1% faster)"
+        "trial 4 is certified; looks best, expected 8.1% faster (2.0% to 14.1% faster): threads=64"
     )
 
 
@@ -193,6 +193,36 @@ def test_a_low_terminal_keeps_the_first_trials_and_counts_the_others() -> None:
     assert shown_rows[0].split()[2] == "baseline"
     assert f"and {20 - len(shown_rows)} more" in lines
     assert lines[-1].endswith("measuring")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_long_title_leaves_room_for_the_phase(width: int) -> None:
+    screen = Screen(width)
+    live = live_on(screen, title="a campaign with a long name " * 3)
+    live.standing(replace(STANDING, kind=BlockKind.CERTIFY))
+    first = drawing(screen, live)[0]
+    assert first.startswith("a campaign")
+    assert first.endswith("  certification, block 7")
+
+
+def test_what_is_expected_of_many_settings_is_not_cut_off() -> None:
+    many = " ".join(f"setting{i}=1000" for i in range(12))
+    best = Candidate(BETTER, many, Estimate(1 / 1.081, 1 / 1.141, 1 / 1.02))
+    screen = Screen(80)
+    live = live_on(screen)
+    live.standing(replace(STANDING, certified=4, best=best))
+    text = "trial 4 is certified; looks best, expected 8.1% faster (2.0% to 14.1% faster):"
+    assert any(line.startswith(text) for line in drawing(screen, live))
+
+
+def test_a_terminal_too_low_for_a_trial_has_no_headings_either() -> None:
+    screen = Screen(40, 9)
+    live = live_on(screen)
+    live.standing(STANDING)
+    live.doing("measuring")
+    lines = drawing(screen, live)
+    assert f"{len(STANDING.rows)} trials; a higher terminal shows them" in lines
+    assert not any("Faster by" in line for line in lines)
 
 
 def test_the_live_view_before_anything_is_known() -> None:
