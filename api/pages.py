@@ -38,6 +38,7 @@ from tuner.page.document import compared as comparison_tables
 from tuner.page.rows import effects, settings
 from tuner.records.status import Status
 from tuner.report.answer import headline
+from tuner.report.summary import so_far_text
 from tuner.results.expiry import expired, expiries, with_expiry
 from tuner.results.named_comparison import stored_comparison
 from tuner.run.presence import absence, status
@@ -176,7 +177,8 @@ def recommendation_page(
 ) -> HTMLResponse:
     """The page of a campaign's recommendation."""
     document = recommendation_of(serving, campaign)
-    answer = with_expiry(serving.store, campaign).recommendation
+    record = with_expiry(serving.store, campaign)
+    answer = record.recommendation
     assert answer is not None
     return render(
         root,
@@ -186,6 +188,7 @@ def recommendation_page(
         document=document,
         headline=headline(answer).plain if answer.verification else "",
         expired=answer.expired,
+        so_far=so_far_text(record),
         notes=answer.notes[bool(answer.expired) :],
         rows=settings(answer),
         effects=effects(answer.components),

@@ -18,8 +18,10 @@ def recommending(
     baseline: Mapping[str, Value],
     candidate: Mapping[str, Value],
     answer: Answer = Answer.RECOMMENDED,
+    *,
+    state: CampaignState = CampaignState.FINISHED,
 ) -> Campaign:
-    """Store a finished campaign that recommends a configuration, as at least 5% faster."""
+    """Store a campaign in this state that recommends a configuration, as at least 5% faster."""
     spaces = look_up(spec).spaces
 
     def flags(configuration: Configuration) -> dict[str, tuple[str, ...]]:
@@ -49,5 +51,6 @@ def recommending(
         upper=0.95,
     )
     store.save_recommendation(campaign, recommendation, event)
-    store.move_campaign(campaign, CampaignState.FINISHED, "", event)
+    if state is not CampaignState.RUNNING:
+        store.move_campaign(campaign, state, "", event)
     return store.campaign(campaign)

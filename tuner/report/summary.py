@@ -96,15 +96,21 @@ def no_answer_yet(state: CampaignState) -> str:
 
 
 def so_far(campaign: Campaign) -> list[RenderableType]:
-    """Return a remark that the campaign has not come to its end, unless it has finished."""
+    """Return the remark of `so_far_text`, preceded by an empty line, if there is one."""
+    remark = so_far_text(campaign)
+    return ["", paragraph(remark)] if remark else []
+
+
+def so_far_text(campaign: Campaign) -> str:
+    """Say that a campaign has not come to its end; "" if it has finished."""
     if campaign.state is CampaignState.FINISHED:
-        return []
+        return ""
     if campaign.state is CampaignState.CANCELLED:
-        return ["", paragraph("The campaign was cancelled before its end.")]
+        return "The campaign was cancelled before its end."
     more = "it may find more as it continues"
     if campaign.state is CampaignState.FAILED:
-        return ["", paragraph(f"So far: the campaign failed; once resumed, {more}")]
-    return ["", paragraph(f"So far: the campaign is {campaign.state}; {more}")]
+        return f"So far: the campaign failed; once resumed, {more}"
+    return f"So far: the campaign is {campaign.state}; {more}"
 
 
 def effort_text(effort: Effort) -> str:

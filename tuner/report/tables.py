@@ -36,6 +36,7 @@ from tuner.report.noise import noise_sections
 from tuner.report.ranking import best_first
 from tuner.report.references import clients_text, references_section
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
+from tuner.report.summary import so_far_text
 from tuner.report.trial_estimates import TrialEstimate, strongest_estimates
 from tuner.report.why import why_sections
 from tuner.states import BlockState, CampaignState, TrialState, state_now
@@ -104,8 +105,8 @@ def campaign_page(
     ]
     if campaign.recommendation is not None:
         r = campaign.recommendation
-        expiry = [paragraph(r.expired)] if r.expired else []
-        parts.append(section("Answer", _headline(r), *expiry, paragraph(claim(r))))
+        remarks = [paragraph(text) for text in (r.expired, so_far_text(campaign)) if text]
+        parts.append(section("Answer", _headline(r), *remarks, paragraph(claim(r))))
     parts += why_sections(campaign.recommendation, why)
     parts += comparison_sections(comparison)
     parts += references_section(references)

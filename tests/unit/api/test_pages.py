@@ -143,6 +143,26 @@ def test_the_list_has_the_answers_and_says_where_there_will_be_none(tmp_path: Pa
             assert "none yet" not in client.get("/", headers=PAGE).text
 
 
+@pytest.mark.parametrize(
+    ("state", "remark"),
+    [
+        (CampaignState.RUNNING, "So far: the campaign is running; it may find more"),
+        (CampaignState.PAUSED, "So far: the campaign is paused; it may find more"),
+        (CampaignState.CANCELLED, "The campaign was cancelled before its end."),
+    ],
+)
+def test_an_answer_from_before_the_end_says_so(
+    tmp_path: Path, state: CampaignState, remark: str
+) -> None:
+    with Store.open(tmp_path) as store:
+        early = recommending(store, spec(), {THREADS: 64}, FAST, state=state).id
+        final = recommending(store, spec(), {THREADS: 64}, FAST).id
+    with TestClient(create_app(tmp_path), base_url="http://localhost") as client:
+        assert remark in client.get(f"/campaigns/{early}/recommendation", headers=PAGE).text
+        page = client.get(f"/campaigns/{final}/recommendation", headers=PAGE).text
+        assert 'id="so-far"' not in page
+
+
 def test_pages_of_campaigns_without_a_trial_or_a_gain_claim_no_more(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         none = recommending(store, spec(), {THREADS: 64}, {THREADS: 64}, Answer.NO_IMPROVEMENT)

@@ -138,6 +138,13 @@ def test_the_answer_is_complete_on_a_narrow_terminal() -> None:
     assert "Recommended: 12.4% faster than the baseline" in text
 
 
+def test_the_answer_of_a_campaign_that_still_runs_may_change() -> None:
+    remark = "So far: the campaign is running; it may find more as it continues"
+    running = campaign(state=CampaignState.RUNNING)
+    assert remark in printed(campaign_page(running, [], [], []), 100)
+    assert "So far" not in printed(campaign_page(campaign(), [], [], []), 100)
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_fit_a_terminal(width: int) -> None:
     page = campaign_page(campaign(), TRIALS, BLOCKS, [event()], estimates=ESTIMATES)
