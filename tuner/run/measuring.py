@@ -39,6 +39,7 @@ from tuner.run.remeasuring import Usual
 from tuner.services.testbed import ReadyTestbed
 from tuner.states import BlockState, EventKind, TrialState
 from tuner.store import NewEvent, Store
+from tuner.text import duration
 from tuner.time_use import TimeUse
 
 #: Consecutive blocks that may be cut off by a lost connection before the run ends.
@@ -158,7 +159,7 @@ class BlockRunner:
     ) -> None:
         seconds = self._ledger.clock() - began
         message = f"block {step.number} {state}" + (
-            f": {reason}" if reason else f" in {seconds:.0f} s"
+            f": {reason}" if reason else f" in {duration(seconds)}"
         )
         data: Data = {"block": step.number, **({} if problem is None else evidence(problem))}
         if isinstance(problem, TestbedError) and self._failed_in is not None:

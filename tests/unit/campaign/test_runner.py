@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def test_a_true_effect_is_certified(begin: Begin) -> None:
     assert answer.upper is not None
     assert answer.lower < 0.85 < answer.upper < 1.0
     assert set(answer.components) == set(campaign.prepared().workload.components)
+
+
+def test_the_time_of_a_long_block_is_given_in_minutes(begin: Begin) -> None:
+    slow = {"simulated": {"costs": {"workload": 100}}}
+    campaign = begin(spec(testbed=slow, budget={"wall_time": "1h"}))
+    campaign.run()
+    messages = [event.message for event in campaign.store.events(campaign.id)]
+    (first,) = [text for text in messages if text.startswith("block 1 complete")]
+    assert re.fullmatch(r"block 1 complete in \d min \d\d s", first)
 
 
 def test_no_effect_is_no_improvement_and_says_so(begin: Begin) -> None:
