@@ -116,6 +116,36 @@ def test_a_server_that_dies_after_its_start_is_the_configuration_s_fault(
     fileserver.running = ()
 
 
+def test_a_server_that_somebody_stops_or_deletes_is_no_configuration_s_fault(
+    unchanged: None, cell: Cell, fileserver: Fileserver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is it started again by the next change: somebody may be salvaging."""
+    monkeypatch.setattr("tuner.services.openafs.bosserver._STARTS_WITHIN_S", 0.5)
+    fileserver.apply({"threads": 20})
+    commands = fileserver.running
+    about = ["10.77.0.1", "dafs", "-localauth"]
+    cell.server.check(["bos", "shutdown", *about, "-wait"])
+    stopped = r"somebody else has stopped the instance dafs meanwhile: .*currently shutdown"
+    for values in ({"threads": 20}, {"threads": 21}):
+        with pytest.raises(TestbedError, match=stopped):
+            effective(fileserver, values)
+        assert process_in(cell.server, "dafileserver") is None
+    cell.server.check(["bos", "delete", *about])
+    with pytest.raises(TestbedError, match="somebody else has deleted the instance dafs"):
+        fileserver.read_back({"threads": 20})
+    cell.server.check(["bos", "create", "10.77.0.1", "dafs", "dafs", *commands, "-localauth"])
+
+
+def test_a_server_that_fstune_has_stopped_is_started_without_another_change(
+    unchanged: None, cell: Cell, fileserver: Fileserver
+) -> None:
+    """If it hangs, fstune stops it; the next arm may have the same options."""
+    fileserver.apply({"threads": 20})
+    fileserver._end_hanging()
+    assert fileserver.apply({"threads": 20}) == "restart"
+    assert process_in(cell.server, "dafileserver") is not None
+
+
 def test_a_server_that_is_still_starting_is_queried_again(
     cell: Cell, fileserver: Fileserver
 ) -> None:

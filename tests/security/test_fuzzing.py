@@ -39,7 +39,14 @@ from tuner.measure.diagnostics.process import (
 )
 from tuner.measure.driver import read_report
 from tuner.services.facts import host_facts, rmem_max_bytes
-from tuner.services.openafs import cache_manager, facts, fileserver, fuse, kernel_client, parse
+from tuner.services.openafs import (
+    cache_manager,
+    facts,
+    fuse,
+    kernel_client,
+    limits,
+    parse,
+)
 from tuner.services.openafs.counters import client_probe, server_probe
 from tuner.services.openafs.limits import open_files
 from tuner.services.openafs.rx import rx_counters, rx_gauges
@@ -191,7 +198,7 @@ QUERIES: tuple[Callable[[Any], object], ...] = (
     lambda host: host_facts(host, ["/"]),
     lambda host: facts.server_facts(host, SERVER),
     lambda host: cache_manager.host_limits(host, "/var/cache/openafs"),
-    lambda host: fileserver.host_limits(host, "fileserver"),
+    lambda host: limits.server_limits(host, "fileserver"),
     rmem_max_bytes,
     open_files,
     lambda host: fuse._look(host, fuse.FusePlace("/afs", "/c", "/p", "/d")),

@@ -121,6 +121,21 @@ def meddling(
     )
 
 
+def refuse_stopped(host: Connector, place: FileserverPlace) -> None:
+    """Raise TestbedError if somebody else has stopped or deleted the instance, and it stays so:
+    ``bos restart`` stops it for a moment.
+    """
+    deadline = time.monotonic() + _STARTS_WITHIN_S
+    while (status := reachable_status(host, place)) is None or status.stopped:
+        if time.monotonic() > deadline:
+            what, how = ("deleted", "") if status is None else ("stopped", f": {status.summary}")
+            raise TestbedError(
+                f"{host.host}: somebody else has {what} the instance {place.instance} "
+                f"meanwhile{how}"
+            )
+        time.sleep(_POLL_S)
+
+
 @dataclass(slots=True)
 class Version(RunningVersion):
     """The version of the running fileserver; ``start``: when that program was started."""

@@ -22,7 +22,6 @@ from tuner.hosts.connector import (
 )
 from tuner.hosts.parallel import on_all
 from tuner.model import Value
-from tuner.services.facts import rmem_max_bytes
 from tuner.services.journal import Journal, WithJournal
 from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
@@ -33,10 +32,11 @@ from tuner.services.openafs.bosserver import (
     check_written,
     meddling,
     reachable_status,
+    refuse_stopped,
     status_of,
 )
 from tuner.services.openafs.buffers import Buffers
-from tuner.services.openafs.limits import memory_bytes, open_files
+from tuner.services.openafs.limits import server_limits
 from tuner.services.openafs.server_log import LogEnd, log_end, log_since
 from tuner.services.openafs.version import version_of
 from tuner.services.part import verify_effective
@@ -111,7 +111,7 @@ class Fileserver(WithJournal):
         # bosserver usually has the same version, and answers even when the fileserver is stopped.
         text = version.text or version_of(host, place.address, parse.BOSSERVER_PORT)
         identity = f"{program.rpartition('/')[2]} {text}"
-        facts = host_limits(host, " ".join([program, *parsed.rest]))
+        facts = server_limits(host, " ".join([program, *parsed.rest]))
         values, rest = parsed.values, parsed.rest
         last = () if record is None else journal.read_note(_LAST_COMMANDS)
         notifier = () if status is None else status.notifier
@@ -212,6 +212,7 @@ class Fileserver(WithJournal):
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: from the server's counters, threads and socket."""
+        self._refuse_stopped()
         try:
             effective = self._settled()
         except (TestbedError, ValueError) as problem:
@@ -224,6 +225,7 @@ class Fileserver(WithJournal):
                     raise TestbedError(f"{self.host.host}: no read-back: {problem}") from problem
                 self._end_hanging()
                 raise ConfigurationError(f"the fileserver does not answer: {problem}") from problem
+            self._refuse_stopped()
             how = "" if status is None else f": {status.last_error or status.summary}"
             raise ConfigurationError(f"the fileserver does not stay up{how}") from problem
         facts = self.facts if self.buffers is None else self.buffers.facts(self.facts)
@@ -267,6 +269,7 @@ class Fileserver(WithJournal):
 
     def _change(self, commands: tuple[str, ...]) -> LogEnd:
         """Recreate the instance; returns where its log ended just before that."""
+        self._refuse_stopped()
         self._record()
         self.running, self.version.start = (), ""
         try:
@@ -306,7 +309,13 @@ class Fileserver(WithJournal):
         if self.buffers is not None:
             _journal(self.host, self.place).note(_BUFFERS, self.buffers.record(self.initial))
 
+    def _refuse_stopped(self) -> None:
+        """Raise TestbedError if it was started, and somebody else has stopped it since."""
+        if self.running:
+            refuse_stopped(self.host, self.place)
+
     def _stop(self) -> None:
+        self.running = ()
         # bosserver waits half an hour for a hanging fileserver. The time limit is on the host: the
         # command, and with it the lock, would outlive a killed fstune.
         stop = self._bos_command("shutdown", "-wait")
@@ -319,6 +328,7 @@ class Fileserver(WithJournal):
     def _end_hanging(self) -> None:
         """Stop the instance, killing its fileserver if needed. Raises TestbedError if it fails."""
         self._record()  # a fileserver can hang before its first change
+        self.running = ()
         argv = ["sh", f"{_journal(self.host, self.place).directory}/{_STOP}"]
         argv += [self.place.address, self.place.instance, str(self.place.stop_s)]
         result = self.host.change(argv, timeout_s=self.place.stop_s + _END_S)
@@ -349,6 +359,8 @@ class Fileserver(WithJournal):
                         f"FileLog shows a command line that was not asked for: {log.command}"
                     )
                 return status
+            if status.stopped:
+                refuse_stopped(self.host, self.place)
             late = time.monotonic() > deadline
             if status.given_up or late:
                 when = f"within {_START_TIMEOUT_S:g} s" if late else "with these options"
@@ -386,13 +398,3 @@ def _last(log: parse.StartLog) -> str:
 
 def _journal(host: Connector, place: FileserverPlace) -> Journal:
     return Journal(host, f"{place.directory}/fileserver", __package__, _RESTORE, (_STOP,))
-
-
-def host_limits(host: Connector, fixed_command: str) -> dict[str, int]:
-    """The limits of a server's host, by the names that the space uses."""
-    return {
-        "net_core_rmem_max": rmem_max_bytes(host),
-        "memory_bytes": memory_bytes(host),
-        "nofile": open_files(host),
-        "fixed_command_length": len(fixed_command),
-    }

@@ -23,7 +23,7 @@ from tuner.measure.workload_run import run_once
 from tuner.services.facts import HostFacts, host_facts
 from tuner.services.hosts import Assemble, HeldHosts
 from tuner.services.kind import Finding, Rehearsal
-from tuner.services.openafs import cache_manager, fileserver
+from tuner.services.openafs import cache_manager
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
 from tuner.services.openafs.bosserver import USUAL_STOP_S, FileserverPlace
 from tuner.services.openafs.facts import ServerFacts, client_facts, server_facts, token_place
@@ -31,6 +31,7 @@ from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.openafs.host_network import HostNetwork, possible
 from tuner.services.openafs.kernel_client import KernelPlace
+from tuner.services.openafs.limits import server_limits
 from tuner.services.openafs.preflight import preflight
 from tuner.services.openafs.testbed_file import ClientSection, FuseSection, TestbedFile
 from tuner.services.testbed import ReadyTestbed
@@ -135,7 +136,7 @@ def _needs(
         limits = cache_manager.host_limits(connector, client.control.way.cache)
         needs[connector.host] = _largest_bytes(requirements.cache_manager, limits)
     if requirements.fileserver is not None:
-        limits = fileserver.host_limits(hosts.server, next(iter(programs.commands), ""))
+        limits = server_limits(hosts.server, next(iter(programs.commands), ""))
         if requirements.host_network is not None:
             limits |= possible(requirements.host_network, limits)
         needs[hosts.server.host] = _largest_bytes(requirements.fileserver, limits)

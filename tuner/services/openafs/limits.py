@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from tuner.hosts.connector import Connector, check, understood
 from tuner.measure.diagnostics.process import process_status
+from tuner.services.facts import rmem_max_bytes
+
+
+def server_limits(host: Connector, fixed_command: str) -> dict[str, int]:
+    """The limits of a server's host, by the names that the space uses."""
+    return {
+        "net_core_rmem_max": rmem_max_bytes(host),
+        "memory_bytes": memory_bytes(host),
+        "nofile": open_files(host),
+        "fixed_command_length": len(fixed_command),
+    }
 
 
 def memory_bytes(host: Connector) -> int:

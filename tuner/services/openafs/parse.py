@@ -45,6 +45,13 @@ class InstanceStatus:
         """Whether bosserver has stopped restarting it, or does so only with growing delays."""
         return "disabled" in self.summary or "too many errors" in self.summary
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped by ``bos shutdown`` or ``bos stop``; for a moment, by ``bos
+        restart`` as well. bosserver itself stops it only after too many errors.
+        """
+        return "disabled" in self.summary and "too many errors" not in self.summary
+
 
 def is_dafs(summary: str) -> bool:
     """Whether the state of an instance, as worded by bos, says that it is of type dafs, the one
