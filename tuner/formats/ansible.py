@@ -159,6 +159,22 @@ def _server(part: Part) -> list[dict[str, Any]]:
                 f"{' '.join(bos.OTHERWISE)} {{{{ afs_instance.stderr }}}}",
             },
         },
+        {
+            "name": "fileserver: bos getrestricted",
+            _COMMAND: {"argv": bos.restricted(_SERVER)},
+            "register": "afs_restricted",
+            "changed_when": False,
+            "failed_when": False,
+            "check_mode": False,
+        },
+        {
+            "name": "fileserver: check that bosserver is not in restricted mode",
+            _ASSERT: {
+                "that": [f"'{bos.IS_RESTRICTED}' not in afs_restricted.stdout"],
+                "fail_msg": f"bosserver on {_SERVER} is in restricted mode, in which it creates no "
+                "instance; nothing was changed",
+            },
+        },
         *(
             {"name": f"fileserver: {step[0]} {step[1]}", _COMMAND: {"argv": step}}
             for step in bos.steps(part, _SERVER)

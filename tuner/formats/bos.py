@@ -47,6 +47,17 @@ def status(server: str) -> list[str]:
     return ["bos", "status", server, INSTANCE, "-long", "-localauth"]
 
 
+def restricted(server: str) -> list[str]:
+    """Return the command that shows whether bosserver is in restricted mode, in which it stops an
+    instance, but neither deletes nor creates one. One of 1.6 may not know that mode.
+    """
+    return ["bos", "getrestricted", server, "-localauth"]
+
+
+#: What it prints in that mode.
+IS_RESTRICTED = "mode is on"
+
+
 def steps(part: Part, server: str) -> list[list[str]]:
     """Return the commands that set the instance's options, in order.
 
@@ -73,6 +84,8 @@ _CHECK = f"""\
 # If not:
 #     {OTHERWISE[0]}
 #     {OTHERWISE[1]}
+# In restricted mode it only stops the old one. This must not print "Restricted {IS_RESTRICTED}":
+#     {shell(restricted(_SERVER))}
 """
 
 

@@ -21,6 +21,12 @@ for program in {programs}; do
         "{otherwise[1]}" >&2
     exit 1
 done
+case $({restricted} 2>&1) in
+    *'{is_restricted}'*)
+        echo "bosserver on $server is in restricted mode, in which it creates no instance;" \\
+            "nothing was changed" >&2
+        exit 1 ;;
+esac
 """
 _CLIENT = """#!/bin/sh
 # sh SCRIPT [FILE [CACHEINFO]]
@@ -79,6 +85,8 @@ class Script(Whole):
                 programs=shell(bos.programs(part)),
                 instance=bos.INSTANCE,
                 otherwise=bos.OTHERWISE,
+                restricted=_at_argument(bos.restricted(_SERVER)),
+                is_restricted=bos.IS_RESTRICTED,
             )
             lines = [_at_argument(step) for step in bos.steps(part, _SERVER)]
             return head + "".join(f"{line}\n" for line in lines)

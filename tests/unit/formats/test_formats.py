@@ -131,7 +131,7 @@ def test_a_script_is_for_one_program() -> None:
 def test_tasks_of_two_programs_are_one_list() -> None:
     rendering = render("ansible", [SERVER, CLIENT])
     tasks = yaml.safe_load(rendering.text)
-    assert len(tasks) == 12
+    assert len(tasks) == 14
     assert all("shell" not in key for task in tasks for key in task)
 
 
@@ -162,6 +162,7 @@ def run_script(here: Path, status: str, *arguments: str) -> tuple[int, str, list
     bos.write_text(
         f"#!/bin/sh\nprintf '%s|' \"$@\" '\n' >> {shlex.quote(str(log))}\n"
         f'test "$1" != status || grep . {shlex.quote(str(answer))}\n'
+        f'test "$1" != getrestricted || cat {shlex.quote(str(here / "restricted"))}\n'
     )
     bos.chmod(0o755)
     script = here / "set.sh"
@@ -207,12 +208,26 @@ def test_a_script_stops_no_server_whose_programs_are_elsewhere(
     assert calls == ["status|fs1|dafs|-long|-localauth|", ""]
 
 
+def test_a_script_stops_no_server_in_restricted_mode(tmp_path: Path) -> None:
+    """bosserver would stop the instance, but neither delete it nor create it again."""
+    (tmp_path / "restricted").write_text("Restricted mode is on\n")
+    result, message, calls = run_script(tmp_path, STATUS, "fs1")
+    assert result == 1
+    assert "is in restricted mode" in message
+    assert "nothing was changed" in message
+    assert calls == ["status|fs1|dafs|-long|-localauth|", "getrestricted|fs1|-localauth|", ""]
+    (tmp_path / "restricted").write_text("Restricted mode is off\n")
+    assert run_script(tmp_path, STATUS, "fs1")[:2] == (0, "")
+
+
 def test_tasks_check_the_programs_of_a_server_before_they_stop_it() -> None:
-    look, check, *steps = yaml.safe_load(render("ansible", [SERVER]).text)
+    look, check, ask, refuse, *steps = yaml.safe_load(render("ansible", [SERVER]).text)
     command = "ansible.builtin.command"
     assert look[command]["argv"] == [
         *("bos", "status", "{{ afs_server }}", "dafs", "-long", "-localauth")
     ]
+    assert ask[command]["argv"] == ["bos", "getrestricted", "{{ afs_server }}", "-localauth"]
+    assert refuse["ansible.builtin.assert"]["that"] == ["'mode is on' not in afs_restricted.stdout"]
     assert [step[command]["argv"][1] for step in steps] == ["stop", "delete", "create"]
     conditions = check["ansible.builtin.assert"]["that"]
     texts = [re.fullmatch(r'afs_instance\.stdout is search\("(.*)"\)', one) for one in conditions]
