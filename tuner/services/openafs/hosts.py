@@ -108,13 +108,12 @@ def look(
     keys = ("server", *(f"clients.{number}" for number in range(len(file.clients))))
     hosts.check_files([f"{key}.reach" for key in keys])
     directory = file.restore.directory
-    paths = [[directory], *([directory, client.control.way.cache] for client in file.clients)]
+    restarts = requirements.fileserver is not None
     server, *clients = on_each(
-        [*zip(hosts.all, paths, strict=True)],
+        [*zip(hosts.all, disks(file, restarts=restarts), strict=True)],
         lambda one: host_facts(*one),
         [file.server.name, *(client.name for client in file.clients)],
     )
-    restarts = requirements.fileserver is not None
     programs = server_facts(hosts.server, file.server, directory, restarts=restarts)
     caches = on_each(
         [*zip(hosts.clients, file.clients, strict=True)],
@@ -125,6 +124,16 @@ def look(
     needs = _needs(file, hosts, requirements, programs)
     findings = preflight(file, (server, programs), clients, needs, now, caches, workload_bytes)
     return Survey(server, programs, tuple(clients), findings)
+
+
+def disks(file: TestbedFile, *, restarts: bool) -> list[list[str]]:
+    """The paths that need free space, by host: the server, then the clients.
+
+    ``restarts``: whether the fileserver is restarted. Then its log must show that it has started.
+    """
+    directory = file.restore.directory
+    server = [directory, file.server.log] if restarts else [directory]
+    return [server, *([directory, client.control.way.cache] for client in file.clients)]
 
 
 def _needs(

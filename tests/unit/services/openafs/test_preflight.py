@@ -12,6 +12,7 @@ from tuner.services.facts import HostFacts
 from tuner.services.hours import HoursSection
 from tuner.services.kind import Finding
 from tuner.services.openafs.facts import ClientFacts, ServerFacts
+from tuner.services.openafs.hosts import disks
 from tuner.services.openafs.preflight import preflight
 from tuner.services.openafs.testbed_file import TestbedFile, read_testbed
 
@@ -70,6 +71,15 @@ def look(
 
 def test_a_spare_server_with_its_own_clients_is_fine() -> None:
     assert look() == ()
+
+
+def test_a_server_that_is_restarted_needs_space_for_its_log() -> None:
+    """On a full disk, a server that starts would count as one that does not."""
+    directory, log = FILE.restore.directory, FILE.server.log
+    server, *clients = disks(FILE, restarts=True)
+    assert server == [directory, log]
+    assert clients == [[directory, one.control.way.cache] for one in FILE.clients]
+    assert disks(FILE, restarts=False)[0] == [directory]
 
 
 @pytest.mark.parametrize(
