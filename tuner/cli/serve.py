@@ -28,6 +28,7 @@ from tuner.cli.options import (
 )
 from tuner.cli.say import say
 from tuner.errors import ConflictError, SpecError
+from tuner.interruption import stops
 from tuner.services.kinds import offers
 from tuner.settings import ServiceSettings, is_loopback
 from tuner.settings import root_path as checked_root_path
@@ -103,7 +104,14 @@ def serve(
     """
     settings = ServiceSettings()
     auth = auth or settings.auth
-    proxies = [_network(one) for one in trusted_proxy or sorted(settings.trusted_proxies)]
+    address = database_address(database)
+    queued = queue or settings.queue
+    if queued and address is None:
+        name = "--queue" if queue else "FSTUNE_API_QUEUE"
+        raise SpecError(f"{name}: workers take campaigns from PostgreSQL; add --database")
+    proxies = [_network("--trusted-proxy", one) for one in trusted_proxy or ()] or [
+        _network("FSTUNE_API_TRUSTED_PROXIES:", one) for one in sorted(settings.trusted_proxies)
+    ]
     root = settings.root_path if root_path is None else _root_path(root_path)
     if (tls_cert is None) != (tls_key is None):
         raise SpecError("--tls-cert and --tls-key belong together")
@@ -117,23 +125,23 @@ def serve(
             )
     if tls_cert is not None and tls_key is not None:
         _check_certificate(tls_cert, tls_key)
-    if testbeds is not None and not testbeds.is_dir():
-        raise SpecError(f"--testbeds {testbeds}: there is no such directory")
+    if testbeds is not None:
+        _check_directory("--testbeds", testbeds)
+    elif settings.testbeds is not None:
+        _check_directory("FSTUNE_API_TESTBEDS:", settings.testbeds)
     for kind in allow or ():
         if kind not in offers():
             raise SpecError(f"--allow {kind}: choose {' or '.join(map(repr, offers()))}")
     _check_address(host, port)
     # The application reads its settings from the environment, as if it were started separately.
     os.environ["FSTUNE_STATE_DIR"] = str(state_directory(state_dir).absolute())
-    if (address := database_address(database)) is not None:
+    if address is not None:
         os.environ["FSTUNE_DATABASE_URL"] = address
     if auth:
         os.environ["FSTUNE_API_AUTH"] = "true"
     if testbeds is not None:
         os.environ["FSTUNE_API_TESTBEDS"] = str(testbeds.absolute())
-    if queue:
-        if address is None:
-            raise SpecError("--queue: workers take campaigns from PostgreSQL; add --database")
+    if queued:
         os.environ["FSTUNE_API_QUEUE"] = "true"
     if allow:
         os.environ["FSTUNE_API_ALLOW"] = "[" + ",".join(f'"{kind}"' for kind in allow) + "]"
@@ -169,8 +177,8 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """Says when it accepts connections. Ends with status 0 on Ctrl-C or SIGTERM, and with 1 if it
-    cannot start.
+    """Says when it accepts connections. Ends with status 0 on a stop signal, with 1 if it cannot
+    start.
     """
 
     def __init__(self, config: uvicorn.Config, address: str) -> None:
@@ -183,7 +191,7 @@ class _Server(uvicorn.Server):
         Handles signals from here on: the imports that follow take a second or two, and an interrupt
         in the middle of them would leave a coroutine that is never awaited.
         """
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in stops():
             signal.signal(number, self.handle_exit)
         self.config.load()
         if self.should_exit:
@@ -205,11 +213,21 @@ class _Server(uvicorn.Server):
             say(f"fstune: serving {self._address}; Ctrl-C stops it", err=True)
 
 
-def _network(text: str) -> str:
+def _network(name: str, text: str) -> str:
     try:
         return str(ipaddress.ip_network(text))
     except ValueError as problem:
-        raise SpecError(f"--trusted-proxy {text}: {problem}") from None
+        raise SpecError(f"{name} {text}: {problem}") from None
+
+
+def _check_directory(name: str, directory: Path) -> None:
+    if not directory.is_dir():
+        raise SpecError(f"{name} {directory}: there is no such directory")
+    # Looking for files in a directory that cannot be read finds none, without an error.
+    try:
+        os.listdir(directory)
+    except OSError as problem:
+        raise SpecError(f"{name} {directory}: cannot be read: {problem.strerror}") from None
 
 
 def _root_path(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -272,6 +274,8 @@ def test_a_page_of_another_origin_cannot_log_a_visitor_in(guarded: Guarded) -> N
         (["--tls-cert", "no.pem", "--tls-key", "no.pem"], "no such file"),
         (["--allow", "everything"], "choose 'cell' or 'simulated'"),
         (["--testbeds", "nosuch"], "no such directory"),
+        (["--queue"], "--queue: workers take campaigns from PostgreSQL"),
+        (["--trusted-proxy", "proxy"], "--trusted-proxy proxy: 'proxy' does not"),
     ],
 )
 def test_the_service_rejects_unsafe_listening_options(
@@ -281,3 +285,32 @@ def test_the_service_rejects_unsafe_listening_options(
     done = CliRunner().invoke(command_line, arguments)
     assert done.exit_code != 0
     assert why in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("TESTBEDS", "nosuch", "nosuch: there is no such directory"),
+        ("QUEUE", "true", "workers take campaigns from PostgreSQL"),
+        ("TRUSTED_PROXIES", '["proxy"]', "proxy: 'proxy' does not"),
+    ],
+)
+def test_the_service_rejects_the_same_mistakes_in_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str
+) -> None:
+    monkeypatch.setenv(f"FSTUNE_API_{name}", value)
+    done = CliRunner().invoke(command_line, ["serve", "--state-dir", str(tmp_path)])
+    assert str(done.exception).startswith(f"FSTUNE_API_{name}: {why}")
+
+
+def test_the_service_rejects_testbeds_that_it_cannot_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(path: Path) -> list[str]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    # Root may read every directory.
+    monkeypatch.setattr(os, "listdir", unreadable)
+    options = ["serve", "--testbeds", str(tmp_path), "--state-dir", str(tmp_path)]
+    done = CliRunner().invoke(command_line, options)
+    assert str(done.exception) == f"--testbeds {tmp_path}: cannot be read: Permission denied"

@@ -31,7 +31,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_says_that_it_serves_once_it_does_and_ends_with_0(
     environment: dict[str, str], tmp_path: Path, number: signal.Signals
 ) -> None:
