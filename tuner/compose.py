@@ -27,7 +27,7 @@ from tuner.run.lanes import CampaignTestbed
 from tuner.run.resume_checks import ChangedError
 from tuner.services.kind import Needs, TestbedIdentity
 from tuner.services.testbed import Testbed
-from tuner.settings import Settings
+from tuner.settings import DatabaseSettings
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.checking import check_plan
 from tuner.spec.space_section import load_space
@@ -257,7 +257,7 @@ def conduct(
 
     testbeds = prepared.campaign_testbeds(campaign.id)
     names = [each.name for each in testbeds if each.name is not None]
-    limit_s = Settings().takeover_after_s
+    limit_s = DatabaseSettings().takeover_after_s
     later = _later(campaign, prepared.spec, from_queue=keep_request, pilot_only=pilot_only)
     with (
         stop_signals(stopping or observer.doing),

@@ -71,20 +71,24 @@ class _Settings(BaseSettings):
             raise SpecError(f'{name}: write a list as JSON: ["one", "two"]') from None
 
 
-class Settings(_Settings):
-    """General settings.
+class DatabaseSettings(_Settings):
+    """Settings that need no state directory, which a user without a home has to name.
 
-    ``state_dir``: the directory of campaigns, cells and packages. ``database_url``: a PostgreSQL
-    database to store the campaigns in instead; secret, as it may contain a password.
-    ``takeover_after_s``: after this time without a heartbeat of the process that runs a
-    campaign, another machine may take over.
+    ``database_url``: a PostgreSQL database to store the campaigns in instead of in the state
+    directory; secret, as it may contain a password. ``takeover_after_s``: after this time without
+    a heartbeat of the process that runs a campaign, another machine may take over.
     """
 
     model_config = SettingsConfigDict(env_prefix="FSTUNE_", env_ignore_empty=True, frozen=True)
 
-    state_dir: Path = Field(default_factory=_state_dir)
     database_url: SecretStr | None = None
     takeover_after_s: float = Field(default=120.0, ge=1.0, le=86_400.0)
+
+
+class Settings(DatabaseSettings):
+    """General settings. ``state_dir``: the directory of campaigns, cells and packages."""
+
+    state_dir: Path = Field(default_factory=_state_dir)
 
 
 class ServiceSettings(_Settings):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.cli.options import database_address, state_directory
 from tuner.errors import SpecError
 from tuner.settings import ServiceSettings, Settings
 
@@ -92,5 +93,7 @@ def test_without_a_home_a_state_directory_is_required(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Path, "home", homeless)
     with pytest.raises(SpecError, match=r"--state-dir"):
         Settings()
+    assert database_address(None) is None
+    assert state_directory(Path("/data/tuning")) == Path("/data/tuning")
     monkeypatch.setenv("FSTUNE_STATE_DIR", "/data/tuning")
     assert Settings().state_dir == Path("/data/tuning")

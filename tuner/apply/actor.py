@@ -19,7 +19,7 @@ from tuner.apply.waiting import wait_until_free
 from tuner.errors import ConflictError, StoreError
 from tuner.model import Configuration
 from tuner.run.holding import LeaseKeeper, hold_testbeds
-from tuner.settings import Settings
+from tuner.settings import DatabaseSettings
 from tuner.states import UNFINISHED, ApplicationState
 from tuner.stop_signals import holding_off_stops, stop_signals
 from tuner.store import NewEvent, Store
@@ -61,7 +61,7 @@ class Actor:
         destination this is. Raises ConflictError when it is in use, with ``only_look`` also when an
         application is unfinished there.
         """
-        limit_s = Settings().takeover_after_s
+        limit_s = DatabaseSettings().takeover_after_s
         with stop_signals(self.say, STOPPING):
             wait_until_free(self.store, campaign, destination.name)
             with hold_testbeds(self.store, campaign, [destination.name], limit_s) as holding:

@@ -10,7 +10,7 @@ import typer
 from tuner.cli import completion
 from tuner.errors import NotFoundError, SpecError
 from tuner.report.log import LogForm
-from tuner.settings import ClientSettings, Settings
+from tuner.settings import ClientSettings, DatabaseSettings, Settings
 from tuner.store import Store, holds_one
 
 StateDir = Annotated[
@@ -83,7 +83,7 @@ def database_address(option: str | None) -> str | None:
     """
     if option is not None:
         return option
-    secret = Settings().database_url
+    secret = DatabaseSettings().database_url
     return None if secret is None else secret.get_secret_value()
 
 

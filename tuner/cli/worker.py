@@ -25,7 +25,7 @@ from tuner.report.log import LogForm, lines
 from tuner.run.steering import in_use
 from tuner.services.kind import Workers
 from tuner.services.kinds import types_of_testbeds
-from tuner.settings import Settings
+from tuner.settings import DatabaseSettings
 from tuner.states import CampaignState
 from tuner.store import Store
 from tuner.store.queue import Queue
@@ -94,7 +94,7 @@ def worker(
         from tuner.work.queueing import queues_of
         from tuner.work.worker import Orders, Worker
 
-        limit_s = Settings().takeover_after_s
+        limit_s = DatabaseSettings().takeover_after_s
         queues = queues_of(testbeds or tuple(types_of_testbeds()), directory)
         orders = Orders(directory, address, queues, concurrency, limit_s, log)
         numbers = WorkerMetrics(concurrency)
