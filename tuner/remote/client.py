@@ -18,7 +18,7 @@ from urllib.parse import quote
 import httpx2
 
 import tuner
-from tuner.errors import NotFoundError, ServerError, StoreError, TunerError, of_kind
+from tuner.errors import NotFoundError, ServerError, SpecError, StoreError, TunerError, of_kind
 from tuner.remote.address import Address
 from tuner.text import clean
 
@@ -67,7 +67,8 @@ class Client:
     """HTTP client for one server. ``pause``: waits for a number of seconds; ``clock``: seconds.
 
     Every method raises the error that the same operation would raise locally, with the message of
-    the server, and ServerError for problems of the server itself.
+    the server, and ServerError for problems of the server itself. Making one raises SpecError if
+    the environment names a proxy that cannot be used.
     """
 
     def __init__(
@@ -84,17 +85,24 @@ class Client:
         headers = {"User-Agent": f"fstune/{tuner.__version__}", "Accept": "application/json"}
         if address.token:
             headers["Authorization"] = f"Bearer {address.token}"
-        self._http = httpx2.Client(
-            base_url=address.url,
-            headers=headers,
-            # The certificates that the machine trusts, or those in SSL_CERT_FILE.
-            verify=ssl.create_default_context(),
-            # A proxy must not see the token on its way to our own loopback.
-            trust_env=not address.loopback,
-            timeout=httpx2.Timeout(_ANSWER_S, connect=_CONNECT_S),
-            follow_redirects=False,
-            transport=transport,
-        )
+        try:
+            self._http = httpx2.Client(
+                base_url=address.url,
+                headers=headers,
+                # The certificates that the machine trusts, or those in SSL_CERT_FILE.
+                verify=ssl.create_default_context(),
+                # A proxy must not see the token on its way to our own loopback.
+                trust_env=not address.loopback,
+                timeout=httpx2.Timeout(_ANSWER_S, connect=_CONNECT_S),
+                follow_redirects=False,
+                transport=transport,
+            )
+        except (ImportError, ValueError, httpx2.InvalidURL):
+            # Without its text: the address of a proxy may contain a password.
+            raise SpecError(
+                "HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names a proxy that cannot be used: write "
+                "http://HOST:PORT; SOCKS is not supported, and NO_PROXY excepts hosts"
+            ) from None
 
     def __enter__(self) -> Self:
         return self

@@ -359,3 +359,16 @@ def test_a_refusal_ends_a_stream_at_once() -> None:
     server = Server(problem(404, "not-found", "there is no campaign a"))
     with client(server) as asking, pytest.raises(NotFoundError, match="no campaign a"):
         list(follow(asking, "a", 0))
+
+
+@pytest.mark.parametrize(
+    "proxy", ["socks5://keeper:unheard-of@proxy", "gopher://proxy", "http://:x"]
+)
+def test_a_proxy_that_cannot_be_used_is_a_mistake_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(SpecError, match="ALL_PROXY") as refused:
+        Client(Address("https://tuning.example.org", False, "s3cret"))
+    assert "unheard-of" not in str(refused.value)
+    Client(Address("http://127.0.0.1:8710", True, "s3cret")).__exit__()
