@@ -23,6 +23,7 @@ from tuner.records.status import RunningCampaign, Status
 from tuner.report.json_documents import campaign_document
 from tuner.report.recommendation_document import RecommendationDocument
 from tuner.services.openafs.testbed_file import TestbedFile, read_testbed
+from tuner.settings import ClientSettings, ServiceSettings, Settings
 from tuner.spec.campaign import CampaignSpec, read_spec
 from tuner.spec.space_section import load_space
 from tuner.states import CampaignState
@@ -152,6 +153,17 @@ def test_every_exit_status_is_documented() -> None:
     documented = {int(number) for row in rows for number in row.split(",")}
     assert {kind.exit_code for kind in _kinds(TunerError)} <= documented
     assert {NO_IMPROVEMENT, INTERRUPTED} <= documented
+
+
+def test_every_setting_is_documented() -> None:
+    documented = " ".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    variables = {
+        f"{kind.model_config['env_prefix']}{name}".upper()
+        for kind in (Settings, ServiceSettings, ClientSettings)
+        for name in kind.model_fields
+    }
+    missing = [name for name in variables if not re.search(rf"{name}(?![A-Z_])", documented)]
+    assert missing == []
 
 
 def test_every_key_of_a_json_document_is_documented() -> None:
