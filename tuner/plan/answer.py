@@ -28,7 +28,7 @@ from tuner.plan.setting_effects import caveats, setting_effects
 from tuner.plan.steps import Finish, Plan
 from tuner.records.differences import differences
 from tuner.states import TrialState
-from tuner.text import counted, faster, value_text
+from tuner.text import confidence_text, counted, faster, value_text
 
 #: What a setting of each risk class other than performance puts at risk.
 AT_STAKE = {
@@ -201,9 +201,10 @@ def _floors(certificate: Certificate, rules: Rules) -> tuple[str, ...]:
         return ()
     sure, floor = f"{100.0 * (1.0 - FLOOR_ALPHA):.0f}%", percent(margin(rules.race.floor))
     of_gain = f"{100.0 * (1.0 - certificate.alpha):.4g}%"
+    two_sided = confidence_text(_confidence(certificate.alpha))
     return (
         f"{', '.join(unsettled)}: shown to lose no more than {floor} with only {sure} confidence "
-        f"for each component; the gain is shown with {of_gain}",
+        f"for each component; the gain is shown with {of_gain}, one end of its {two_sided}",
     )
 
 

@@ -269,7 +269,8 @@ def test_a_caveat_says_which_losses_are_ruled_out_at_a_larger_error() -> None:
     (caveat,) = [note for note in advice.notes if "shown to lose no more" in note]
     assert " with only 80% confidence for each component; " in caveat
     level = f"{100.0 * (1.0 - certificate.alpha):.4g}%"
-    assert caveat.endswith(f"; the gain is shown with {level}")
+    interval = f"{100.0 * advice.confidence:.3g}% interval"
+    assert caveat.endswith(f"; the gain is shown with {level}, one end of its {interval}")
 
 
 @pytest.mark.parametrize("changes", [1, 2, 3])
