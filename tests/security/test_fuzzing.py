@@ -39,17 +39,11 @@ from tuner.measure.diagnostics.process import (
 )
 from tuner.measure.driver import read_report
 from tuner.services.facts import host_facts, rmem_max_bytes
-from tuner.services.openafs import (
-    cache_manager,
-    facts,
-    fuse,
-    kernel_client,
-    limits,
-    parse,
-)
+from tuner.services.openafs import cache_manager, facts, fuse, limits, parse
 from tuner.services.openafs.counters import client_probe, server_probe
 from tuner.services.openafs.limits import open_files
 from tuner.services.openafs.rx import rx_counters, rx_gauges
+from tuner.services.openafs.shell_options import options_in
 from tuner.services.openafs.testbed_file import read_testbed
 from tuner.services.openafs.xstat import cache_manager_counters, fileserver_counters
 from tuner.spec.campaign import read_spec
@@ -138,12 +132,16 @@ PURE: dict[str, Callable[[str], object]] = {
     "life": process_life,
     "switches": context_switches,
     "gauges": process_gauges,
-    "afsd.conf": lambda text: kernel_client.options_in(text, "OPTIONS"),
+    "afsd.conf": lambda text: options_in(text, "OPTIONS"),
     "processes": fuse._sight,
 }
 OTHERS = {
     "cacheinfo": ["/afs:/var/cache/openafs:200000\n"],
-    "afsd.conf": ['AFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n', "OPTIONS=AUTOMATIC\n"],
+    "afsd.conf": [
+        'AFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n',
+        "OPTIONS=AUTOMATIC\n",
+        ". ./x\nif true; then\nOPTIONS=-x; fi\nunset OPTIONS\nA='b' B=\"c\"\n",
+    ],
     "processes": ["found 7 61002d6200 /usr/sbin/afsd.fuse\ndecoy 9 1000\nmount root\n"],
     "encryption": ["Security level is currently crypt (data security).\n"],
     "cpu": ["cpu  1 2 3 4 5 6 7 8 9 10\n"],

@@ -8,8 +8,6 @@ the original encryption is set again afterwards.
 
 from __future__ import annotations
 
-import re
-import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,6 +27,7 @@ from tuner.services.openafs import parse
 from tuner.services.openafs.cache_manager import cache_info
 from tuner.services.openafs.client import ClientVersion, put_scripts
 from tuner.services.openafs.live import LiveSettings
+from tuner.services.openafs.shell_options import options_in, with_options
 from tuner.services.openafs.tokens import TokenPlace, Tokens
 
 PROGRAM = "afsd"
@@ -45,10 +44,6 @@ _ANSWER_TIMEOUT_S = 20.0
 _PATIENCE_S, _POLL_S = 30.0, 0.5
 #: Longer than the script can take: stop, shutdown, start and a first access.
 _REMOUNT_TIMEOUT_S = 420.0
-#: Valid options: they are written to a file that a shell reads.
-_PLAIN = re.compile(r"[A-Za-z0-9_./:=,+-]+")
-#: Debian's keyword for no options at all: afsd then chooses them.
-_AUTOMATIC = "AUTOMATIC"
 #: The encoding of the configuration file, whose comments may have any bytes.
 _ANY_BYTES = ("utf-8", "surrogateescape")
 
@@ -227,30 +222,6 @@ class KernelClient(WithJournal):
         return _journal(self.host, place).begin(records, words, files)
 
 
-def options_in(text: str, variable: str) -> tuple[str, ...]:
-    """Parse the options from the last assignment of ``variable``.
-
-    Raises ValueError if they are not plain words: then only a shell could evaluate them.
-    """
-    value = None
-    for line in _lines(text):
-        name, equals, rest = line.strip().partition("=")
-        if equals and name.removeprefix("export ").strip() == variable:
-            value = rest
-    if value is None:
-        return ()
-    try:
-        words = " ".join(shlex.split(value, comments=True)).split()
-    except ValueError as problem:
-        raise ValueError(f"{variable}={value!r}: {problem}") from problem
-    if words == [_AUTOMATIC]:
-        return ()
-    wrong = [word for word in words if not _PLAIN.fullmatch(word)]
-    if wrong:
-        raise ValueError(f"{variable} has {wrong[0]!r}, which is more than a plain option")
-    return tuple(words)
-
-
 def directories(host: Connector, file: str, variable: str) -> tuple[str, str]:
     """Mount point and cache directory of a client: from the options in its configuration file, or
     else from its cacheinfo file. Raises TestbedError when there is no readable one.
@@ -268,29 +239,6 @@ def directories(host: Connector, file: str, variable: str) -> tuple[str, str]:
     }
     mount, cache, _ = cache_info(host, values.get("-confdir"))
     return values.get("-mountdir", mount), values.get("-cachedir", cache)
-
-
-def with_options(text: str, variable: str, options: Sequence[str]) -> str:
-    """Return the configuration with these options as the only assignment of ``variable``.
-
-    Raises ConfigurationError for an option that is not a plain word to a shell.
-    """
-    wrong = [word for word in options if not _PLAIN.fullmatch(word)]
-    if wrong:
-        raise ConfigurationError(
-            f"{wrong[0]!r} cannot be written to the client's configuration file"
-        )
-    lines = [
-        line
-        for line in _lines(text)
-        if line.strip().partition("=")[0].removeprefix("export ").strip() != variable
-    ]
-    return "\n".join([*lines, f'{variable}="{" ".join(options)}"']) + "\n"
-
-
-def _lines(text: str) -> list[str]:
-    """The lines as shells have them: no other character than a line feed ends a comment."""
-    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _journal(host: Connector, place: KernelPlace) -> Journal:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tuner.hosts.local import LocalConnector
-from tuner.services.openafs.kernel_client import KernelClient, KernelPlace, options_in
+from tuner.services.openafs.kernel_client import KernelClient, KernelPlace
+from tuner.services.openafs.shell_options import options_in
 from tuner.services.openafs.tokens import TokenPlace
 
 ORIGINAL = '# local settings\nAFS_CLIENT=true\nOPTIONS="-chunksize 18 -afsdb"\n'

@@ -17,7 +17,6 @@ from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.restore_all import restore_all
 from tuner.services.openafs import kernel_client
-from tuner.services.openafs.kernel_client import options_in, with_options
 
 
 @pytest.mark.slow
@@ -420,37 +419,3 @@ def test_a_client_that_needs_a_moment_is_asked_again(
     shows.write_text(f'#!/bin/sh\n{late}\ncat "$HERE/shown"\n')
     shows.chmod(0o755)
     assert machine.client().effective()["cmdebug.chunk_files"] == 6250
-
-
-@pytest.mark.parametrize(
-    ("text", "options"),
-    [
-        ("", ()),
-        ("OPTIONS=AUTOMATIC\n", ()),
-        ("OPTIONS=-afsdb # usual\n", ("-afsdb",)),
-        ("OPTIONS='-a 1'\nexport OPTIONS=\"-b\t2\"\n", ("-b", "2")),
-        ("#OPTIONS=-x\nXOPTIONS=-y\n", ()),
-    ],
-)
-def test_options_are_those_of_the_last_assignment(text: str, options: tuple[str, ...]) -> None:
-    assert options_in(text, "OPTIONS") == options
-    assert options_in(with_options(text, "OPTIONS", ["-z", "3"]), "OPTIONS") == ("-z", "3")
-
-
-@pytest.mark.parametrize("value", ["$(reboot)", '"$MORE -x"', "`id`", "-a;reboot", "'unclosed"])
-def test_options_that_only_a_shell_could_evaluate_are_refused(value: str) -> None:
-    with pytest.raises(ValueError, match="OPTIONS"):
-        options_in(f"OPTIONS={value}\n", "OPTIONS")
-
-
-@pytest.mark.parametrize("option", ["$(reboot)", "a b", "a;b", "`id`", 'a"', "a\nb", ""])
-def test_options_that_a_shell_could_evaluate_are_never_written(option: str) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be written to"):
-        with_options("", "OPTIONS", ["-a", option])
-
-
-@pytest.mark.parametrize("end", ["\f", "\v", "\x1c", "\x85", "\u2028", "\r"])
-def test_a_comment_ends_where_a_shell_ends_it(end: str) -> None:
-    text = f"# old:{end}OPTIONS=-a\nMORE=1\r\n"
-    assert options_in(text, "OPTIONS") == ()
-    assert with_options(text, "OPTIONS", ["-z"]) == f'{text}OPTIONS="-z"\n'
