@@ -18,7 +18,7 @@ from tuner.services.journal import script
 from tuner.services.openafs import fuse, parse
 from tuner.services.openafs.bosserver import is_restricted, replacement
 from tuner.services.openafs.fuse import FusePlace
-from tuner.services.openafs.kernel_client import COPIES, directories
+from tuner.services.openafs.kernel_client import COPIES, READY, directories
 from tuner.services.openafs.server_log import why_no_log
 from tuner.services.openafs.testbed_file import (
     ClientSection,
@@ -86,7 +86,8 @@ class ClientFacts:
     be tuned, "" if one can or there is a journal. The others are for kernel clients only.
     ``directories``: its mount point and cache directory. ``holders``: PIDs of processes that use
     its files, except for the campaign's own runs; ``copies``: a process, as PID and command, of
-    each other mount namespace that would keep its mount; ``tokens``: whether it has any;
+    each other mount namespace that would keep its mount; ``obstacles``: other reasons why it could
+    not be stopped and started again; ``tokens``: whether it has any;
     ``no_ticket``: why no ticket can be obtained from its keytab, "" if it can or no keytab is
     configured. ``unit_problem``: what systemd says of its unit if that does not run, "" if it does
     or there is a journal. ``stop_too``: the active units that systemd stops together with it.
@@ -97,6 +98,7 @@ class ClientFacts:
     directories: tuple[str, str] | None = None
     holders: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
+    obstacles: tuple[str, ...] = ()
     tokens: bool = False
     no_ticket: str = ""
     unit_problem: str = ""
@@ -134,7 +136,8 @@ def client_facts(
         sees,
         directories(host, way.file, way.variable),
         tuple(pid for pid in pids if not _is_run(host, pid, engine, campaign)),
-        _copies(host, way.mount),
+        _lines_of(host, COPIES, way.mount),
+        _lines_of(host, READY, way.mount),
         tokens,
         no_ticket,
         unit_problem="" if may_be_down else _unit_problem(host, way.unit),
@@ -143,9 +146,9 @@ def client_facts(
     )
 
 
-def _copies(host: Connector, mount: str) -> tuple[str, ...]:
-    """Query the other mount namespaces that would keep a mount. Raises TestbedError."""
-    result = host.ask(["sh", "-s", mount], input=script(__package__, COPIES))
+def _lines_of(host: Connector, name: str, mount: str) -> tuple[str, ...]:
+    """The output of a packaged script that is asked about a mount. Raises TestbedError."""
+    result = host.ask(["sh", "-s", mount], input=script(__package__, name))
     if result.status != 0:
         raise CommandFailed(host.host, result)
     return tuple(line for line in result.stdout.split("\n") if line)

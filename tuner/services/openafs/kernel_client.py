@@ -33,8 +33,10 @@ from tuner.services.openafs.tokens import TokenPlace, Tokens
 PROGRAM = "afsd"
 
 _REMOUNT, _RESTORE = "kernel-remount.sh", "kernel-restore.sh"
-#: The script that finds mounts in other mount namespaces; that for remounting calls it.
-COPIES = "kernel-copies.sh"
+#: Scripts that the one for remounting calls: they find mounts in other mount namespaces, and what
+#: else would prevent a restart.
+COPIES, READY = "kernel-copies.sh", "kernel-ready.sh"
+_HELPERS = (_REMOUNT, COPIES, READY)
 _NEW_FILE = "wanted"
 #: The file that marks that there is something to restore; the scripts use this name too.
 _STOPPED = "stopped"
@@ -97,7 +99,7 @@ class KernelClient(WithJournal):
         asking = ["cat", f"{journal.directory}/crypt"] if record else ["fs", "getcrypt"]
         output = host.ask(asking).stdout
         crypt = output.strip() if record else parse.encryption(output)
-        put_scripts(host, place.directory, _REMOUNT, COPIES)
+        put_scripts(host, place.directory, *_HELPERS)
         tokens = None if place.token is None else Tokens(host, place.token)
         client = cls(host, place, configuration, crypt, tokens)
         _ = client.options  # raise before anything is changed if they cannot be parsed
@@ -242,5 +244,4 @@ def directories(host: Connector, file: str, variable: str) -> tuple[str, str]:
 
 
 def _journal(host: Connector, place: KernelPlace) -> Journal:
-    helpers = (_REMOUNT, COPIES)
-    return Journal(host, f"{place.directory}/cache_manager", __package__, _RESTORE, helpers)
+    return Journal(host, f"{place.directory}/cache_manager", __package__, _RESTORE, _HELPERS)

@@ -192,6 +192,7 @@ def _cache(
             f"{way.mount} is also mounted in the mount namespace of {', '.join(facts.copies[:5])}, "
             "so the client cannot be restarted safely: end each, with its service or container"
         )
+    messages += facts.obstacles
     if facts.no_ticket:
         messages.append(f"its keytab gives no ticket: {facts.no_ticket}")
     findings = [Finding(facts.host, True, one) for one in messages]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from tests.unit.services.openafs.kernel_client import Machine
+from tuner.errors import TestbedError
 from tuner.hosts.local import LocalConnector
 from tuner.services.openafs import fuse
 from tuner.services.openafs.facts import ClientFacts, client_facts
@@ -125,3 +127,24 @@ def test_active_units_that_stop_with_the_client_are_named(machine: Machine) -> N
     assert facts(machine).stop_too == ()
     machine.set("web.service")
     assert facts(machine).stop_too == ("web.service",)
+
+
+def test_what_would_prevent_a_restart_is_found_before_the_first(machine: Machine) -> None:
+    """In the words of the script that restarts the client."""
+    mount = machine.here / "afs"
+    assert facts(machine, mount=mount).obstacles == ()
+    machine.set("second", "no-module")
+    mounted, module = facts(machine, mount=mount).obstacles
+    assert mounted == f"{mount} is also mounted at /srv/afs; unmount that"
+    assert module.startswith("the kernel module could not be loaded again: modinfo: ERROR: Module ")
+    assert module.endswith(f"install it for kernel {os.uname().release}, or reboot")
+    client = machine.client()
+    with pytest.raises(TestbedError) as refusal:
+        client.start(["-chunksize", "20"])
+    assert str(refusal.value).endswith(f": {mounted};{module}; nothing was stopped")
+    assert machine.calls() == []
+
+
+def test_a_host_without_what_shows_mounts_is_not_taken_to_have_one(machine: Machine) -> None:
+    machine.replace("findmnt", "[ -e", "echo findmnt: broken >&2; [ -e")
+    assert facts(machine, mount=machine.here / "afs").obstacles == ("findmnt: broken",)

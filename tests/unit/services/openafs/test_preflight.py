@@ -232,6 +232,11 @@ REDHAT = ClientFacts("c2", True, ("/afs", "/usr/vice/cache"))
             True,
             "/afs is also mounted in the mount namespace of 77 (smbd -F), 80 (sh), so",
         ),
+        (
+            replace(DEBIAN, obstacles=("/afs is also mounted at /srv/afs; unmount that",)),
+            True,
+            "/afs is also mounted at /srv/afs; unmount that",
+        ),
         (replace(DEBIAN, tokens=True), False, "tokens, which every restart"),
         (replace(DEBIAN, no_ticket="kinit: no key"), True, "keytab gives no ticket: kinit: no key"),
         (

@@ -83,10 +83,9 @@ while held=$(holders) && [ -n "$held" ]; do
     [ "$(uptime_s)" -lt "$limit" ] || fail 3 "$mount is in use by: $held; end these processes; nothing was stopped"
     sleep 0.2
 done
-# A second mount would keep the module loaded, and then only a reboot would be safe.
-if others=$(findmnt --noheadings --list --types afs --output TARGET | grep -Fxv -- "$mount"); then
-    fail 3 "$mount is also mounted at $(echo $others); unmount that; nothing was stopped"
-fi
+reasons=$(timeout 60 sh "$(dirname "$0")/kernel-ready.sh" "$mount" 2>&1) ||
+    fail 3 "it cannot be found out whether $unit could be started again: $reasons; nothing was stopped"
+[ -z "$reasons" ] || fail 3 "$(printf '%s' "$reasons" | tr '\n' ';'); nothing was stopped"
 refuse_copies "nothing was stopped"
 # Complete before anything is stopped, since the disk may be full; on the same disk, with the same owner, mode and
 # extended attributes.
@@ -97,12 +96,6 @@ prepare() {
 }
 if ! cmp -s "$wanted" "$file" && ! output=$(prepare 2>&1); then
     fail 3 "$file cannot be written: $output; nothing was stopped"
-fi
-# The one that is loaded may have been removed from the disk, as by an update of the kernel that waits for a reboot.
-if loaded=$(module) && [ "$loaded" = openafs ] && command -v modinfo > /dev/null &&
-    ! output=$(modinfo openafs 2>&1 > /dev/null); then
-    fail 3 "the kernel module could not be loaded again: $output; install it for kernel $(uname -r), or reboot;" \
-        "nothing was stopped"
 fi
 [ -e "$beside/stopped" ] || true > "$beside/stopped" || fail 3 "nothing can be written next to $wanted"
 timeout 90 systemctl stop "$unit" 2> /dev/null

@@ -4,7 +4,7 @@
 { # The shell must read all of it before running anything, so that a truncated script does nothing.
 set -u
 cd "$(dirname "$0")" || exit 1
-files='cache configuration crypt found kernel-copies.sh kernel-remount.sh mount path probe unit'
+files='cache configuration crypt found kernel-copies.sh kernel-ready.sh kernel-remount.sh mount path probe unit'
 # Names have no spaces.
 if [ "$(sha256sum $files 2>&1)" != "$(cat sums)" ]; then
     echo "the restore journal $(pwd) is damaged; nothing was done" >&2
