@@ -20,6 +20,8 @@ SCRIPTS = sorted(
 )
 #: Programs that are not in the PATH of everybody who becomes root.
 OF_ROOT = re.compile(r"\b(lsmod|rmmod|sysctl -w|afsd -shutdown)\b")
+#: Programs of OpenAFS, as commands.
+OF_OPENAFS = re.compile(r"(^|\btimeout [0-9]+|[;(]) *(fs|aklog|unlog|tokens|afsd|cmdebug|bos)\b")
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: str(script.name))
@@ -29,6 +31,8 @@ def test_system_programs_are_found_whoever_runs_it(script: Traversable) -> None:
     code = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     if any(OF_ROOT.search(line) for line in code):
         assert "PATH=$PATH:/usr/sbin:/sbin" in code
+    if any(OF_OPENAFS.search(line) for line in code):
+        assert "PATH=$PATH:/usr/vice/etc:/usr/afs/bin:/usr/afsws/bin:/usr/afsws/etc" in code
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's processes count")

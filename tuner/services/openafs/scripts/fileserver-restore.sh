@@ -4,6 +4,8 @@
 # Requires bos and the files in this directory, but nothing else of fstune. Prints what was done.
 { # The shell must read all of it before running anything, so that a truncated script does nothing.
 set -u
+# Where OpenAFS itself puts its programs.
+PATH=$PATH:/usr/vice/etc:/usr/afs/bin:/usr/afsws/bin:/usr/afsws/etc
 cd "$(dirname "$0")" || exit 1
 address=$(cat address)
 instance=$(cat instance)

@@ -7,6 +7,8 @@
 #
 # Exit status: 0 it is stopped; 1 bos failed and its message was printed; 3 it cannot be killed.
 set -uf
+# Where OpenAFS itself puts its programs.
+PATH=$PATH:/usr/vice/etc:/usr/afs/bin:/usr/afsws/bin:/usr/afsws/etc
 address=$1 instance=$2 stop_s=$3
 port=7000
 look_s=5

@@ -19,6 +19,8 @@ leave_s=2
 ready_s=60
 # Without lsmod, a module that stays loaded would not be seen.
 PATH=$PATH:/usr/sbin:/sbin
+# Where OpenAFS itself puts its programs.
+PATH=$PATH:/usr/vice/etc:/usr/afs/bin:/usr/afsws/bin:/usr/afsws/etc
 # The file itself, where FILE is a symbolic link.
 real=$(readlink -f -- "$file")
 new=$real.fstune-new

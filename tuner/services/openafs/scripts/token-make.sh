@@ -10,6 +10,8 @@
 # Exit status: 3 no ticket was obtained; 4 no token; 5 the cache manager does not show it; the reason is on standard
 # error.
 set -u
+# Where OpenAFS itself puts its programs.
+PATH=$PATH:/usr/vice/etc:/usr/afs/bin:/usr/afsws/bin:/usr/afsws/etc
 ticket=$1 cell=$2 realm=$3
 shift 3
 KRB5CCNAME=FILE:$ticket LC_ALL=C

@@ -3,6 +3,8 @@
 # fstune but the files in this directory. Prints what was done.
 { # The shell must read all of it before running anything, so that a truncated script does nothing.
 set -u
+# Where OpenAFS itself puts its programs.
+PATH=$PATH:/usr/vice/etc:/usr/afs/bin:/usr/afsws/bin:/usr/afsws/etc
 cd "$(dirname "$0")" || exit 1
 files='cell principal token-make.sh'
 # Names have no spaces.
