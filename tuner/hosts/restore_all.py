@@ -12,8 +12,8 @@ from tuner.errors import TestbedError
 from tuner.hosts.connector import CommandFailed, Connector
 
 RESTORE_ALL = "restore-all.sh"
-#: Longer than the slowest restore, including the wait for another one already under way.
-_RESTORE_ALL_TIMEOUT_S = 1800.0
+#: Longer than the slowest restores of all parts, after the wait for another one already under way.
+_RESTORE_ALL_TIMEOUT_S = 5400.0
 
 #: Argument: the directory. Prints what is wrong, nothing when all is well; the directory need not
 #: exist yet. In a sticky directory such as /tmp nobody can replace other users' entries.

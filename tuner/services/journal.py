@@ -32,7 +32,7 @@ rm -rf -- "$2"
 mv --no-target-directory -- "$1" "$2" 2> /dev/null
 exec rm -rf -- "$1" "$2"
 """
-#: The longest that a restore of one part may take.
+#: The longest that a restore of one part may take, unless the part knows better.
 RESTORE_TIMEOUT_S = 330.0
 
 

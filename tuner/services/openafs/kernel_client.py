@@ -44,8 +44,11 @@ _DOES_NOT_SERVE = 4
 _ANSWER_TIMEOUT_S = 20.0
 #: How long, and how often, a query is retried when the client does not answer, in seconds.
 _PATIENCE_S, _POLL_S = 30.0, 0.5
-#: Longer than the script can take: stop, shutdown, start and a first access.
-_REMOUNT_TIMEOUT_S = 420.0
+#: Longer than the script can take, which gives each step a limit: the longest start, and the others
+#: (stop, shutdown, wiping the cache, a first access).
+_REMOUNT_TIMEOUT_S = 900.0 + 600.0
+#: Restoring runs that script, too.
+_RESTORE_TIMEOUT_S = _REMOUNT_TIMEOUT_S + 30.0
 #: The encoding of the configuration file, whose comments may have any bytes.
 _ANY_BYTES = ("utf-8", "surrogateescape")
 
@@ -202,7 +205,7 @@ class KernelClient(WithJournal):
         if self.recorded and self._begin():  # the journal had been removed
             self.host.put(f"{_journal(self.host, self.place).directory}/{_STOPPED}", b"")
         try:
-            action = _journal(self.host, self.place).restore() or "left as found"
+            action = self.journal.restore(_RESTORE_TIMEOUT_S) or "left as found"
             self._restore_live()
         finally:
             token_removal = None if self.tokens is None else self.tokens.restore()

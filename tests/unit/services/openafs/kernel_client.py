@@ -29,6 +29,7 @@ cat) [ ! -e "$HERE/no-unit" ] || { echo "No files found for $3." >&2; exit 1; } 
 show)
     case $2 in
     *State) cat "$HERE/unit" ;;
+    *TimeoutStartUSec) cat "$HERE/start-limit" ;;
     *) printf '%s\n' RequiredBy= "BoundBy=backup.service web.service" ConsistsOf=backup.service ;;
     esac ;;
 is-active)
@@ -74,6 +75,9 @@ case $* in *-xdev*)
     [ ! -e "$HERE/timer" ] || touch "$HERE/mounted" "$HERE/loaded" ;;
 esac
 exec /usr/bin/find "$@\"""",
+    "timeout": """
+case $* in *"systemctl start"*) echo "$1" >> "$HERE/limits" ;; esac
+exec /usr/bin/timeout "$@\"""",
     "umount": '[ ! -e "$HERE/busy" ] && rm -f "$HERE/mounted"',
     "afsd": 'echo "afsd $*" >> "$HERE/calls"',
     "rmmod": '[ ! -e "$HERE/stuck" ] && rm -f "$HERE/loaded"',
@@ -209,6 +213,7 @@ def machine_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     (directory / "afs.conf").write_text(ORIGINAL)
     (directory / "afs.conf").chmod(0o640)
     (directory / "unit").write_text("LoadState=loaded\nActiveState=active\n")
+    (directory / "start-limit").write_text("TimeoutStartUSec=1min 30s\n")
     (directory / "crypt").write_text("crypt (data security)")
     (directory / "storebehind").write_text("0")
     (directory / "bypassthreshold").write_text("-1")

@@ -17,6 +17,9 @@ set -u
 unit=$1 mount=$2 cache=$3 probe=$4 file=$5 wanted=$6 crypt=$7
 leave_s=2
 ready_s=60
+# A start has the longer of this and of the time that its unit gives it, but not more than the longest.
+start_s=120
+longest_start_s=900
 # Without lsmod, a module that stays loaded would not be seen.
 PATH=$PATH:/usr/sbin:/sbin
 # Where OpenAFS itself puts its programs.
@@ -70,6 +73,23 @@ refuse_copies() {
         "end each, with its service or container; $1"
 }
 
+# How long the unit may take to start, as systemd writes it ("2min 30s", "infinity"): afsd creates all files of a cache
+# that was wiped. More than that, so that systemd is the one that says so.
+allowed_s() {
+    timeout 20 systemctl show --property=TimeoutStartUSec -- "$unit" 2> /dev/null |
+        awk -v least="$start_s" -v most="$longest_start_s" '
+            BEGIN { seconds["us"] = seconds["ms"] = 0; seconds["s"] = 1; seconds["min"] = 60; seconds["h"] = 3600 }
+            sub(/^TimeoutStartUSec=/, "") {
+                for (i = 1; i <= NF; i++) {
+                    name = $i
+                    sub(/^[0-9.]+/, "", name)
+                    sum += name in seconds ? $i * seconds[name] : most
+                }
+                sum += 30
+            }
+            END { print int(sum < least ? least : sum > most ? most : sum) }'
+}
+
 beside=$(dirname "$wanted")
 # Without "applied", "stopped" marks one whose FILE may have been written by a run that was cut off.
 if { [ -e "$beside/applied" ] || [ ! -e "$beside/stopped" ]; } && ! cmp -s "$file" "$beside/applied" &&
@@ -99,6 +119,7 @@ prepare() {
 if ! cmp -s "$wanted" "$file" && ! output=$(prepare 2>&1); then
     fail 3 "$file cannot be written: $output; nothing was stopped"
 fi
+start_s=$(allowed_s)
 [ -e "$beside/stopped" ] || true > "$beside/stopped" || fail 3 "nothing can be written next to $wanted"
 timeout 90 systemctl stop "$unit" 2> /dev/null
 if mounted; then
@@ -119,7 +140,7 @@ fi
 # afsd would exit if it were to use fewer cache files than exist.
 if ! output=$(wipe 2>&1); then
     # Better than no client. It starts with the options that it had, as long as there are as many files.
-    timeout 120 systemctl start "$unit" 2> /dev/null
+    timeout "$start_s" systemctl start "$unit" 2> /dev/null
     fail 3 "$cache cannot be wiped: $output; $unit was started again with the options in $file"
 fi
 # A timer, or another unit that needs this one, may have started it meanwhile.
@@ -130,7 +151,7 @@ cmp -s "$wanted" "$file" || output=$(mv -f -- "$new" "$real" 2>&1) || fail 3 "$f
 # A full or failed disk must not prevent the client from being restored.
 cp "$wanted" "$beside/applied.new" 2> /dev/null && mv "$beside/applied.new" "$beside/applied"
 
-if ! timeout 120 systemctl start "$unit" 2> /dev/null || ! mounted; then
+if ! timeout "$start_s" systemctl start "$unit" 2> /dev/null || ! mounted; then
     output=$(journalctl --unit "$unit" --lines 3 --output cat --no-pager 2> /dev/null | tr '\n' ' ')
     timeout 90 systemctl stop "$unit" 2> /dev/null
     fail 4 "$unit does not start: $output"
