@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from search_spaces import Space, SpaceError
 from tuner.errors import ConfigurationError, TestbedError
-from tuner.hosts.connector import Connector, check, understood
+from tuner.hosts.connector import CommandResult, Connector, check, understood
 from tuner.hosts.parallel import on_all
 from tuner.model import Value
 from tuner.services.lasting import JournalState
@@ -198,7 +198,8 @@ def host_limits(host: Connector, cache: str) -> dict[str, int]:
         return {
             "memory_bytes": memory_bytes(host),
             "cache_partition_bytes": int(partition[0]) * int(partition[1]),
-            "cacheinfo_blocks": cache_info(host)[2],
+            # What restores a client asks too, and must not be refused.
+            "cacheinfo_blocks": _read_cache_info(host, _CACHE_INFO)[2],
         }
 
 
@@ -206,12 +207,32 @@ def cache_info(host: Connector, directory: str | None = None) -> tuple[str, str,
     """Mount point, cache directory and cache size in KiB from the client's cacheinfo file.
 
     ``directory``: where the client's configuration is, if not at the usual places. Raises
-    TestbedError when there is no readable one.
+    TestbedError when there is no readable one, or when those at the usual places differ: which one
+    counts is compiled into the client.
     """
-    usual, other = _CACHE_INFO if directory is None else (f"{directory}/cacheinfo",) * 2
-    result = host.ask(["cat", usual])
-    text = result.stdout if result.status == 0 else check(host, ["cat", other])
+    if directory is not None:
+        return _read_cache_info(host, (f"{directory}/cacheinfo",))
+    texts = [
+        result.stdout.strip() for path in _CACHE_INFO if not (result := _cat(host, path)).status
+    ]
+    if len(set(texts)) > 1:
+        raise TestbedError(
+            f"{host.host}: {' and '.join(_CACHE_INFO)} differ ({' and '.join(map(repr, texts))}), "
+            "and the client reads only one of them: remove the other one, left over from another "
+            "client, or give both the same content"
+        )
+    return _read_cache_info(host, _CACHE_INFO)
+
+
+def _read_cache_info(host: Connector, paths: Sequence[str]) -> tuple[str, str, int]:
+    """Parse the first of these files that is there."""
+    result = next((one for path in paths[:-1] if not (one := _cat(host, path)).status), None)
+    text = check(host, ["cat", paths[-1]]) if result is None else result.stdout
     try:
         return parse.cache_info(text)
     except ValueError as problem:
         raise TestbedError(f"{host.host}: {problem}") from problem
+
+
+def _cat(host: Connector, path: str) -> CommandResult:
+    return host.ask(["cat", path])

@@ -135,6 +135,12 @@ def test_options_choose_the_directories_of_a_kernel_client() -> None:
     assert dict(look.words) == {"cache": "/srv/cache"}
 
 
+def test_two_cacheinfo_files_that_differ_are_named() -> None:
+    other = {"cat /usr/vice/etc/cacheinfo": "/afs:/srv/cache:1000\n"}
+    with pytest.raises(TestbedError, match=r"/usr/vice/etc/cacheinfo differ .*remove the other"):
+        look_at_client(host({**KERNEL, **other}))
+
+
 def test_a_fuse_client_is_known_by_its_process() -> None:
     command = "    0 afsd.fuse -dynroot -cachedir /srv/cache -mountdir /afs -blocks 200000\n"
     look = look_at_client(host({**KERNEL, "ps -C afsd.fuse": command}))

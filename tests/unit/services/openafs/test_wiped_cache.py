@@ -32,8 +32,10 @@ def kernel(machine: Connector, options: str, cache: str) -> Client:
     return KernelClient(machine, place, f'OPTIONS="{options}"\n', "on")
 
 
-def attach(kind: str, options: str, cache: str, *, alike: bool = True) -> None:
-    client = {"fuse": fuse, "linux": kernel}[kind](host(ANSWERS), options, cache)
+def attach(
+    kind: str, options: str, cache: str, *, alike: bool = True, answers: dict[str, str] = ANSWERS
+) -> None:
+    client = {"fuse": fuse, "linux": kernel}[kind](host(answers), options, cache)
     space = search_spaces.load(f"openafs-cache-manager-{kind}-1.8")
     CacheManager.attach([client], "afsd", space, alike=alike)
 
@@ -59,3 +61,27 @@ def test_only_the_client_s_own_cache_is_wiped(kind: str, options: str, cache: st
 def test_a_client_that_is_only_restored_is_not_refused() -> None:
     """Its journal says what is wiped; somebody may have changed cacheinfo since."""
     attach("linux", "-dynroot", "/home", alike=False)
+
+
+OTHER = "cat /usr/vice/etc/cacheinfo"
+#: Where a client of another package was before.
+LEFT_OVER = {**ANSWERS, OTHER: "/afs:/usr/vice/cache:500000\n"}
+
+
+@pytest.mark.parametrize("kind", ["fuse", "linux"])
+def test_two_cacheinfo_files_that_differ_are_refused(kind: str) -> None:
+    """Which one counts is compiled into the client, and the cache of the other would be wiped."""
+    why = (
+        r"/etc/openafs/cacheinfo and /usr/vice/etc/cacheinfo differ \('/afs:/cache:1.* and '/afs:/u"
+    )
+    with pytest.raises(TestbedError, match=why):
+        attach(kind, "-dynroot", "/cache", answers=LEFT_OVER)
+    attach(kind, "-cachedir /x", "/x", answers=LEFT_OVER)
+    attach(kind, "-confdir /srv", "/srv/cache", answers=LEFT_OVER)
+    attach(kind, "-dynroot", "/cache", answers={**LEFT_OVER, OTHER: "/afs:/cache:100000"})
+    attach(kind, "-dynroot", "/home", answers=LEFT_OVER, alike=False)  # only to be restored
+
+
+def test_upstream_s_file_counts_where_it_is_the_only_one() -> None:
+    answers = {name: text for name, text in LEFT_OVER.items() if "/etc/openafs/" not in name}
+    attach("linux", "-dynroot", "/usr/vice/cache", answers=answers)
