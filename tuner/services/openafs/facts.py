@@ -35,6 +35,8 @@ find /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd /proc/[
 """
 #: Properties of a unit: whether it exists and runs, and which units stop together with it.
 _STATE, _STOP_TOO = "LoadState,ActiveState", "RequiredBy,RequisiteOf,BoundBy,ConsistsOf"
+#: The same of a unit that ends without being stopped: that of the mount point, which is unmounted.
+_END_TOO = "BoundBy"
 _AT_REST = ("inactive", "failed", "unknown")
 _TRIES, _PAUSE_S = 5, 1.0
 
@@ -90,7 +92,8 @@ class ClientFacts:
     not be stopped and started again; ``tokens``: whether it has any;
     ``no_ticket``: why no ticket can be obtained from its keytab, "" if it can or no keytab is
     configured. ``unit_problem``: what systemd says of its unit if that does not run, "" if it does
-    or there is a journal. ``stop_too``: the active units that systemd stops together with it.
+    or there is a journal. ``stop_too``: the active units that systemd stops together with it, or
+    with its mount unit.
     """
 
     host: str
@@ -141,7 +144,7 @@ def client_facts(
         tokens,
         no_ticket,
         unit_problem="" if may_be_down else _unit_problem(host, way.unit),
-        stop_too=_stop_too(host, way.unit),
+        stop_too=_stop_too(host, way.unit, way.mount),
         version=version,
     )
 
@@ -169,10 +172,18 @@ def _unit_problem(host: Connector, unit: str) -> str:
     return "" if both == ("loaded", "active") else ", ".join(both)
 
 
-def _stop_too(host: Connector, unit: str) -> tuple[str, ...]:
-    """The units at work that systemd stops together with a unit; it does not start them again."""
-    text = check(host, ["systemctl", "show", f"--property={_STOP_TOO}", "--", unit])
-    units = list(dict.fromkeys(" ".join(parse.unit_properties(text).values()).split()))
+def _stop_too(host: Connector, unit: str, mount: str) -> tuple[str, ...]:
+    """The units at work that systemd stops together with a client; it does not start them again.
+
+    ``mount``: its mount point, which systemctl takes for the name of its mount unit.
+    """
+    stop_too = {unit: _STOP_TOO, mount: _END_TOO}
+    texts = (
+        check(host, ["systemctl", "show", f"--property={names}", "--", one])
+        for one, names in stop_too.items()
+    )
+    lists = (value for text in texts for value in parse.unit_properties(text).values())
+    units = list(dict.fromkeys(" ".join(lists).split()))
     if not units:
         return ()
     # Its exit status says only whether all are active.

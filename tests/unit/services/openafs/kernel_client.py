@@ -30,6 +30,7 @@ show)
     case $2 in
     *State) cat "$HERE/unit" ;;
     *TimeoutStartUSec) cat "$HERE/start-limit" ;;
+    *=BoundBy) [ "$4" != /afs ] || echo "BoundBy=www.service backup.service" ;;
     *) printf '%s\n' RequiredBy= "BoundBy=backup.service web.service" ConsistsOf=backup.service ;;
     esac ;;
 is-active)

@@ -129,6 +129,13 @@ def test_active_units_that_stop_with_the_client_are_named(machine: Machine) -> N
     assert facts(machine).stop_too == ("web.service",)
 
 
+def test_so_are_units_that_stop_with_its_mount(machine: Machine) -> None:
+    """Those bound to it: systemd stops them when it is unmounted, by whatever."""
+    machine.set("www.service", "backup.service")
+    assert facts(machine, mount="/afs").stop_too == ("backup.service", "www.service")
+    assert facts(machine, mount="/net").stop_too == ("backup.service",)
+
+
 def test_what_would_prevent_a_restart_is_found_before_the_first(machine: Machine) -> None:
     """In the words of the script that restarts the client."""
     mount = machine.here / "afs"
