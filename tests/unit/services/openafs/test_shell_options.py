@@ -83,8 +83,8 @@ def test_files_of_packages_are_read(text: str, variable: str, options: tuple[str
     assert options_in(text, variable) == options
     new = with_options(text, variable, ["-z", "3"])
     assert options_in(new, variable) == ("-z", "3")
-    kept = [line for line in text.splitlines() if not line.startswith(variable)]
-    assert new.splitlines() == [*kept, f'{variable}="-z 3"']
+    others = [line for line in text.splitlines() if not line.startswith(variable)]
+    assert new.splitlines() == [*others, f'{variable}="-z 3"']
 
 
 CHANGES = [
