@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces import Space
-from tuner.documents import duplicates
+from tuner.documents import duplicates, in_one_line
 from tuner.errors import ConflictError, SpecError, TunerError
 from tuner.judge.pilot import Pilot
 from tuner.measure.references import ReferencePlan
@@ -114,7 +114,7 @@ def prepare(spec: CampaignSpec, state_directory: Path) -> Prepared:
     for where, section in spec.named_sections():
         wrong += section.type.mistakes(section.section, where, needs)
     if wrong:
-        raise SpecError("; ".join(wrong))
+        raise SpecError(in_one_line(wrong))
     services = [section.type.preview(section.section, state_directory) for section in spec.sections]
     check_plan(spec, needs.spaces, services)
     identities = tuple(
@@ -147,7 +147,7 @@ def look_up(spec: CampaignSpec) -> Needs:
         except SpecError as problem:
             wrong.append(str(problem))
     if workload is None or wrong:
-        raise SpecError("; ".join(wrong))
+        raise SpecError(in_one_line(wrong))
     references = tuple(ReferencePlan(r.name, r.path, r.every) for r in spec.references)
     return Needs(spaces, workload, references)
 

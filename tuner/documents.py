@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -85,6 +86,12 @@ def checked_name(value: object) -> object:
     return value
 
 
+def _not_blank(name: str) -> str:
+    if not name.strip():
+        raise ValueError("write a name or a path")
+    return name
+
+
 def _value(value: object) -> object:
     if not isinstance(value, int | str):
         raise ValueError("a value is a whole number, true or false, or text")
@@ -93,6 +100,7 @@ def _value(value: object) -> object:
 
 ParameterValue = Annotated[Value, BeforeValidator(_value)]
 Name = Annotated[str, BeforeValidator(checked_name)]
+NameOrPath = Annotated[str, AfterValidator(_not_blank)]
 Duration = Annotated[float, BeforeValidator(_duration_s), Field(gt=0.0, le=_LONGEST_S)]
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=0.0, lt=1.0)]
 FractionOrAuto = Annotated[float | Literal["auto"], BeforeValidator(_fraction_or_auto)]
@@ -185,7 +193,7 @@ def read_document(
     except ValidationError as problem:
         if (sign := _sign_of_another(document, model)) is not None:
             raise SpecError(f"{path}: not {what} but {_SIGNS[sign]}: it has {sign!r}") from None
-        message = "; ".join([problems(problem, model), *besides(document)])
+        message = in_one_line([problems(problem, model), *besides(document)])
         raise SpecError(f"{path}: {message}") from None
 
 
@@ -212,8 +220,24 @@ def yaml_mistake(problem: Exception) -> str:
     return " ".join(str(problem).split())
 
 
-#: The maximum number of mistakes of one file that are reported.
-_MOST_MISTAKES = 8
+#: The maximum number of mistakes of one file that are reported; of its keys, each of which may
+#: come with all keys that are known there; and the length of one, in characters.
+_MOST_MISTAKES = 20
+_MOST_KEYS = 8
+_LONGEST_MISTAKE = 2000
+
+
+def in_one_line(sentences: Sequence[str], most: int = _MOST_MISTAKES) -> str:
+    """Return the mistakes of a file in one line, of bounded length whatever the file contains: at
+    most so many of them, and of a long one its beginning and its end.
+    """
+    half = _LONGEST_MISTAKE // 2
+    parts = [
+        each if len(each) <= _LONGEST_MISTAKE else f"{each[:half]}...{each[-half:]}"
+        for each in sentences[:most]
+    ]
+    more = len(sentences) - most
+    return "; ".join([*parts, *([f"and {more} more"] if more > 0 else [])])
 
 
 def problems(problem: ValidationError, model: type[BaseModel]) -> str:
@@ -238,8 +262,7 @@ def mistakes(errors: Sequence[Mapping[str, Any]], model: type[BaseModel], whole:
         if (error["type"] != "missing" or error["loc"] not in suggestions)
         and not _lacks_wrong_items(error, errors)
     ]
-    more = len(sentences) - _MOST_MISTAKES
-    return "; ".join([*sentences[:_MOST_MISTAKES], *([f"and {more} more"] if more > 0 else [])])
+    return in_one_line(sentences, _MOST_KEYS)
 
 
 def _lacks_wrong_items(error: Mapping[str, Any], errors: Sequence[Mapping[str, Any]]) -> bool:

@@ -119,6 +119,13 @@ def test_many_mistakes_stay_one_line(tmp_path: Path) -> None:
     assert message.endswith("and 22 more")
 
 
+def test_a_mistake_of_any_length_is_reported_in_a_short_line(tmp_path: Path) -> None:
+    message = refusal(tmp_path, f"? {'x' * 100_000}\n: 1")
+    assert "...xxx" in message
+    assert message.endswith("workload")
+    assert len(message) < 3_000
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -62,8 +62,9 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
             event = NewEvent(now, _REQUESTED[wish], message, {"from": asked_by})
             store.ask(campaign.id, Request(wish, asked_by, now), event)
             return f"campaign {campaign.id} will {wish} at the next safe point"
-        if wish is Wish.PAUSE:
-            refuse_verification(store, campaign.id)
+        verifies = is_verification(store, campaign.id)
+        if wish is Wish.PAUSE and verifies:
+            raise _not_resumed(campaign.id)
         cut_off = "its process died"
         if queue is not None:
             event = _off_queue(asked_by, now)
@@ -71,11 +72,13 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
             if not off and _has_worker(queue, campaign.id):  # since it was asked above
                 raise ConflictError(_with_worker(campaign.id))
         store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
-        todo = f"'fstune resume {campaign.id}' does that" if wish is Wish.PAUSE else _restore()
+        resume = f"'fstune resume {campaign.id}' does that"
+        todo = resume if wish is Wish.PAUSE else _restore(verifies)
         rest = f"it has not restored its testbed; {todo}"
         reason = f"{wish} requested from {asked_by} after its process died; {rest}"
         _end(store, campaign, wish, reason, now, rest)
-        return f"campaign {campaign.id} is {_ENDS[wish][0]}; {rest}"
+        what = "verification" if verifies else "campaign"
+        return f"{what} {campaign.id} is {_ENDS[wish][0]}; {rest}"
     was_queued = queue is not None and queue.withdraw(campaign.id, _off_queue(asked_by, now))
     if wish is Wish.PAUSE and was_queued:
         todo = f"'fstune resume {campaign.id} --queue' puts it back on the queue"
@@ -94,11 +97,20 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
 
 def refuse_verification(store: Store, campaign: str) -> None:
     """Raise ConflictError for a verification: if resumed, it would search and certify."""
-    if store.events(campaign, kinds={EventKind.VERIFICATION}):
-        raise ConflictError(
-            f"campaign {campaign} is a verification, which cannot be resumed: run 'fstune verify' "
-            "again"
-        )
+    if is_verification(store, campaign):
+        raise _not_resumed(campaign)
+
+
+def is_verification(store: Store, campaign: str) -> bool:
+    """Whether a campaign is a verification of another one."""
+    return bool(store.events(campaign, kinds={EventKind.VERIFICATION}))
+
+
+def _not_resumed(verification: str) -> ConflictError:
+    return ConflictError(
+        f"campaign {verification} is a verification, which cannot be resumed: run 'fstune verify' "
+        "again"
+    )
 
 
 def in_use(store: Store, campaign: str, testbeds: Collection[str] = ()) -> bool:
@@ -139,6 +151,7 @@ def _end(
     store.move_campaign(campaign.id, state, reason, event, before=campaign.state)
 
 
-def _restore() -> str:
-    """What restores the testbed of a campaign that cannot be resumed."""
-    return f"any later campaign there does that, and so do {ways_to_restore()}"
+def _restore(verifies: bool) -> str:
+    """What restores the testbed of a campaign, or a verification, that cannot be resumed."""
+    again = "'fstune verify', run again," if verifies else "any later campaign there"
+    return f"{again} does that, and so do {ways_to_restore()}"

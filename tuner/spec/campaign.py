@@ -29,6 +29,7 @@ from tuner.documents import (
     Fraction,
     FractionOrAuto,
     Name,
+    NameOrPath,
     ParameterValue,
     Section,
     duplicates,
@@ -56,7 +57,7 @@ _MOST_COMPARED = 20
 class WorkloadSection(Section):
     """What is measured: a packaged workload or a file, at ``scale`` times its full size."""
 
-    name: str
+    name: NameOrPath
     scale: float = Field(default=1.0, gt=0.0, le=1e6)
 
 
@@ -229,6 +230,8 @@ class CampaignSpec(Section):
             raise ValueError("'last' stands for the newest campaign; choose another name")
         if not any(character.isalnum() for character in name):
             raise ValueError("use at least one letter or digit")
+        if name.startswith("-"):
+            raise ValueError("do not begin it with '-', as options of commands do")
         return name
 
     @field_validator("first", mode="before")
@@ -363,7 +366,7 @@ def _unknown_names(document: Mapping[str, object], directory: Path) -> list[str]
         return _resolved(name, directory) if isinstance(name, str) else ""
 
     wrong = []
-    if workload := name_of(document.get("workload")):
+    if (workload := name_of(document.get("workload"))).strip():
         try:
             workloads.load(workload)
         except workloads.SpecError as problem:

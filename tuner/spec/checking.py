@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from search_spaces import Chance, Space, SpaceError, draw
+from tuner.documents import in_one_line
 from tuner.errors import SpecError
 from tuner.judge.evalue import MIN_PAIRS
 from tuner.model import Configuration, Value
@@ -33,7 +34,7 @@ def check_plan(
         if hosts is not None:
             wrong += _unsearchable(spec, spaces, hosts)
     if wrong:
-        raise SpecError("; ".join(dict.fromkeys(wrong)))
+        raise SpecError(in_one_line(list(dict.fromkeys(wrong))))
 
 
 def _wrong_first(

@@ -237,7 +237,9 @@ def test_a_verification_whose_process_died_is_cancelled_but_not_paused(
     assert is_problem(answer, 409)
     assert "is a verification, which cannot be resumed" in answer.json()["detail"]
     assert state(guarded, campaign) == "running"
-    assert post(f"/v1/campaigns/{campaign}/cancel").status_code == 202
+    answer = post(f"/v1/campaigns/{campaign}/cancel")
+    assert answer.status_code == 202
+    assert "; 'fstune verify', run again, does that, and so do " in answer.json()["reason"]
     assert state(guarded, campaign) == "cancelled"
 
 

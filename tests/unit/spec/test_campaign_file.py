@@ -44,7 +44,7 @@ def test_a_stored_campaign_names_no_kind_but_its_own() -> None:
     assert list(document["testbed"]) == ["cell"]
 
 
-@pytest.mark.parametrize("name", ["last", "..."])
+@pytest.mark.parametrize("name", ["last", "...", "--help"])
 def test_a_campaign_that_exists_keeps_a_name_that_a_new_one_may_not_have(name: str) -> None:
     document = json.loads(CampaignSpec.model_validate(SHORTEST).to_json()) | {"name": name}
     assert CampaignSpec.from_json(json.dumps(document)).name == name
@@ -82,6 +82,17 @@ def test_bad_files_are_reported_in_one_line(path: Path, tmp_path: Path) -> None:
     assert len(message) < 300
     assert message.isprintable()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["cache_manager.no_such", "cache_manager.daemons"])
+def test_thousands_of_mistakes_are_reported_in_a_short_line(name: str, tmp_path: Path) -> None:
+    """Of names, which are looked up, and of values, which are checked against the space."""
+    first = [{name: 1_000_000 + number} for number in range(3000)]
+    simulated = {"testbed": {"simulated": {}}, "workload": "mixed-use", "first": first}
+    spec = CampaignSpec.model_validate(SHORTEST | simulated)
+    with pytest.raises(SpecError, match=r"^first\.0: .*; first\.19: .*; and 2980 more$") as caught:
+        prepare(spec, tmp_path)
+    assert len(str(caught.value)) < 10_000
 
 
 def test_unreadable_files_are_reported(tmp_path: Path) -> None:
