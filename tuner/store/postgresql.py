@@ -46,8 +46,8 @@ _MAY_NOTE_REACHABLE = (
 )
 _NOTE_REACHABLE = "INSERT INTO reachable (since) VALUES (clock_timestamp()) ON CONFLICT DO NOTHING"
 
-#: Options of a session for libpq and the server, by default. A network that drops packets must not
-#: block a campaign for hours.
+#: Options of a session for libpq and the server, unless the address or the environment has others. A
+#: network that drops packets must not block a campaign for hours.
 _SESSION = {
     "application_name": "fstune",
     "connect_timeout": 10,
@@ -56,6 +56,7 @@ _SESSION = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
+_VARIABLES = {"application_name": "PGAPPNAME", "connect_timeout": "PGCONNECT_TIMEOUT"}
 #: Settings of a session in the server. It must not keep the locks of a process that was stopped, or
 #: whose machine is gone: a transaction in which nothing happens for this time ends.
 _IDLE_S = 60.0
@@ -107,10 +108,15 @@ class PostgreSQL(Database):
         others).
         """
         self._url = _url(address)
-        self._session = {name: v for name, v in _SESSION.items() if name not in self._url.query}
-        # Those of the address come last, so that they prevail.
-        options = self._url.normalized_query.get("options", ())
-        self._session["options"] = " ".join([_options(), *options])
+        self._session = {
+            name: value
+            for name, value in _SESSION.items()
+            if name not in self._url.query and not os.environ.get(_VARIABLES.get(name, ""))
+        }
+        # Those of the user come last, so that they prevail. As for libpq, the address replaces the
+        # environment.
+        theirs = self._url.normalized_query.get("options") or (os.environ.get("PGOPTIONS", ""),)
+        self._session["options"] = " ".join([_options(), *theirs]).rstrip()
         engine = create_engine(
             self._url,
             connect_args=self._session,

@@ -70,3 +70,21 @@ def test_options_of_the_address_do_not_replace_others(place: Place) -> None:
         for_workers = [connection.execute(show).fetchone() for show in shows]
     assert for_us == ["5MB", "7s", "UTC", "a b"]
     assert for_workers == [(value,) for value in for_us]
+
+
+def test_options_of_the_environment_do_not_replace_others_either(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGOPTIONS", "-c work_mem=5MB -c lock_timeout=7s")
+    monkeypatch.setenv("PGAPPNAME", "tuning")
+    names = ("work_mem", "lock_timeout", "timezone", "application_name")
+
+    def settings(address: str) -> list[object]:
+        with closing(PostgreSQL(address)) as mine:
+            return mine.read(lambda c: [c.exec_driver_sql(f"SHOW {n}").scalar() for n in names])
+
+    assert settings(str(place.address)) == ["5MB", "7s", "UTC", "tuning"]
+    address = f"{place.address}&options=-c%20work_mem%3D6MB"
+    limit, theirs = settings(f"{address}&application_name=mine")[::3], settings(address)[1]
+    assert limit == ["6MB", "mine"]
+    assert theirs != "7s"
