@@ -36,6 +36,8 @@ _POOL_PATIENCE_S = 10.0
 _LONG_S = 60.0
 #: SQLSTATEs of a server that is away: no connection, shutting down, too many connections.
 _AWAY = ("08", "57P", "53300")
+#: SQLSTATE: a change on a standby.
+_READ_ONLY = "25006"
 
 _log = logging.getLogger(__name__)
 
@@ -66,44 +68,58 @@ class _RetryRequeues(BaseRetryStrategy):
 
 
 class _Patient(PsycopgConnector):
-    """A connector that waits for a server that is away, as the store does."""
+    """A connector that waits for a server that is away, as the store does. Once it ``has_written``,
+    it also waits for a server that can only be read to become the primary.
+    """
+
+    has_written = False
 
     async def execute_query_async(self, query: Any, **arguments: Any) -> None:
-        await _persistently(lambda: super(_Patient, self).execute_query_async(query, **arguments))
+        await self._persistently(
+            lambda: super(_Patient, self).execute_query_async(query, **arguments)
+        )
 
     async def execute_query_one_async(self, query: Any, **arguments: Any) -> dict[str, Any]:
-        return await _persistently(
+        return await self._persistently(
             lambda: super(_Patient, self).execute_query_one_async(query, **arguments)
         )
 
     async def execute_query_all_async(self, query: Any, **arguments: Any) -> list[dict[str, Any]]:
-        return await _persistently(
+        return await self._persistently(
             lambda: super(_Patient, self).execute_query_all_async(query, **arguments)
         )
 
     async def listen_notify(self, on_notification: Any, channels: Iterable[str]) -> None:
         listened = list(channels)
-        await _persistently(lambda: super(_Patient, self).listen_notify(on_notification, listened))
+        await self._persistently(
+            lambda: super(_Patient, self).listen_notify(on_notification, listened)
+        )
 
-
-async def _persistently(query: Callable[[], Awaitable[Result]]) -> Result:
-    """Run a query, and repeat it for as long as the server may come back."""
-    away_since: float | None = None
-    pause_s = _FIRST_PAUSE_S
-    while True:
-        began = time.monotonic()
-        try:
-            return await query()
-        except ConnectorException as error:
-            now = time.monotonic()
-            if away_since is None or now - began > _LONG_S:
-                away_since, pause_s = now, _FIRST_PAUSE_S  # connected until now
-            state = getattr(error.__cause__, "sqlstate", None) or "08"
-            if not state.startswith(_AWAY) or now - away_since > PATIENCE_S:
-                raise StoreError(f"the queue cannot be used: {error.__cause__ or error}") from error
-            _log.warning("the queue does not respond; waiting up to %.0f s", PATIENCE_S)
-        await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    async def _persistently(self, query: Callable[[], Awaitable[Result]]) -> Result:
+        """Run a query, and repeat it for as long as the server may come back."""
+        away_since: float | None = None
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            began = time.monotonic()
+            try:
+                return await query()
+            except ConnectorException as error:
+                now = time.monotonic()
+                if away_since is None or now - began > _LONG_S:
+                    away_since, pause_s = now, _FIRST_PAUSE_S  # connected until now
+                state = getattr(error.__cause__, "sqlstate", None) or "08"
+                read_only = self.has_written and state == _READ_ONLY
+                may_return = read_only or state.startswith(_AWAY)
+                if not may_return or now - away_since > PATIENCE_S:
+                    raise StoreError(
+                        f"the queue cannot be used: {error.__cause__ or error}"
+                    ) from error
+                what = "can only be read" if read_only else "does not respond"
+                _log.warning("the queue %s; waiting up to %.0f s", what, PATIENCE_S)
+            if read_only:
+                await self.pool.drain()  # another server may have become the primary
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 class _Jobs(JobManager):
@@ -111,15 +127,16 @@ class _Jobs(JobManager):
 
     def __init__(
         self,
-        connector: PsycopgConnector,
+        connector: _Patient,
         registered: Callable[[int], Awaitable[None]],
         on_beat: Callable[[], None],
     ) -> None:
         super().__init__(connector)
-        self._registered, self._on_beat = registered, on_beat
+        self._patient, self._registered, self._on_beat = connector, registered, on_beat
 
     async def register_worker(self) -> int:
         worker = await super().register_worker()
+        self._patient.has_written = True
         await self._registered(worker)
         return worker
 

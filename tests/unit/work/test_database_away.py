@@ -13,6 +13,7 @@ from tests.postgresql import Server
 from tests.unit.store.conftest import Place
 from tests.unit.work.stored_runs import kinds
 from tests.unit.work.test_queue import LIMIT_S, Hand, put
+from tuner.errors import StoreError
 from tuner.report.log import LogForm
 from tuner.store import Store
 from tuner.store.queue import Queue
@@ -159,6 +160,45 @@ def test_the_connections_of_the_queue_are_back_soon_after_the_server(
             return loop.time() - since_s
 
     assert asyncio.run(ask()) < 4.0
+
+
+@pytest.mark.slow
+def test_the_queue_waits_until_the_standby_is_the_primary(
+    queue: Queue,
+    postgresql: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One that has been changed before: otherwise, its address is that of a standby."""
+    monkeypatch.setattr(jobs, "_LONGEST_PAUSE_S", 0.1)
+    process = "SELECT pg_backend_pid() AS process"
+
+    async def register() -> tuple[int, ...]:
+        app = jobs.app_of(queue, _nothing, _nothing, lambda: None)
+        async with app.open_async():
+            await asyncio.to_thread(postgresql.become_standby)
+            with pytest.raises(StoreError, match="read-only"):
+                await app.job_manager.register_worker()
+            await asyncio.to_thread(postgresql.promote)
+            first = await app.job_manager.register_worker()
+            await asyncio.to_thread(postgresql.become_standby)
+            before = await app.connector.execute_query_one_async(process)
+            registering = asyncio.create_task(app.job_manager.register_worker())
+            while "the queue can only be read; waiting" not in caplog.text:
+                assert not registering.done()
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(postgresql.promote)
+            second = await registering
+            after = await app.connector.execute_query_one_async(process)
+            return first, second, before["process"], after["process"]
+
+    try:
+        first, second, before, after = asyncio.run(register())
+    finally:
+        postgresql.promote()
+    assert second > first
+    # The address may lead to another server by now.
+    assert after != before
 
 
 async def _nothing(*_: object) -> None:
