@@ -51,9 +51,10 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
 
     A running campaign gets a request, and ends at its next safe point, between two arms or blocks.
     One whose process has died is ended here, unless a worker will resume it; whatever it left on
-    its testbed stays there. One that waits for a worker is taken off the queue. Raises
-    ConflictError if there is nothing to end, when its state changes meanwhile, when a worker is
-    starting a campaign that is to be paused, and when a verification whose process has died is.
+    its testbed stays there. One that waits for a worker, or that a dead one has taken, is taken off
+    the queue. Raises ConflictError if there is nothing to end, when its state changes meanwhile,
+    when a worker is starting a campaign that is to be paused, and when a verification whose process
+    has died is.
     """
     queue = Queue.find(store)
     if campaign.state is CampaignState.RUNNING:
@@ -68,7 +69,7 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         cut_off = "its process died"
         if queue is not None:
             event = _off_queue(asked_by, now)
-            off = queue.withdraw(campaign.id, event, from_dead_worker=True)
+            off = queue.withdraw(campaign.id, event, ended=_ended(queue))
             if not off and _has_worker(queue, campaign.id):  # since it was asked above
                 raise ConflictError(_with_worker(campaign.id))
         store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
@@ -79,7 +80,9 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         _end(store, campaign, wish, reason, now, rest)
         what = "verification" if verifies else "campaign"
         return f"{what} {campaign.id} is {_ENDS[wish][0]}; {rest}"
-    was_queued = queue is not None and queue.withdraw(campaign.id, _off_queue(asked_by, now))
+    was_queued = False
+    if queue is not None and campaign.state not in OVER:
+        was_queued = queue.withdraw(campaign.id, _off_queue(asked_by, now), ended=_ended(queue))
     if wish is Wish.PAUSE and was_queued:
         todo = f"'fstune resume {campaign.id} --queue' puts it back on the queue"
         return f"campaign {campaign.id} is off the queue; {todo}"
@@ -124,8 +127,16 @@ def _has_worker(queue: Queue | None, campaign: str) -> bool:
     """Whether a worker that lives has taken the campaign: it may be about to start a process, which
     carries out a request.
     """
-    runs = () if queue is None else queue.runs()
-    return any(one.campaign == campaign and one.taken and not one.stalled for one in runs)
+    if queue is None:
+        return False
+    runs = [one for one in queue.runs() if one.campaign == campaign]
+    takers = {one.worker for one in runs if one.taken and not one.stalled}
+    return bool(takers - _ended(queue))
+
+
+def _ended(queue: Queue) -> set[int]:
+    """The workers of this machine whose process has ended: their silence need not be awaited."""
+    return {each.id for each in queue.workers() if is_gone(each.holder)}
 
 
 def _with_worker(campaign: str) -> str:

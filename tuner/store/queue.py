@@ -144,10 +144,11 @@ class Queue:
         event: NewEvent,
         *,
         from_worker: bool = False,
-        from_dead_worker: bool = False,
+        ended: Collection[int] = (),
     ) -> bool:
         """Remove a campaign from the queue, with ``from_worker`` even if a worker has taken it,
-        with ``from_dead_worker`` only if that is dead; return whether it was removed.
+        otherwise only if that is dead; return whether it was removed. ``ended``: workers whose
+        process is known to have ended.
         """
 
         def withdraw(connection: Connection) -> bool:
@@ -156,7 +157,7 @@ class Queue:
             # From here to the end of the transaction, no worker can take the job.
             connection.execute(text(_LOCK), {"campaign": campaign})
             for job in _jobs(connection, campaign):
-                if job.taken and not (from_worker or (from_dead_worker and job.stalled)):
+                if job.taken and not (from_worker or job.stalled or job.worker in ended):
                     return False
                 _remove(connection, job)
                 queries.add_event(connection, campaign, event)

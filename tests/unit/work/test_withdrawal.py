@@ -13,7 +13,7 @@ from sqlalchemy import Row, text
 from tests.unit.store import records
 from tests.unit.store.conftest import Place
 from tests.unit.work.stored_runs import kinds
-from tests.unit.work.test_queue import LIMIT_S, Hand, put
+from tests.unit.work.test_queue import HERE, LIMIT_S, Hand, put
 from tests.waiting import wait_for
 from tuner.errors import ConflictError
 from tuner.model import Wish
@@ -107,15 +107,45 @@ def test_who_pauses_a_campaign_that_a_worker_is_starting_is_told_so(
         f"campaign {campaign} is not running: a worker has it, and is just starting or ending its "
         "run; try again in a few seconds"
     )
-    # A dead worker starts nothing.
-    worker.fall_silent(LIMIT_S + 1)
-    assert refusal() == f"campaign {campaign} is {state}; it is not running"
     assert kinds(store, campaign) == before
     # Once it runs, it is asked to pause.
     store.move_campaign(campaign, CampaignState.RUNNING, "", records.event())
-    worker.fall_silent(-LIMIT_S - 1)
     done = steer(store, store.campaign(campaign), Wish.PAUSE, "here", datetime.now(UTC))
     assert done == f"campaign {campaign} will pause at the next safe point"
+
+
+@pytest.mark.parametrize("silent", [True, False])
+@pytest.mark.parametrize("state", [CampaignState.CREATED, CampaignState.RUNNING])
+@pytest.mark.parametrize("wish", list(Wish))
+def test_a_campaign_whose_worker_died_is_ended_at_once(
+    store: Store,
+    queue: Queue,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    wish: Wish,
+    state: CampaignState,
+    silent: bool,
+) -> None:
+    """Otherwise it would run, or be asked to end, only once another worker has taken it over. On
+    the machine of the worker, its death is known before it has been silent for long.
+    """
+    campaign = put(store, queue)
+    worker = Hand(place, queue)
+    assert worker.take() is not None
+    if state is CampaignState.RUNNING:
+        store.move_campaign(campaign, state, "", records.event())
+    if silent:
+        worker.fall_silent(LIMIT_S + 1)
+    else:
+        monkeypatch.setattr(steering, "is_gone", lambda holder: holder == HERE)
+    done = steer(store, store.campaign(campaign), wish, "here", datetime.now(UTC))
+    assert "next safe point" not in done
+    assert queue.runs() == []
+    assert kinds(store, campaign).count("off-queue") == 1
+    after = {Wish.PAUSE: CampaignState.PAUSED, Wish.CANCEL: CampaignState.CANCELLED}[wish]
+    if (wish, state) == (Wish.PAUSE, CampaignState.CREATED):
+        after = state
+    assert store.campaign(campaign).state is after
 
 
 @pytest.mark.parametrize("wish", list(Wish))
