@@ -46,8 +46,8 @@ _MAY_NOTE_REACHABLE = (
 )
 _NOTE_REACHABLE = "INSERT INTO reachable (since) VALUES (clock_timestamp()) ON CONFLICT DO NOTHING"
 
-#: Options of a session for libpq and the server, unless the address or the environment has others. A
-#: network that drops packets must not block a campaign for hours.
+#: Options of a session for libpq and the server, unless the address or the environment has others.
+#: A network that drops packets must not block a campaign for hours.
 _SESSION = {
     "application_name": "fstune",
     "connect_timeout": 10,
