@@ -38,7 +38,6 @@ from tuner.plan.rules import rules_if_known
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.recommendation_document import RecommendationDocument, recommendation_document
 from tuner.results.expiry import expiries, with_expiry
-from tuner.results.named_comparison import stored_comparison
 from tuner.results.overview import reference_comparisons
 
 router = APIRouter(
@@ -138,9 +137,7 @@ def get_effects(campaign: PathCampaign, serving: Serving) -> EffectsDocument:
 @router.get("/{campaign}/comparison", operation_id="get_comparison")
 def get_comparison(campaign: PathCampaign, serving: Serving) -> ComparisonDocument:
     """Results so far of a campaign that compares given configurations."""
-    comparison = stored_comparison(
-        serving.store, campaign, measured_with=serving.store.measured_with
-    )
+    comparison = serving.snapshots.comparison(campaign.id)
     if comparison is None:
         raise NotFoundError(f"campaign {campaign.id} compares no given configurations")
     return ComparisonDocument.of(comparison)

@@ -40,7 +40,6 @@ from tuner.records.status import Status
 from tuner.report.answer import headline
 from tuner.report.summary import so_far_text
 from tuner.results.expiry import expired, expiries, with_expiry
-from tuner.results.named_comparison import stored_comparison
 from tuner.run.presence import absence, status
 from tuner.states import CampaignState
 from tuner.text import counted, duration, faster, moment, value_text
@@ -154,9 +153,7 @@ def _campaign_context(serving: Service, campaign: Campaign) -> dict[str, Any]:
     snapshot = serving.snapshots.soon(campaign.id, _PATIENCE_S)
     if snapshot is None:
         return {}
-    comparison = stored_comparison(
-        serving.store, campaign, snapshot.trials, serving.store.measured_with
-    )
+    comparison = serving.snapshots.comparison(campaign.id)
     latest = serving.effects.soon(snapshot)
     return {
         "view": view.of(

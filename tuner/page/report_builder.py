@@ -41,7 +41,6 @@ from tuner.report.recommendation_document import Effect, effect, recommendation_
 from tuner.report.summary import Effort, effort_text, no_answer_yet, time_rows
 from tuner.report.why import reasons
 from tuner.results.expiry import with_expiry
-from tuner.results.named_comparison import stored_comparison
 from tuner.results.overview import reference_comparisons
 from tuner.spec.campaign import CampaignSpec
 from tuner.spec.space_section import stored_spaces
@@ -104,7 +103,7 @@ def report_document(
     answer, all_names = record.recommendation, names(record)
     spaces = stored_spaces(record.spec, files=effects.files)
     references = reference_comparisons(store, record, measured_with)
-    comparison = stored_comparison(store, record, snapshot.trials, measured_with)
+    comparison = snapshots.comparison(record.id)
     baseline = snapshot.trials[BASELINE].configuration if snapshot.trials else Configuration()
     leading = snapshot.trials[snapshot.leader].configuration if snapshot.trials else baseline
     changed, equal = differences(baseline, leading)

@@ -13,9 +13,11 @@ from tuner.errors import OtherComponentsError
 from tuner.judge.verdict import Verdict, assess
 from tuner.model import BASELINE, Block, BlockKind, Campaign, Event, Recommendation, Trial
 from tuner.page.incumbents import MOVES, Incumbents, Step, most_blocks
+from tuner.plan.named_comparison import ORIGIN, comparison
 from tuner.plan.rules import Rules, rules_if_known
 from tuner.plan.scores import ScoreTable
 from tuner.records.estimate import Estimate
+from tuner.records.named_comparison import NamedComparison
 from tuner.results.drift import DriftPoint, drift
 from tuner.results.overview import read_on
 from tuner.results.reference_comparison import estimate
@@ -138,6 +140,12 @@ class SnapshotCache:
         """
         return self._look(campaign).verdicts()
 
+    def comparison(self, campaign: str) -> NamedComparison | None:
+        """Return the results so far of a campaign that compares given configurations; None for one
+        that searches, or if figures cannot be computed. Raises NotFoundError.
+        """
+        return self._look(campaign).comparison()
+
     def _look(self, campaign: str) -> _Look:
         with self._lock:
             reader = self._looks.get(campaign)
@@ -168,6 +176,8 @@ class _Look:
         self._incumbents = Incumbents()
         self._estimates: dict[BlockKind, dict[int, tuple[Estimate, int]]] = {}
         self._verdicts: dict[tuple[BlockKind, int], tuple[int, TrialComparison]] = {}
+        #: The comparison that it makes, and the number of the event up to which it was computed.
+        self._comparison: tuple[int, NamedComparison | None] = (0, None)
 
     @property
     def arms(self) -> int:
@@ -203,6 +213,17 @@ class _Look:
                 for kind in BlockKind
                 for trial, values in sorted(self._table.pairs(kind).items())
             )
+
+    def comparison(self) -> NamedComparison | None:
+        """See ``SnapshotCache.comparison``."""
+        newest = self.snapshot().newest
+        with self._lock:
+            if self._rules is None or self._table is None:
+                return None
+            if self._comparison[0] < newest:
+                result = comparison(self._trials, self._table, self._rules)
+                self._comparison = (newest, result)
+            return self._comparison[1]
 
     def _verdict(
         self, rules: Rules, kind: BlockKind, trial: int, values: Sequence[float]
@@ -286,8 +307,10 @@ class _Look:
         rules, table = self._rules, self._table
         if rules is None:
             return None
-        if table is None:
-            table = ScoreTable(rules.components, rules.weights, keep_times=False)
+        # Comparisons are judged by their times; they have few configurations.
+        compares = any(trial.origin.startswith(ORIGIN) for trial in self._trials)
+        if table is None or compares is not table.keeps_times:
+            table = ScoreTable(rules.components, rules.weights, keep_times=compares)
         try:
             read_on(table, self._store, self._id)
         except OtherComponentsError:

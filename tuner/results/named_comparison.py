@@ -7,27 +7,23 @@ from collections.abc import Sequence
 from tuner.errors import SpecError
 from tuner.model import Campaign, Trial
 from tuner.plan.named_comparison import ORIGIN, comparison
-from tuner.plan.rules import MeasuredWith, stored_rules
+from tuner.plan.rules import stored_rules
 from tuner.plan.scores import ScoreTable
 from tuner.records.named_comparison import NamedComparison
 from tuner.store import Store
 
 
 def stored_comparison(
-    store: Store,
-    campaign: Campaign,
-    trials: Sequence[Trial] | None = None,
-    measured_with: MeasuredWith | None = None,
+    store: Store, campaign: Campaign, trials: Sequence[Trial] | None = None
 ) -> NamedComparison | None:
     """Return the results so far of a campaign that compares given configurations; None for one that
-    searches, or if its workload file is gone or has changed. ``measured_with``: see
-    ``stored_rules``.
+    searches, or if its workload file is gone or has changed.
     """
     rows = store.trials(campaign.id) if trials is None else trials
     if not any(trial.origin.startswith(ORIGIN) for trial in rows):
         return None
     try:
-        rules = stored_rules(campaign, measured_with)
+        rules = stored_rules(campaign)
         blocks = store.block_times(campaign.id, rules.components)
     except SpecError:
         return None

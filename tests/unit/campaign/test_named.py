@@ -6,7 +6,9 @@ import json
 import math
 import signal
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,6 +44,7 @@ from tuner.spec.campaign import CampaignSpec
 from tuner.spec.checking import check_measurements
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.stop_signals import stop_signals
+from tuner.store import NewEvent, Store
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +88,30 @@ def test_each_is_faster_slower_or_no_different(begin: Begin) -> None:
     answer = campaign.store.campaign(campaign.id).recommendation
     assert answer is not None
     assert answer.trial == by_name["many"].trial
+
+
+def test_pages_read_the_times_of_a_block_once(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = begin(comparing(faster(-0.15), SLOWER, noise=0.01))
+    cache, read = SnapshotCache(campaign.store), Store.block_times
+    numbers: list[int] = []
+
+    def note(store: Store, *arguments: Any, **options: Any) -> list[BlockTimes]:
+        blocks = read(store, *arguments, **options)
+        numbers.extend(block.number for block in blocks)
+        return blocks
+
+    assert cache.comparison(campaign.id) is None
+    campaign.run()
+    expected = stored_comparison(campaign.store, campaign.store.campaign(campaign.id))
+    monkeypatch.setattr(Store, "block_times", note)
+    for _ in range(2):
+        assert cache.comparison(campaign.id) == expected
+        # A new event, as at each refresh of a page of a campaign that runs.
+        campaign.store.add_event(campaign.id, NewEvent(datetime.now(UTC), "told", "by a test"))
+    assert expected is not None
+    assert numbers == [block.number for block in campaign.blocks]
 
 
 def test_progress_counts_on_the_blocks_that_a_comparison_can_have(begin: Begin) -> None:
