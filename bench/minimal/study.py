@@ -6,6 +6,7 @@ the times are random, and the hours are virtual.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -29,8 +30,10 @@ class Row:
     ``active``: number of parameters with an effect, all above delta; ``missed``: those of them that
     gain nothing in the recommendation; ``inert``: its settings that change nothing; ``credited``:
     those of them that are said to have an effect; ``doubted``: its settings with an effect of which
-    none is said to be shown; ``settings``: all its settings. ``regret``: in log score; ``false``:
-    see ``Result``. ``names``: the missed parameters with "-", the inert ones with "+".
+    none is said to be shown; ``settings``: all its settings. ``intervals``, ``covered``: number of
+    settings with a 95% interval of their gain among the others, and of those whose gain lies in it.
+    ``regret``: in log score; ``false``: see ``Result``. ``names``: the missed parameters with "-",
+    the inert ones with "+".
     """
 
     noise: float
@@ -43,6 +46,8 @@ class Row:
     inert: int
     credited: int
     doubted: int
+    intervals: int
+    covered: int
     regret: float
     false: bool
     names: str = ""
@@ -76,6 +81,10 @@ def campaign(seed: int, noise: float, hours: float) -> Row:
         inert=len(inert),
         credited=len(clear.intersection(inert)),
         doubted=len(effects.keys() - clear - set(inert)),
+        intervals=len(result.settings),
+        covered=sum(
+            of.lower <= math.exp(-effects[name]) <= of.upper for name, of in result.settings.items()
+        ),
         regret=result.regret,
         false=result.false,
         names=" ".join([*(f"-{name}" for name in absent), *(f"+{name}" for name in inert)]),
@@ -109,7 +118,7 @@ def table(rows: Sequence[Row]) -> str:
         "nothing missed",
     )
     titles += ("nothing inert", "inert but credited", "doubted", "both")
-    titles += ("settings", "active", "mean regret")
+    titles += ("settings", "active", "gains within their intervals", "mean regret")
     lines = [_line(titles), _line(["---"] * len(titles))]
     for noise in sorted({row.noise for row in rows}):
         own = [row for row in rows if row.noise == noise]
@@ -126,6 +135,8 @@ def table(rows: Sequence[Row]) -> str:
         means = (fmean(row.settings for row in own), fmean(row.active for row in own))
         cells = [f"{noise:g}", f"{own[0].hours:g}", *map(str, counts)]
         cells += [f"{mean:.2f}" for mean in means]
+        intervals, covered = sum(row.intervals for row in own), sum(row.covered for row in own)
+        cells.append(f"{covered} of {intervals}")
         lines.append(_line([*cells, f"{fmean(row.regret for row in own):.4f}"]))
     return "\n".join(lines)
 

@@ -322,11 +322,12 @@ class Search:
             return []
         features = self._encoding.features([configuration, *less.values()])
         score = self.model.outputs[0]
-        # The configuration's own effect is not attributed to any setting.
+        # The effect that the configuration has of its own is not attributed to any setting, nor is
+        # that of the others without it: both are unknown.
         design = self.model.design(features)
         mean, variance = score.predict(design[1:] - design[0])
         contributions = [
-            Contribution(name, float(m), math.sqrt(float(v)))
+            Contribution(name, float(m), math.sqrt(float(v) + 2.0 * score.own))
             for name, m, v in zip(less, mean, variance, strict=True)
         ]
         return sorted(contributions, key=lambda each: (-each.gain, each.name))
