@@ -58,23 +58,29 @@ def effort_of(trials: Sequence[Trial], blocks: Sequence[Block], measurements: in
 def tell_end(
     end: CampaignEnd, restored: Sequence[str], error: TunerError | None, options: str = ""
 ) -> None:
-    """Print the final page, then exit with the campaign's status.
+    """Print the final page, then exit with the campaign's status. Ctrl-C cuts off the page, not how
+    the campaign is continued.
 
     Raises the campaign's error, or typer.Exit unless it finished, even if nobody reads standard
     output any more or it cannot be written; of a campaign that finished, OSError for the latter.
     ``options``: the options that locate the campaign, for the command suggested next.
     """
     campaign = end.campaign
-    page = campaign_summary(
-        campaign,
-        campaign.recommendation,
-        effort=end.effort,
-        restored=restored,
-        references=end.references,
-        spaces=stored_spaces(campaign.spec),
-        comparison=end.comparison,
-    )
-    problem = show_end(page)
+    problem, is_complete = None, False
+    try:
+        page = campaign_summary(
+            campaign,
+            campaign.recommendation,
+            effort=end.effort,
+            restored=restored,
+            references=end.references,
+            spaces=stored_spaces(campaign.spec),
+            comparison=end.comparison,
+        )
+        problem = show_end(page)
+        is_complete = True
+    except KeyboardInterrupt:
+        pass  # what follows is short
     if error is not None:
         raise error
     if campaign.state is CampaignState.CANCELLED:
@@ -88,6 +94,8 @@ def tell_end(
         raise typer.Exit(INTERRUPTED)
     if problem is not None:
         raise problem
+    if not is_complete:
+        raise typer.Exit(INTERRUPTED)
     try:
         say(f"\nFor a report with plots: fstune report {campaign.id} --html FILE{options}")
         if _can_be_applied(campaign):

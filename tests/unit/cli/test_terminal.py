@@ -14,10 +14,11 @@ import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
 from tests.recommending import recommending
@@ -330,6 +331,35 @@ def test_a_pipe_closed_after_the_page_does_not_change_the_status(
     with Store.open(state) as store:
         ending.tell_end(ending.stored_end(store, store.campaign(finished)), (), None)
     assert dropped == [True]
+
+
+@pytest.mark.parametrize(
+    ("campaign_state", "words"),
+    [
+        (CampaignState.PAUSED, "fstune: paused; continue with: fstune resume "),
+        (CampaignState.FINISHED, ""),
+    ],
+)
+def test_a_page_that_is_cut_off_does_not_hide_how_to_continue(
+    finished: str,
+    state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    campaign_state: CampaignState,
+    words: str,
+) -> None:
+    """Ctrl-C comes while the page is being written."""
+
+    def cut_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ending, "show", cut_off)
+    with Store.open(state) as store:
+        campaign = replace(store.campaign(finished), state=campaign_state)
+        with pytest.raises(typer.Exit) as caught:
+            ending.tell_end(ending.stored_end(store, campaign), (), None)
+    assert caught.value.exit_code == INTERRUPTED
+    assert capsys.readouterr().err.startswith(words)
 
 
 @pytest.mark.parametrize(
