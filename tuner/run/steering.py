@@ -69,7 +69,7 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         cut_off = "its process died"
         if queue is not None:
             event = _off_queue(asked_by, now)
-            off = queue.withdraw(campaign.id, event, ended=_ended(queue))
+            off = queue.withdraw(campaign.id, event, dead=_dead(queue))
             if not off and _has_worker(queue, campaign.id):  # since it was asked above
                 raise ConflictError(_with_worker(campaign.id))
         store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
@@ -82,7 +82,7 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
         return f"{what} {campaign.id} is {_ENDS[wish][0]}; {rest}"
     was_queued = False
     if queue is not None and campaign.state not in OVER:
-        was_queued = queue.withdraw(campaign.id, _off_queue(asked_by, now), ended=_ended(queue))
+        was_queued = queue.withdraw(campaign.id, _off_queue(asked_by, now), dead=_dead(queue))
     if wish is Wish.PAUSE and was_queued:
         todo = f"'fstune resume {campaign.id} --queue' puts it back on the queue"
         return f"campaign {campaign.id} is off the queue; {todo}"
@@ -131,10 +131,10 @@ def _has_worker(queue: Queue | None, campaign: str) -> bool:
         return False
     runs = [one for one in queue.runs() if one.campaign == campaign]
     takers = {one.worker for one in runs if one.taken and not one.stalled}
-    return bool(takers - _ended(queue))
+    return bool(takers - _dead(queue))
 
 
-def _ended(queue: Queue) -> set[int]:
+def _dead(queue: Queue) -> set[int]:
     """The workers of this machine whose process has ended: their silence need not be awaited."""
     return {each.id for each in queue.workers() if is_gone(each.holder)}
 

@@ -144,10 +144,10 @@ class Queue:
         event: NewEvent,
         *,
         from_worker: bool = False,
-        ended: Collection[int] = (),
+        dead: Collection[int] = (),
     ) -> bool:
         """Remove a campaign from the queue, with ``from_worker`` even if a worker has taken it,
-        otherwise only if that is dead; return whether it was removed. ``ended``: workers whose
+        otherwise only if that is dead; return whether it was removed. ``dead``: workers whose
         process is known to have ended.
         """
 
@@ -157,7 +157,7 @@ class Queue:
             # From here to the end of the transaction, no worker can take the job.
             connection.execute(text(_LOCK), {"campaign": campaign})
             for job in _jobs(connection, campaign):
-                if job.taken and not (from_worker or job.stalled or job.worker in ended):
+                if job.taken and not (from_worker or job.stalled or job.worker in dead):
                     return False
                 _remove(connection, job)
                 queries.add_event(connection, campaign, event)
