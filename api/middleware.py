@@ -15,7 +15,7 @@ from anyio import BrokenResourceError, CancelScope
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.cookies import only_session
+from api.cookies import cookie_name, only_session
 from api.problems import problem
 from tuner.settings import is_loopback
 
@@ -202,7 +202,8 @@ class LimitsLayer:
             refusal = problem(429, "too-many", "too many requests; try again later", after)
             await refusal(scope, receive, send)
             return
-        scope = {**scope, "headers": only_session(scope["headers"])}
+        cookie = cookie_name(scope.get("scheme", "http"), scope.get("root_path", ""))
+        scope = {**scope, "headers": only_session(scope["headers"], cookie)}
         read = scope["method"] in _WITH_BODY
         body = await _whole_body(receive) if read else b""
         if body is None:

@@ -25,7 +25,7 @@ from api.authorisation import (
 )
 from api.campaigns import older_than, recommendation_of
 from api.comparison import compare_trials
-from api.cookies import COOKIE
+from api.cookies import cookie_name
 from api.documents import CampaignDocument
 from api.paging import PageToken, page, read_token
 from api.problems import Problem, RequestError
@@ -292,7 +292,7 @@ def login(
     _, session = serving.access.create(token.name, token.scope, now, until, token.id)
     answer = RedirectResponse(root + place, _SEE_OTHER)
     answer.set_cookie(
-        COOKIE,
+        cookie_name(request.url.scheme, root),
         session,
         max_age=math.ceil((until - now).total_seconds()),
         path=root or "/",
@@ -305,12 +305,18 @@ def login(
 
 
 @router.post("/logout")
-def logout(serving: Serving, who: Reader, root: Root) -> Response:
+def logout(request: Request, serving: Serving, who: Reader, root: Root) -> Response:
     """End a session."""
     if who.token is not None and who.token.parent is not None:
         serving.access.revoke(who.token.id, datetime.now(UTC))
     answer = RedirectResponse(f"{root}/login", _SEE_OTHER)
-    answer.delete_cookie(COOKIE, path=root or "/", httponly=True, samesite="lax")
+    answer.delete_cookie(
+        cookie_name(request.url.scheme, root),
+        path=root or "/",
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
+    )
     return answer
 
 

@@ -17,6 +17,8 @@ from tuner.store.store import Store
 from tuner.tokens import Scope, Token
 
 _PREFIX = "fst"
+#: The maximum number of sessions of one token: more than the browsers of those who share it.
+MOST_SESSIONS = 50
 
 
 class Access:
@@ -34,11 +36,24 @@ class Access:
         expires: datetime | None,
         parent: str | None = None,
     ) -> tuple[Token, str]:
-        """Store a new token; return it with its text, which cannot be retrieved again."""
+        """Store a new token; return it with its text, which cannot be retrieved again. With a
+        ``parent`` it is a session of that, whose oldest sessions end if it has too many.
+        """
         secret = secrets.token_urlsafe(32)
         token = Token(secrets.token_hex(6), name, scope, now, expires, None, parent)
         row = values(tables.token, token, digest=_digest(secret))
-        self._write(lambda c: c.execute(insert(tables.token).values(row)))
+        table = tables.token
+        others = select(table.c.id).where(table.c.parent == parent)
+        newest = others.order_by(table.c.created.desc(), table.c.id).limit(MOST_SESSIONS - 1)
+
+        def add(connection: Connection) -> None:
+            if parent is not None:
+                stay = connection.scalars(newest).all()
+                old = (table.c.parent == parent) & table.c.id.not_in(stay)
+                connection.execute(delete(table).where(old))
+            connection.execute(insert(table).values(row))
+
+        self._write(add)
         return token, f"{_PREFIX}_{token.id}_{secret}"
 
     def token_of(self, text: str, now: datetime) -> Token | None:

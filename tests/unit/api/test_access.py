@@ -144,6 +144,37 @@ def test_a_session_of_the_web_pages(guarded: Guarded) -> None:
     assert client.get("/", headers=PAGE, follow_redirects=False).status_code == 303
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("root", ["", "/fstune"])
+def test_over_https_no_other_host_can_set_the_session(guarded: Guarded, root: str) -> None:
+    """Unless it is below a path, to which a cookie with that prefix cannot be restricted."""
+    app = create_app(guarded.directory, ServiceSettings(auth=True))
+    name, other = f"__Host-{COOKIE}", COOKIE
+    if root:
+        name, other = other, name
+    origin = "https://service"
+    with TestClient(app, base_url=origin, root_path=root) as client:
+        token = f"token={guarded.tokens[Scope.READ]}"
+        headers = {"Origin": origin, **PAGE}
+        answer = client.post("/login", content=token, headers=headers, follow_redirects=False)
+        cookie, _, attributes = answer.headers["set-cookie"].partition(";")
+        assert cookie.startswith(f"{name}=")
+        session = cookie.removeprefix(f"{name}=")
+        assert f"; Path={root or '/'};" in answer.headers["set-cookie"]
+        assert "Secure" in attributes
+        assert "Domain" not in attributes
+        client.cookies.clear()
+        for each, status in ((other, 303), (name, 200)):
+            with_cookie = {"Cookie": f"{each}={session}", **headers}
+            assert (
+                client.get("/", headers=with_cookie, follow_redirects=False).status_code == status
+            )
+        left = client.post("/logout", headers=with_cookie, follow_redirects=False)
+        assert left.headers["set-cookie"].startswith(f'{name}="";')
+        # A browser would not take it otherwise.
+        assert "Secure" in left.headers["set-cookie"]
+
+
 def test_the_session_of_a_shorter_path_does_not_count(guarded: Guarded) -> None:
     client = guarded.client
 

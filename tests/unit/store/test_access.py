@@ -9,7 +9,7 @@ import pytest
 
 from tuner.errors import ConflictError, NotFoundError
 from tuner.store import NewEvent, Store
-from tuner.store.access import Access
+from tuner.store.access import MOST_SESSIONS, Access
 from tuner.store.pages import Pages
 from tuner.store.posted_requests import PostedRequest
 from tuner.tokens import Scope
@@ -31,6 +31,22 @@ def test_a_token_is_valid_until_it_is_revoked(store: Store) -> None:
     assert access.token_of(text, NOW) is None
     with pytest.raises(NotFoundError):
         access.revoke("nosuch", NOW)
+
+
+def test_the_oldest_sessions_of_a_token_end_when_it_has_too_many(store: Store) -> None:
+    access, until = Access(store), NOW + timedelta(1)
+    token, text = access.create("one", Scope.READ, NOW, None)
+    other, _ = access.create("two", Scope.READ, NOW, None)
+    _, of_other = access.create("two", Scope.READ, NOW - timedelta(1), until, other.id)
+    cookies = [
+        access.create("one", Scope.READ, NOW + timedelta(seconds=second), until, token.id)[1]
+        for second in range(MOST_SESSIONS + 2)
+    ]
+    later = NOW + timedelta(hours=1)
+    valid = [access.token_of(cookie, later) is not None for cookie in cookies]
+    assert valid == [False, False] + [True] * MOST_SESSIONS
+    assert access.token_of(text, later) == token
+    assert access.token_of(of_other, later) is not None
 
 
 def test_a_key_stands_for_one_request(store: Store) -> None:
