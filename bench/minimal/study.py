@@ -6,18 +6,16 @@ the times are random, and the hours are virtual.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
+from bench.gains.study import true_gain
 from bench.minimal.surfaces import draw_surface
-from tuner.model import Answer, Configuration
+from tuner.model import Answer
 from tuner.records.differences import differences
-from tuner.records.estimate import is_clear
 from tuner.simulate.campaign import Settings, run_campaign
-from tuner.simulate.surface import Surface
 
 #: Changes of the true score below this are rounding errors.
 _NOTHING: Final = 1e-9
@@ -28,12 +26,9 @@ class Row:
     """One campaign. ``noise``: sd of a component's log time; ``hours``: its budget.
 
     ``active``: number of parameters with an effect, all above delta; ``missed``: those of them that
-    gain nothing in the recommendation; ``inert``: its settings that change nothing; ``credited``:
-    those of them that are said to have an effect; ``doubted``: its settings with an effect of which
-    none is said to be shown; ``settings``: all its settings. ``intervals``, ``covered``: number of
-    settings with a 95% interval of their gain among the others, and of those whose gain lies in it.
-    ``regret``: in log score; ``false``: see ``Result``. ``names``: the missed parameters with "-",
-    the inert ones with "+".
+    gain nothing in the recommendation; ``inert``: its settings that change nothing; ``settings``:
+    all its settings. ``regret``: in log score; ``false``: see ``Result``. ``names``: the missed
+    parameters with "-", the inert ones with "+".
     """
 
     noise: float
@@ -44,10 +39,6 @@ class Row:
     settings: int
     missed: int
     inert: int
-    credited: int
-    doubted: int
-    intervals: int
-    covered: int
     regret: float
     false: bool
     names: str = ""
@@ -64,11 +55,8 @@ def campaign(seed: int, noise: float, hours: float) -> Row:
     result = run_campaign(surface, seed, Settings(hours * 3600.0, noise))
     recommended = result.answer == Answer.RECOMMENDED
     changed = differences(surface.baseline, result.configuration)[0] if recommended else ()
-    effects = {one.name: _effect(surface, result.configuration, one.name) for one in changed}
+    effects = {one.name: true_gain(surface, result.configuration, one.name) for one in changed}
     inert = sorted(name for name, effect in effects.items() if abs(effect) < _NOTHING)
-    # The effect of a single setting is that of the answer, which is certified.
-    clear = {name for name, of in result.settings.items() if is_clear(of.lower, of.upper)}
-    clear |= set(effects) if len(effects) == 1 else set()
     absent = sorted(name for name in gains if effects.get(name, 0.0) < _NOTHING)
     return Row(
         noise=noise,
@@ -79,32 +67,10 @@ def campaign(seed: int, noise: float, hours: float) -> Row:
         settings=len(changed),
         missed=len(absent),
         inert=len(inert),
-        credited=len(clear.intersection(inert)),
-        doubted=len(effects.keys() - clear - set(inert)),
-        intervals=len(result.settings),
-        covered=sum(
-            of.lower <= math.exp(-effects[name]) <= of.upper for name, of in result.settings.items()
-        ),
         regret=result.regret,
         false=result.false,
         names=" ".join([*(f"-{name}" for name in absent), *(f"+{name}" for name in inert)]),
     )
-
-
-def _effect(surface: Surface, configuration: Configuration, name: str) -> float:
-    """Return the true gain of one setting of a configuration, in log score.
-
-    It is infinite if the other settings are invalid without it.
-    """
-    values = configuration.as_dict()
-    before = surface.baseline.as_dict()
-    values.pop(name, None)
-    if name in before:
-        values[name] = before[name]
-    without = Configuration.of(values)
-    if surface.violations(without):
-        return float("inf")
-    return surface.truth(without).score - surface.truth(configuration).score
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -117,8 +83,7 @@ def table(rows: Sequence[Row]) -> str:
         "false",
         "nothing missed",
     )
-    titles += ("nothing inert", "inert but credited", "doubted", "both")
-    titles += ("settings", "active", "gains within their intervals", "mean regret")
+    titles += ("nothing inert", "both", "settings", "active", "mean regret")
     lines = [_line(titles), _line(["---"] * len(titles))]
     for noise in sorted({row.noise for row in rows}):
         own = [row for row in rows if row.noise == noise]
@@ -128,15 +93,11 @@ def table(rows: Sequence[Row]) -> str:
             sum(row.false for row in own),
             sum(row.recommended and row.missed == 0 for row in own),
             sum(row.recommended and row.inert == 0 for row in own),
-            sum(row.credited > 0 for row in own),
-            sum(row.doubted > 0 for row in own),
             sum(row.minimal for row in own),
         )
         means = (fmean(row.settings for row in own), fmean(row.active for row in own))
         cells = [f"{noise:g}", f"{own[0].hours:g}", *map(str, counts)]
         cells += [f"{mean:.2f}" for mean in means]
-        intervals, covered = sum(row.intervals for row in own), sum(row.covered for row in own)
-        cells.append(f"{covered} of {intervals}")
         lines.append(_line([*cells, f"{fmean(row.regret for row in own):.4f}"]))
     return "\n".join(lines)
 
