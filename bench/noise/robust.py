@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from tuner.judge.evalue import Floats, Ints
 from tuner.judge.observations import Rows
@@ -118,7 +118,7 @@ def _compare(campaign: str, name: str, arms: Sequence[tuple[Measurement, int]]) 
         means = [[fmean(those) for those in differences[of]] for of in ("mean", time)]
         agreement = clarity = None
         if len(means[0]) >= _TRIALS:
-            agreement = float(stats.spearmanr(means[0], means[1]).statistic)
+            agreement = float(scipy.stats.spearmanr(means[0], means[1]).statistic)
         most = max(differences[time], key=len)
         if len(most) >= _BLOCKS:
             clarity = fmean(most) / stdev(most)

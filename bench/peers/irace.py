@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import friedmanchisquare, rankdata, t
+import scipy
 
 from bench.peers.questions import Question, configuration, questions
 from bench.peers.service import Service
@@ -94,13 +94,13 @@ def survivors(
     count, blocks = scores.shape
     if count < 3:
         return _paired(alive, scores)
-    ranks = rankdata(scores, axis=0)
+    ranks = scipy.stats.rankdata(scores, axis=0)
     sums = ranks.sum(axis=1)
-    if friedmanchisquare(*scores).pvalue >= _LEVEL:
+    if scipy.stats.friedmanchisquare(*scores).pvalue >= _LEVEL:
         return list(alive)
     free = (blocks - 1) * (count - 1)
     spread = 2.0 * (blocks * float((ranks**2).sum()) - float((sums**2).sum())) / free
-    apart = float(t.ppf(1.0 - _LEVEL / 2.0, free)) * math.sqrt(max(0.0, spread))
+    apart = float(scipy.stats.t.ppf(1.0 - _LEVEL / 2.0, free)) * math.sqrt(max(0.0, spread))
     return [one for one, total in zip(alive, sums, strict=True) if total <= sums.min() + apart]
 
 
@@ -110,7 +110,7 @@ def _paired(alive: Sequence[Configuration], scores: npt.NDArray[np.float64]) -> 
         return list(alive)
     differences = scores[0] - scores[1]
     spread = float(differences.std(ddof=1)) / math.sqrt(differences.size)
-    beyond = float(t.ppf(1.0 - _LEVEL / 2.0, differences.size - 1)) * spread
+    beyond = float(scipy.stats.t.ppf(1.0 - _LEVEL / 2.0, differences.size - 1)) * spread
     mean = float(differences.mean())
     if abs(mean) <= beyond:
         return list(alive)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from scipy.stats import ttest_ind
+import scipy
 
 from bench.peers.service import Service
 from search_spaces import Risk
@@ -26,7 +26,7 @@ def published(service: Service) -> None:
             continue
         scores = [one.score for one in runs]
         mean = fmean(scores)
-        if mean < best and ttest_ind(scores, reference).pvalue < _LEVEL:
+        if mean < best and scipy.stats.ttest_ind(scores, reference).pvalue < _LEVEL:
             best = mean
             service.believe(preset)
 

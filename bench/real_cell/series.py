@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+import scipy
 import yaml
-from scipy import stats
 
 from tuner.model import BASELINE, Answer, Campaign, Recommendation
 from tuner.plan.budget import Cost
@@ -89,7 +89,7 @@ def measured_again(row: Row, finished: Campaign, document: dict[str, Any], direc
         return row
     scores = _again(answer, document, directory, f"{row.kind}-{row.seed}-again")
     mean, n = fmean(scores), len(scores)
-    reach = stats.t.ppf((1.0 + _LEVEL) / 2.0, n - 1) * stdev(scores) / math.sqrt(n)
+    reach = scipy.stats.t.ppf((1.0 + _LEVEL) / 2.0, n - 1) * stdev(scores) / math.sqrt(n)
     return replace(
         row,
         again=_gain(math.exp(mean)),

@@ -19,10 +19,7 @@ from datetime import UTC, datetime
 from typing import cast
 
 import pytest
-import schemathesis
 import uvicorn
-from schemathesis.core.result import Ok
-from schemathesis.engine import events, from_schema
 
 from api.app import create_app
 from api.service import Service
@@ -163,6 +160,11 @@ def exercise(
     """Make requests from the document and check every answer. ``random`` and ``brief``: see RANDOM
     and BRIEF.
     """
+    # Every process that runs tests imports this module, and only one of them gets here.
+    import schemathesis
+    from schemathesis.core.result import Ok
+    from schemathesis.engine import events, from_schema
+
     text = CONFIGURATION.format(url=running.url, headers=headers, examples=examples)
     text += BRIEF if brief else ""
     text += "".join(RANDOM.format(operation=operation) for operation in random)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import optuna
 import pytest
-from scipy import stats
+import scipy
 
 from bench.error_rates import study
 from bench.error_rates.guards import (
@@ -71,8 +71,8 @@ def test_no_arm_is_faster_than_another(kind: Noise) -> None:
 
 def test_what_the_noises_are_named_for() -> None:
     d = {n.name: np.diff(draw_paths(n.name, 3000, 10), axis=-1)[..., 0] for n in NOISES}
-    assert stats.skew(d["skewed D, right"], axis=None) > 1.0
-    assert stats.skew(d["skewed D, left"], axis=None) < -1.0
+    assert scipy.stats.skew(d["skewed D, right"], axis=None) > 1.0
+    assert scipy.stats.skew(d["skewed D, left"], axis=None) < -1.0
     for name, rho in (("AR(.3)", 0.0), ("walk", 0.0), ("dependent D, .3", 0.3)):
         lag_one = float(np.mean(d[name][:, 1:] * d[name][:, :-1]) / np.mean(d[name] ** 2))
         assert lag_one == pytest.approx(rho, abs=0.04)
@@ -136,7 +136,7 @@ def test_paired_t_is_scipys() -> None:
     flags = looks("paired t, each look", log_s)
     d = log_s[..., 1] - log_s[..., 0]
     for n in range(3, BLOCKS + 1):
-        p = stats.ttest_1samp(d[:, :n], 0.0, axis=1, alternative="greater").pvalue
+        p = scipy.stats.ttest_1samp(d[:, :n], 0.0, axis=1, alternative="greater").pvalue
         assert np.array_equal(p < 0.05, flags[:, n - 3])
     assert 0 < flags.sum() < flags.size
 
@@ -145,7 +145,7 @@ def test_signed_rank_levels_are_exact() -> None:
     rng = np.random.default_rng(2)
     for n in (2, 3, 4, 5, 9, 25):
         for x in rng.normal(0.5, 1.0, (20, n)):
-            result = stats.wilcoxon(x, alternative="greater", method="exact")
+            result = scipy.stats.wilcoxon(x, alternative="greater", method="exact")
             assert (result.pvalue < 0.1) == (result.statistic >= wilcoxon_level(n, 0.1))
 
 
@@ -192,7 +192,7 @@ def test_a_twin_is_as_noisy_as_the_baseline_and_states_last() -> None:
     for name, skew in (("skewed D, left", 1.0), ("skewed D, right", 0.0)):
         pilot, _ = noise(name).through(np.random.default_rng(1), 2000, stages)
         for arm in (0, 1):
-            skewness = stats.skew(pilot[..., arm], axis=None)
+            skewness = scipy.stats.skew(pilot[..., arm], axis=None)
             assert skewness == pytest.approx(skew * 1.9, abs=0.3)
     for name, rho in (("dependent D, .5", 0.5), ("walk", 0.85), ("normal", 0.0)):
         pilot, race = noise(name).through(np.random.default_rng(1), 3000, stages)

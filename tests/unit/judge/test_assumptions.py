@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from scipy import stats
 
 from tuner.judge.assumptions import (
     Alarm,
@@ -195,7 +195,7 @@ def test_an_outlier_counts_less_than_a_tail() -> None:
     rng = np.random.default_rng(4)
     tail, wild = rng.exponential(size=(4, 20)), rng.standard_normal((4, 20))
     wild[0, 0] = 5.0
-    assert stats.skew(wild, axis=None) > 0.6
+    assert scipy.stats.skew(wild, axis=None) > 0.6
     assert skewness(tail).alarm is Alarm.WARN
     assert skewness(wild).alarm is Alarm.NONE
 
@@ -207,12 +207,14 @@ def test_growing_differences_are_noticed() -> None:
 
 def test_statistics_of_one_series() -> None:
     x = np.random.default_rng(3).exponential(size=25)
-    assert skewness(x).value == pytest.approx(float(stats.lmoment(x, order=3, standardize=True)))
+    assert skewness(x).value == pytest.approx(
+        float(scipy.stats.lmoment(x, order=3, standardize=True))
+    )
     d = x - x.mean()
     lag_one = float((d[1:] * d[:-1]).sum() / (d**2).sum())
     moran = 23**2 / (25**2 * 24)  # Moran's variance (1948), n = 25; n + 1 times it is the slope
     assert dependence(x).value == pytest.approx((lag_one + 1 / 25) / (26 * moran))
-    line = stats.linregress(np.arange(25), x)
+    line = scipy.stats.linregress(np.arange(25), x)
     assert trend(x).value == pytest.approx(24 * line.slope)
     assert trend(x).z == pytest.approx(line.rvalue * math.sqrt(24))
     assert (skewness(x).n, dependence(x).n) == (25, 25)

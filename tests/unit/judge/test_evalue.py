@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, stats
 
 from tuner.judge.evalue import (
     SCALES,
@@ -41,14 +41,16 @@ def test_closed_form_is_the_mixture_integral(n: int, t: float) -> None:
     scale = 4.0
 
     def weighted(effect: float) -> float:
-        prior = 2.0 * stats.norm.pdf(effect, scale=math.sqrt(scale))
-        return float(prior * stats.nct.pdf(t, n - 1, effect * math.sqrt(n)))
+        prior = 2.0 * scipy.stats.norm.pdf(effect, scale=math.sqrt(scale))
+        return float(prior * scipy.stats.nct.pdf(t, n - 1, effect * math.sqrt(n)))
 
-    integral, _ = integrate.quad(weighted, 0.0, 16.0, limit=400)
+    integral, _ = scipy.integrate.quad(weighted, 0.0, 16.0, limit=400)
     closed = log_e_from_moments(
         np.asarray(n), np.asarray(t / math.sqrt(n)), np.asarray(1.0), (scale,)
     )
-    assert math.exp(float(closed)) == pytest.approx(integral / stats.t.pdf(t, n - 1), rel=1e-4)
+    assert math.exp(float(closed)) == pytest.approx(
+        integral / scipy.stats.t.pdf(t, n - 1), rel=1e-4
+    )
 
 
 @pytest.mark.slow
@@ -75,9 +77,9 @@ def test_last_value_ignores_order(x: list[float], data: st.DataObject) -> None:
 @given(st.tuples(values, values))
 def test_two_pairs_never_convince(x: tuple[float, float]) -> None:
     """Two equal differences give the strongest evidence possible with two: E_2 <= 10.15."""
-    bound = sum(2 * math.sqrt(1 + 2 * g) * stats.t.cdf(2 * math.sqrt(g), 2) for g in SCALES) / len(
-        SCALES
-    )
+    bound = sum(
+        2 * math.sqrt(1 + 2 * g) * scipy.stats.t.cdf(2 * math.sqrt(g), 2) for g in SCALES
+    ) / len(SCALES)
     assert e_value(x) <= bound * (1 + 1e-9)
     assert e_value((0.1, 0.1)) == pytest.approx(bound)
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from tests.unit.judge.published import Arm, Result, results
 from tuner.judge.holm import holm
@@ -88,11 +88,11 @@ def test_three_published_differences_do_not_survive_holm() -> None:
 def test_t_table(confidence: float, quantile: float) -> None:
     """Three decimals of the quantile; the misprints of the last column are off by up to .004."""
     for freedom in (1, 2, 7, 10, 13, 30, 60, 100):
-        exact = float(stats.t.ppf(quantile, freedom))
+        exact = float(scipy.stats.t.ppf(quantile, freedom))
         off = 0.0042 if confidence == 99.5 else 0.0005
         assert student_t(freedom, confidence) == pytest.approx(exact, abs=off)
         assert student_t(freedom, confidence) == round(student_t(freedom, confidence), 3)
-    assert student_t(101, confidence) == round(float(stats.norm.ppf(quantile)), 3)
+    assert student_t(101, confidence) == round(float(scipy.stats.norm.ppf(quantile)), 3)
     assert student_t(10_000, confidence) == student_t(101, confidence)
 
 
@@ -123,7 +123,7 @@ def test_against_the_textbook(x: list[float], y: list[float], confidence: float)
     comparison = difference(reference, other, confidence=confidence)
     assert comparison.difference == pytest.approx(np.mean(y) - np.mean(x))
     if comparison.pooled_sd > 0.0:
-        test = stats.ttest_ind_from_stats(
+        test = scipy.stats.ttest_ind_from_stats(
             np.mean(y), np.std(y, ddof=1), len(y), np.mean(x), np.std(x, ddof=1), len(x)
         )
         assert pooled_p_value(reference, other) == pytest.approx(float(test.pvalue), abs=1e-12)

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
+import scipy
 
 from tests.unit.propose.spaces import tunables
 from tuner.model import Configuration
@@ -39,7 +39,7 @@ def test_it_is_the_ratio_of_the_exact_evidence(effect: float, variance: float) -
     probability = inclusion(np.array([0.3]), factors)
     without = NOISE * np.eye(20)
     with_, none = (
-        multivariate_normal.pdf(values, cov=cov)
+        scipy.stats.multivariate_normal.pdf(values, cov=cov)
         for cov in (without + SLAB * design @ design.T, without)
     )
     exact = 0.3 * with_ / (0.3 * with_ + 0.7 * none)
