@@ -160,6 +160,18 @@ def _server(part: Part) -> list[dict[str, Any]]:
             },
         },
         {
+            "name": "fileserver: check that nothing else of the instance would be dropped",
+            _ASSERT: {
+                "that": [
+                    """afs_instance.stdout is not search("Notifier +is '")""",
+                    """afs_instance.stdout is not search("Command [2-9] is '[^' ]* ")""",
+                ],
+                "fail_msg": f"options of another program than the fileserver, or a notifier, which "
+                f"'bos create' here would drop; nothing was changed. {bos.ADD_IT} and remove this "
+                "task: {{ afs_instance.stdout }}",
+            },
+        },
+        {
             "name": "fileserver: bos getrestricted",
             _COMMAND: {"argv": bos.restricted(_SERVER)},
             "register": "afs_restricted",

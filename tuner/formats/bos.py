@@ -25,6 +25,11 @@ OTHERWISE = (
     f"Replace {PLACE} here by the directory of your programs (upstream: /usr/afs/bin).",
     f"Replace {INSTANCE} here, as the name of the instance, by the name of yours.",
 )
+#: What to do if another program has options or the instance has a notifier: the first half of a
+#: sentence.
+ADD_IT = (
+    "Add it to 'bos create' here (a program with its options is one argument; -notifier PROGRAM)"
+)
 
 
 def server_commands(part: Part) -> list[str]:

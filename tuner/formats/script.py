@@ -21,6 +21,13 @@ for program in {programs}; do
         "{otherwise[1]}" >&2
     exit 1
 done
+lost=$(printf '%s\\n' "$status" |
+    sed -n -e "/^ *Notifier  *is '/p" -e "/^ *Command [2-9] is '[^' ]* /p")
+if [ -n "$lost" ]; then
+    printf '%s\\n' "the instance {instance} on $server has what 'bos create' here would drop:" \\
+        "$lost" "nothing was changed. {add_it}" "and remove this check" >&2
+    exit 1
+fi
 case $({restricted} 2>&1) in
     *'{is_restricted}'*)
         echo "bosserver on $server is in restricted mode, in which it creates no instance;" \\
@@ -85,6 +92,7 @@ class Script(Whole):
                 programs=shell(bos.programs(part)),
                 instance=bos.INSTANCE,
                 otherwise=bos.OTHERWISE,
+                add_it=bos.ADD_IT,
                 restricted=_at_argument(bos.restricted(_SERVER)),
                 is_restricted=bos.IS_RESTRICTED,
             )

@@ -131,7 +131,7 @@ def test_a_script_is_for_one_program() -> None:
 def test_tasks_of_two_programs_are_one_list() -> None:
     rendering = render("ansible", [SERVER, CLIENT])
     tasks = yaml.safe_load(rendering.text)
-    assert len(tasks) == 14
+    assert len(tasks) == 15
     assert all("shell" not in key for task in tasks for key in task)
 
 
@@ -208,6 +208,28 @@ def test_a_script_stops_no_server_whose_programs_are_elsewhere(
     assert calls == ["status|fs1|dafs|-long|-localauth|", ""]
 
 
+#: Options of the fileserver itself, which are replaced as the script says; and what is not tuned.
+WITH_OPTIONS = STATUS.replace("/dafileserver", "/dafileserver -d 1")
+VOLSERVER = f"    Command 2 is '{PROGRAMS[1]} -p 9'\n"
+NOTIFIER = "    Notifier  is '/usr/local/sbin/tell'\n"
+WITH_MORE = (
+    STATUS.replace(f"    Command 2 is '{PROGRAMS[1]}'\n", VOLSERVER),
+    STATUS.replace("    Command 1 is", f"{NOTIFIER}    Command 1 is"),
+)
+
+
+@pytest.mark.parametrize(("status", "lost"), [(WITH_MORE[0], VOLSERVER), (WITH_MORE[1], NOTIFIER)])
+def test_a_script_drops_neither_a_notifier_nor_options_of_other_programs(
+    tmp_path: Path, status: str, lost: str
+) -> None:
+    result, message, calls = run_script(tmp_path, status, "fs1")
+    assert result == 1
+    assert f"has what 'bos create' here would drop:\n{lost}nothing was changed. Add it" in message
+    assert calls == ["status|fs1|dafs|-long|-localauth|", ""]
+    (tmp_path / "log").unlink()
+    assert run_script(tmp_path, WITH_OPTIONS, "fs1")[:2] == (0, "")
+
+
 def test_a_script_stops_no_server_in_restricted_mode(tmp_path: Path) -> None:
     """bosserver would stop the instance, but neither delete it nor create it again."""
     (tmp_path / "restricted").write_text("Restricted mode is on\n")
@@ -221,7 +243,7 @@ def test_a_script_stops_no_server_in_restricted_mode(tmp_path: Path) -> None:
 
 
 def test_tasks_check_the_programs_of_a_server_before_they_stop_it() -> None:
-    look, check, ask, refuse, *steps = yaml.safe_load(render("ansible", [SERVER]).text)
+    look, check, keep, ask, refuse, *steps = yaml.safe_load(render("ansible", [SERVER]).text)
     command = "ansible.builtin.command"
     assert look[command]["argv"] == [
         *("bos", "status", "{{ afs_server }}", "dafs", "-long", "-localauth")
@@ -237,6 +259,17 @@ def test_tasks_check_the_programs_of_a_server_before_they_stop_it() -> None:
         assert not re.search(pattern, STATUS.replace(program, "/usr/afs/bin/x"))
         assert not re.search(pattern, STATUS.replace(program, f"{program}.old"))
     assert "/usr/afs/bin" in check["ansible.builtin.assert"]["fail_msg"]
+    conditions = keep["ansible.builtin.assert"]["that"]
+    texts = [
+        re.fullmatch(r'afs_instance\.stdout is not search\("(.*)"\)', one) for one in conditions
+    ]
+    lost = [text[1] for text in texts if text]
+    assert len(lost) == len(conditions) == 2
+    for status in (STATUS, WITH_OPTIONS):
+        assert not any(re.search(pattern, status) for pattern in lost)
+    for status in WITH_MORE:
+        assert any(re.search(pattern, status) for pattern in lost)
+    assert "{{ afs_instance.stdout }}" in keep["ansible.builtin.assert"]["fail_msg"]
 
 
 def test_every_format_that_creates_an_instance_says_where_its_programs_are() -> None:
