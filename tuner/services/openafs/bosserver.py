@@ -112,13 +112,25 @@ def replacement(host: Connector) -> str:
 
 
 def meddling(
-    host: Connector, place: FileserverPlace, status: parse.InstanceStatus, more: str = ""
+    host: Connector,
+    place: FileserverPlace,
+    status: parse.InstanceStatus,
+    notifier: tuple[str, ...],
+    more: str = "",
 ) -> TestbedError:
-    """The error for an instance that is neither as found nor as fstune has created it."""
+    """The error for an instance that is neither as found nor as fstune has created it, which is
+    with this notifier.
+    """
+    other = status.notifier != notifier
+    now = f", notifier: {_text(status.notifier)} instead of {_text(notifier)}" if other else ""
     return TestbedError(
         f"{host.host}: somebody else has changed the instance {place.instance} meanwhile: "
-        f"{status.commands[0]}{more}"
+        f"{status.commands[0]}{now}{more}"
     )
+
+
+def _text(notifier: tuple[str, ...]) -> str:
+    return notifier[0] if notifier else "none"
 
 
 def refuse_stopped(host: Connector, place: FileserverPlace) -> None:

@@ -16,11 +16,9 @@ from tuner.hosts.connector import (
     CommandFailed,
     CommandTimeout,
     Connector,
-    check,
     check_change,
     failure_data,
 )
-from tuner.hosts.parallel import on_all
 from tuner.model import Value
 from tuner.services.journal import Journal, WithJournal
 from tuner.services.lasting import JournalState
@@ -38,6 +36,7 @@ from tuner.services.openafs.bosserver import (
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.limits import server_limits
 from tuner.services.openafs.server_log import LogEnd, log_end, log_since
+from tuner.services.openafs.server_values import server_values
 from tuner.services.openafs.version import version_of
 from tuner.services.part import verify_effective
 
@@ -54,7 +53,6 @@ _PROMPT_S, _END_S = 10.0, 80.0
 _TIME_IS_UP = 124
 _POLL_S = 0.03
 _ASK_TIMEOUT_S = 5.0
-_ANSWER_TIMEOUT_S = 20.0
 #: bosserver truncates longer command lines when it reads its own configuration back.
 _LONGEST_COMMAND = 244
 
@@ -205,8 +203,8 @@ class Fileserver(WithJournal):
         status = status_of(self.host, self.place)
         if status is None:
             return "gone"
-        if self.running and status.commands != self.running:
-            raise meddling(self.host, self.place, status)
+        if self.running and self._is_foreign(status, self.running):
+            raise self._meddling(status)
         self.version.check(self.host, self.place, status)
         return f"started at {status.last_start}, {status.summary}"
 
@@ -240,32 +238,13 @@ class Fileserver(WithJournal):
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
             try:
-                return self._effective()
+                return server_values(self.host, self.place.address)
             except ValueError:
                 status = status_of(self.host, self.place)
                 runs = status is not None and status.running
                 if not runs or time.monotonic() > deadline:
                     raise
             time.sleep(_POLL_S)
-
-    def _effective(self) -> dict[str, Value]:
-        address = self.place.address
-        xstat = ["xstat_fs_test", address, "-onceonly", "-collID"]
-        asking = ([*xstat, "2"], [*xstat, "3"], ["ss", "-uamnH"])
-
-        def ask(argv: list[str]) -> str:
-            return check(self.host, argv, timeout_s=_ANSWER_TIMEOUT_S)
-
-        server, calls_served, sockets = on_all(asking, ask)
-        # Not in parallel with the others, since each of them keeps a thread busy.
-        calls = ask(["rxdebug", address, str(parse.FILESERVER_PORT), "-noconns"])
-        counters = parse.xstat(server) | parse.xstat(calls_served)
-        effective: dict[str, Value] = {
-            f"xstat_fs.{name}": value for name, value in counters.items()
-        }
-        effective["rxdebug.idle_threads"] = parse.idle_threads(calls)
-        effective["ss.rb"] = parse.udp_receive_buffer(sockets)
-        return effective
 
     def _change(self, commands: tuple[str, ...]) -> LogEnd:
         """Recreate the instance; returns where its log ended just before that."""
@@ -284,8 +263,8 @@ class Fileserver(WithJournal):
         # There is no instance after a run that was interrupted between delete and create.
         status = status_of(self.host, self.place)
         if status is not None:
-            if status.commands not in (self.last_commands, self.original):
-                raise meddling(self.host, self.place, status, "; nothing was stopped")
+            if self._is_foreign(status, self.last_commands, self.original):
+                raise self._meddling(status, "; nothing was stopped")
             self._stop()
             self._bos("delete")
         # No instance exists now, so the next one must match this note if it is ours.
@@ -298,6 +277,15 @@ class Fileserver(WithJournal):
         notifier = [word for program in self.notifier for word in ("-notifier", program)]
         self._bos("create", "dafs", *commands, *notifier)
         return before
+
+    def _is_foreign(self, status: parse.InstanceStatus, *ours: tuple[str, ...]) -> bool:
+        """Whether somebody else has created the instance: with none of these command lines, or with
+        another notifier.
+        """
+        return status.commands not in ours or status.notifier != self.notifier
+
+    def _meddling(self, status: parse.InstanceStatus, more: str = "") -> TestbedError:
+        return meddling(self.host, self.place, status, self.notifier, more)
 
     def _begin(self) -> bool:
         place = self.place

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.services.openafs.network_host import NetworkHost, attach, host_in
+from tests.unit.services.openafs.network_host import PROGRAM, NetworkHost, attach, host_in
 from tuner.errors import TestbedError
 from tuner.hosts.restore_all import restore_all
 
@@ -66,3 +66,26 @@ def test_a_journal_of_an_older_version_has_no_record_of_it(server_host: NetworkH
     lines = sums.read_text().splitlines(keepends=True)
     sums.write_text("".join(line for line in lines if not line.endswith(" notifier\n")))
     assert attach(server_host).notifier == (TELL,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("other", "now"), [("/opt/other", "/opt/other"), ("", "none")])
+def test_one_that_somebody_changes_during_a_campaign_is_not_dropped_without_a_word(
+    server_host: NetworkHost, other: str, now: str
+) -> None:
+    server = attach(server_host)
+    server.apply({"threads": 20})
+    if other:
+        server_host.write("notifier", other)
+    else:
+        (server_host.here / "notifier").unlink()
+    changed = f"somebody else has changed the instance dafs .*, notifier: {now} instead of {TELL}"
+    with pytest.raises(TestbedError, match=changed):
+        server.incarnation()
+    with pytest.raises(TestbedError, match=f"{changed}; nothing was stopped"):
+        server.apply({"threads": 21})
+    assert notifier(server_host) == other
+    sentence = server.restore()
+    assert f"; somebody else had created it: {PROGRAM} -p 20;" in sentence
+    assert f" notifier: {now};" in sentence
+    assert notifier(server_host) == TELL

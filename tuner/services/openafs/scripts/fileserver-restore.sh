@@ -24,12 +24,14 @@ status() {
     bos status "$address" "$instance" -long -localauth 2>&1
 }
 
+# commands STATUS
 commands() {
-    status | sed -n "s/^    Command [0-9]* is '\(.*\)'\$/\1/p"
+    printf '%s\n' "$1" | sed -n "s/^    Command [0-9]* is '\(.*\)'\$/\1/p"
 }
 
+# notifier STATUS
 notifier() {
-    status | sed -n "s/^    Notifier  is '\(.*\)'\$/\1/p"
+    printf '%s\n' "$1" | sed -n "s/^    Notifier  is '\(.*\)'\$/\1/p"
 }
 
 gone() {
@@ -41,7 +43,8 @@ recorded() {
 }
 
 as_recorded() {
-    [ "$(commands)" = "$(recorded commands)" ] && [ "$(notifier)" = "$(recorded notifier)" ]
+    shown=$(status)
+    [ "$(commands "$shown")" = "$(recorded commands)" ] && [ "$(notifier "$shown")" = "$(recorded notifier)" ]
 }
 
 # A hanging fileserver is "running normally" too, so query the fileserver itself.
@@ -150,10 +153,13 @@ if as_found && buffers_as_found; then
 fi
 # After an interruption between delete and create, there is no instance to stop.
 if ! gone; then
-    now=$(commands) # nothing while bosserver is away
-    if [ -n "$now" ] && [ "$now" != "$(recorded commands)" ] && [ -e wanted ] &&
-        [ "$now" != "$(recorded wanted)" ]; then
+    shown=$(status)
+    now=$(commands "$shown") # nothing while bosserver is away
+    program=$(notifier "$shown")
+    if [ -n "$now" ] && { [ "$program" != "$(recorded notifier)" ] || { [ "$now" != "$(recorded commands)" ] &&
+        [ -e wanted ] && [ "$now" != "$(recorded wanted)" ]; }; }; then
         changed="$changed; somebody else had created it: $(printf '%s\n' "$now" | tr '\n' ';')"
+        changed="$changed notifier: ${program:-none};"
     fi
     # If bosserver crashes meanwhile and is restarted, it runs the instance again, so retry. Its answers may be lost.
     for left in 2 1 0; do
