@@ -25,8 +25,9 @@ from tuner.apply.plan import (
     plan_identity,
     unknown,
 )
+from tuner.apply.rollback_checks import check_newest, check_replaced, what_is_replaced
 from tuner.errors import ConflictError, SpecError, StalePlanError, TunerError
-from tuner.identifiers import is_application_id, new_application_id
+from tuner.identifiers import new_application_id
 from tuner.interruption import check
 from tuner.model import Campaign, Configuration
 from tuner.records.differences import differences
@@ -285,14 +286,21 @@ def _fail(
         )
 
 
-def roll_back(actor: Actor, application: Application, left_out: Sequence[str] = ()) -> Application:
+def roll_back(
+    actor: Actor,
+    application: Application,
+    left_out: Sequence[str] = (),
+    *,
+    replace: bool = False,
+) -> Application:
     """Restore the configuration from before an application; return the stored application.
 
     This includes interrupted applications, whether they were decided on or not. ``left_out``:
     clients that are gone for good and no longer in the testbed file; they are not restored, and the
-    stored reason names them. Raises SpecError when the application has no such clients,
-    ConflictError when it is not in force, or another one was applied after it; TunerError when a
-    host fails: it can be repeated then.
+    stored reason names them. ``replace``: also where somebody else has changed something since.
+    Raises SpecError when the application has no such clients, ConflictError when it is not in
+    force, another one was applied after it, or something was changed since; TunerError when a host
+    fails: it can be repeated then.
     """
     destination = actor.destination(application, left_out)
     cut_off = application.state in UNFINISHED
@@ -300,12 +308,17 @@ def roll_back(actor: Actor, application: Application, left_out: Sequence[str] = 
         application = as_stored(actor, application)
         if cut_off and application.state is not ApplicationState.APPLIED:
             return application  # already undone in ``holding``
-        _check_newest(actor, application)
+        check_newest(actor, application)
         with actor.opening(application, destination, putting_back=True) as testbed:
-            _check_journals(actor, application, testbed)
-            testbed.check_record(application.before, application.after)
+            changes = what_is_replaced(actor, application, testbed)
+            if not replace:
+                check_replaced(application, changes)
+            for sentence in changes:
+                actor.say(f"changed since, and replaced: {sentence}")
             with holding_off_stops(actor.say):
                 message = f"{actor.by} rolls {application.id} back on {destination.label}"
+                if changes:
+                    message += f"; changed since, and replaced: {'; '.join(changes)}"
                 rolling = ApplicationState.ROLLING_BACK
                 application = actor.move(application, rolling, "rolling-back", message, "")
                 remark = restore(testbed, application.before, destination)
@@ -314,45 +327,3 @@ def roll_back(actor: Actor, application: Application, left_out: Sequence[str] = 
                 application = actor.move(application, state, "rolled-back", message, remark)
             testbed.check_health()
         return application
-
-
-def _check_newest(actor: Actor, application: Application) -> None:
-    if application.state is not ApplicationState.APPLIED:
-        raise ConflictError(
-            f"application {application.id} is {application.state}: it is not in force"
-        )
-    newest = actor.applications.in_force(testbed=application.testbed)[0]
-    if newest.id != application.id:
-        raise _not_newest(application, newest)
-
-
-def _not_newest(application: Application, newer: Application) -> ConflictError:
-    return ConflictError(
-        f"{newer.id} was applied on this testbed after {application.id}; roll that back first"
-    )
-
-
-def _check_journals(actor: Actor, application: Application, testbed: OpenTestbed) -> None:
-    """Raise ConflictError when a host keeps a journal of a later application: one in force on a
-    testbed with another name, or one that this database does not know. The latter was made from
-    another database, or this one is an older copy.
-    """
-    journals = testbed.kept_names()
-    for newer in actor.applications.in_force():
-        if newer.id == application.id:
-            break
-        if newer.id in journals:
-            raise _not_newest(application, newer)
-    ids = {one.id for one in actor.applications.all()}
-    later = {
-        name: host
-        for name, host in journals.items()
-        if is_application_id(name) and name > application.id and name not in ids
-    }
-    if later:
-        name, host = max(later.items())
-        raise ConflictError(
-            f"{name} was applied on {host} after {application.id}, from another database: roll it "
-            f"back from there first, with fstune rollback {name}; if that database is lost, remove "
-            f"applied/{name} in the restore directory of each host"
-        )

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from tuner.apply.destination import Destination, health
-from tuner.apply.plan import changed_parts, steps
+from tuner.apply.plan import changed_parts, replaced, steps
 from tuner.errors import ConfigurationError, TestbedError, TunerError, WorkloadError
 from tuner.measure.workload_run import run_once
 from tuner.model import Configuration
@@ -110,6 +110,21 @@ class OpenTestbed:
 
     def _keeps(self, part: LastingPart) -> bool:
         return JournalState.KEPT in part.journals(self.name)
+
+    def changed_since(self, before: Configuration, after: Configuration) -> tuple[str, ...]:
+        """What somebody else has changed since it was applied and ``restore`` would replace, a
+        sentence each. What is there again as before is none of it. Raises TestbedError.
+        """
+        now, sentences = self.target.baseline, list[str]()
+        for name in sorted(changed_parts(before, after)):
+            part = self.parts[name]
+            if self._keeps(part):
+                # A restart of the host that lost settings is no change by somebody.
+                lost = () if part.outlives_restart else (Configuration.of({}),)
+                sentences += part.changed_since(self.name) or replaced(
+                    name, part.space, part.facts, now, after, before, *lost
+                )
+        return tuple(sentences)
 
     def restore(self, before: Configuration) -> str:
         """Restore the previous configuration. When a part fails, continue with the others, then

@@ -90,6 +90,41 @@ def changed_parts(before: Configuration, after: Configuration) -> frozenset[str]
     return frozenset(one.name.partition(".")[0] for one in differences(before, after)[0])
 
 
+def replaced(
+    part: str,
+    space: Space,
+    facts: Mapping[str, int],
+    now: Configuration,
+    after: Configuration,
+    *others: Configuration,
+) -> tuple[str, ...]:
+    """Settings of a part that are neither as applied (``after``) nor as in ``others``, a sentence
+    each; one without a value counts as its default.
+    """
+    current, applied, *more = (
+        _values(one.part(part), space, facts) for one in (now, after, *others)
+    )
+    names = {name for one in (current, applied, *more) for name in one}
+    return tuple(
+        f"{part}.{name} is {_text(current.get(name))}, where {_text(applied.get(name))} was applied"
+        for name in sorted(names)
+        if all(current.get(name) != one.get(name) for one in (applied, *more))
+    )
+
+
+def _values(
+    values: Mapping[str, Value], space: Space, facts: Mapping[str, int]
+) -> Mapping[str, Value]:
+    try:
+        return {**values, **space.in_effect(values, facts)}
+    except SpaceError:  # somebody may have set what has no meaning here
+        return values
+
+
+def _text(value: Value | None) -> str:
+    return "not set" if value is None else str(value)
+
+
 def unknown(configuration: Configuration, spaces: Mapping[str, Space]) -> list[str]:
     """Settings that the search spaces do not have, or no longer: a sentence each. Values beyond the
     limits of a program are none of them: see ``beyond_limits``.

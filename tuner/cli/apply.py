@@ -25,6 +25,7 @@ from tuner.apply.pages import (
     rolled_back_line,
     verified_lines,
 )
+from tuner.apply.rollback_checks import changed_since, check_replaced
 from tuner.apply.verifying import check_certified, for_requester, telling_failure
 from tuner.apply.verifying import verify as measure_again
 from tuner.cli.options import (
@@ -60,6 +61,14 @@ Without = Annotated[
         help="A client that is gone for good, as 'fstune applications' names it: it is not "
         "restored. Can be repeated.",
         show_default=False,
+    ),
+]
+Replace = Annotated[
+    bool,
+    typer.Option(
+        "--replace",
+        help="Also replace what somebody else has changed since by what was there before the "
+        "application.",
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -157,18 +166,25 @@ def rollback(
     reference: Reference = "last",
     yes: Yes = False,
     without: Without = None,
+    replace: Replace = False,
     state_dir: StateDir = None,
     database: Database = None,
     server: Server = None,
 ) -> None:
     """Restore exactly what was in effect before an application, and check that it is in effect.
 
-    This includes applications that were interrupted at any point. A client that is gone for good
-    can be left out: take it out of the testbed file and name it with --without. That is recorded.
+    This includes applications that were interrupted at any point. If somebody else has changed
+    since what would be restored (a command line or notifier of the fileserver's instance, a
+    client's file of options, a setting), that is listed, and refused without --replace. A client
+    that is gone for good can be left out: take it out of the testbed file and name it with
+    --without. Both are recorded.
     """
     if (address := server_address(server, state_dir, database)) is not None:
-        if without:
-            raise SpecError("--without: not through a server; run it on the machine of the server")
+        for option, is_given in (("--without", bool(without)), ("--replace", replace)):
+            if is_given:
+                raise SpecError(
+                    f"{option}: not through a server; run it on the machine of the server"
+                )
         from tuner.cli import remote_apply
 
         remote_apply.rollback(address, reference, partial(_agree, yes, "Roll it back?"))
@@ -181,9 +197,16 @@ def rollback(
             say(line)
         if left_out:
             say(f"  this time: {actor.destination(application, left_out).not_restored}")
+        if not yes:  # otherwise it is looked at once, when it is rolled back
+            with _interruptible():
+                changes = changed_since(actor, application, left_out)
+            if not replace:
+                check_replaced(application, changes)
+            for sentence in changes:
+                say(f"  changed since, and replaced by what was before: {sentence}")
         _agree(yes, "Roll it back?")
         with _interruptible():
-            result = roll_back(renamed(actor, application), application, left_out)
+            result = roll_back(renamed(actor, application), application, left_out, replace=replace)
     say(rolled_back_line(result))
 
 

@@ -163,6 +163,10 @@ class Journal:
         if self.state(name) is JournalState.KEPT:
             self._move(self._kept_directory(name), self.directory)
 
+    def of_application(self, name: str) -> Journal:
+        """The journal that is kept under a name, if there is one."""
+        return replace(self, directory=self._kept_directory(name))
+
     def kept_journals(self) -> list[Journal]:
         """Return the possible locations of this part's closed journals, the oldest first.
 

@@ -66,6 +66,14 @@ class LastingPart(Part, Protocol):
         """
         ...
 
+    def changed_since(self, name: str) -> tuple[str, ...]:
+        """What somebody else has changed since the application, as far as ``restore`` would replace
+        it and ``initial`` does not show it: a sentence each.
+
+        Raises TestbedError.
+        """
+        ...
+
 
 class LastingTestbed(Testbed, Protocol):
     """A testbed that is opened for a configuration that stays; it is never brought up for it."""

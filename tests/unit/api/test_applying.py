@@ -16,7 +16,8 @@ from tests.ending import kill_runs
 from tests.recommending import recommending
 from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
-from tests.unit.apply.conftest import CANDIDATE, ORIGINAL
+from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
+from tests.unit.apply.test_outside import change_elsewhere
 from tests.unit.campaign.campaigns import failing, faster, spec
 from tests.waiting import wait_for
 from tuner.states import EventKind
@@ -85,6 +86,25 @@ def test_a_plan_is_applied_by_its_identity_and_rolled_back(guarded: Guarded) -> 
     assert guarded.client.get(in_force.format("true"), headers=headers).json() == []
     assert len(guarded.client.get(in_force.format("false"), headers=headers).json()) == 1
     assert is_problem(post(guarded, f"{campaign}/rollback"), 404)
+
+
+@pytest.mark.slow
+def test_a_rollback_replaces_nothing_that_was_changed_after_the_application(
+    guarded: Guarded,
+) -> None:
+    campaign = recommending_campaign(guarded)
+    name = campaign.rpartition("/")[2]
+    fstune(guarded.directory, "apply", name, "--yes")
+    with Store.open(guarded.directory) as store:
+        desk = Desk(store, guarded.directory)
+        now = change_elsewhere(desk, store.campaign(name), 99)
+        assert post(guarded, f"{campaign}/rollback").status_code == 202
+        wait_for(lambda: "start-failed" in desk.events(store.campaign(name)))
+        (event,) = [one for one in store.events(name) if one.kind == "start-failed"]
+        assert "--replace; changed: " in event.message
+        assert "threads is 99, where 200 was applied" in event.message
+        assert desk.in_force(store.campaign(name)) == now
+    assert newest(guarded, campaign)["state"] == "applied"
 
 
 @pytest.mark.slow

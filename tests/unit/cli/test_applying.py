@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.recommending import recommending
-from tests.unit.apply.conftest import CANDIDATE, ORIGINAL
+from tests.unit.apply.conftest import CANDIDATE, ORIGINAL, Desk
+from tests.unit.apply.test_outside import change_elsewhere
 from tests.unit.campaign.campaigns import THREADS, failing, faster, spec
 from tests.unit.cli.conftest import Fstune
 from tuner.applications import Application
@@ -115,6 +116,35 @@ def test_a_client_to_leave_out_must_be_one_of_the_application(state: Path, fstun
     refused = fstune("rollback", "--without", "c9", *server)
     assert refused.returncode == 2
     assert "--without: not through a server" in refused.stderr
+
+
+def test_a_rollback_replaces_later_changes_only_if_told(state: Path, fstune: Fstune) -> None:
+    campaign = store_campaign(state)
+    fstune("apply", campaign, "--yes")
+    with Store.open(state) as store:
+        desk = Desk(store, state)
+        now = change_elsewhere(desk, store.campaign(campaign), 99)
+    server = ("--server", "https://tuning.example.org")
+    refused = fstune("rollback", "--replace", *server)
+    assert refused.returncode == 2
+    assert "--replace: not through a server" in refused.stderr
+    # Before the question, which cannot be asked here, and without one.
+    for options in ((), ("--yes",)):
+        refused = fstune("rollback", *options)
+        assert refused.returncode == 4
+        assert f"fstune rollback {newest(state).id} --replace; changed: " in refused.stderr
+        assert "threads is 99, where 200 was applied" in refused.stderr
+    with Store.open(state) as store:
+        assert Desk(store, state).in_force(store.campaign(campaign)) == now
+    unanswered = fstune("rollback", "--replace")
+    assert unanswered.returncode == 4
+    assert "\n  changed since, and replaced by what was before: " in unanswered.stdout
+    assert "standard input is not a terminal" in unanswered.stderr
+    back = fstune("rollback", "--replace", "--yes")
+    assert back.returncode == 0, back.stderr
+    assert newest(state).state is ApplicationState.ROLLED_BACK
+    with Store.open(state) as store:
+        assert Desk(store, state).in_force(store.campaign(campaign)) == ORIGINAL
 
 
 def test_a_rollback_shows_whom_it_leaves_out(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from tuner.errors import TestbedError
 from tuner.hosts.connector import CommandFailed, Connector
@@ -126,6 +127,24 @@ def meddling(
     return TestbedError(
         f"{host.host}: somebody else has changed the instance {place.instance} meanwhile: "
         f"{status.commands[0]}{now}{more}"
+    )
+
+
+#: The command lines of an instance, and its notifier if any.
+_Instance = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def changes(host: Connector, now: _Instance, applied: _Instance) -> tuple[str, ...]:
+    """How an instance differs from the one that was applied, a sentence each."""
+    pairs = [
+        (f"command {number} of the instance", *pair)
+        for number, pair in enumerate(zip_longest(now[0], applied[0], fillvalue="none"), start=1)
+    ]
+    pairs.append(("the notifier of the instance", _text(now[1]), _text(applied[1])))
+    return tuple(
+        f"{host.host}: {what} is {new}, where {old} was applied"
+        for what, new, old in pairs
+        if new != old
     )
 
 

@@ -147,6 +147,14 @@ class CacheManager:
         """See LastingPart.reopen."""
         self._on_all(lambda client, rest: client.reopen(name))
 
+    def changed_since(self, name: str) -> tuple[str, ...]:
+        """See LastingPart.changed_since."""
+
+        def own(options: Sequence[str]) -> Sequence[str]:
+            return self.space.parse(list(options)).rest
+
+        return tuple(filter(None, self._on_all(lambda client, _: client.changed_since(name, own))))
+
     def incarnation(self) -> str:
         """See Part.incarnation: nothing restarts a crashed client, so the workload fails then."""
         return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -67,6 +67,13 @@ class Client(Protocol):
 
     def reopen(self, name: str) -> None:
         """Open its journal kept under a name, so that ``restore`` uses its record."""
+        ...
+
+    def changed_since(self, name: str, own: Callable[[Sequence[str]], Sequence[str]]) -> str:
+        """A sentence on what somebody else has changed since the application ``name``, as far as
+        ``restore`` would replace it; "" if that is nothing. ``own``: returns those of its options
+        that are not tuned.
+        """
         ...
 
     def restore(self) -> str:

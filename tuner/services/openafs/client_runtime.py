@@ -100,3 +100,7 @@ class ClientRuntime:
     def reopen(self, name: str) -> None:
         """See LastingPart.reopen."""
         on_all(self.clients, lambda client: client.reopen(name))
+
+    def changed_since(self, name: str) -> tuple[str, ...]:
+        """See LastingPart.changed_since: ``initial`` shows everything."""
+        return ()

@@ -26,6 +26,7 @@ from tuner.services.openafs import parse
 from tuner.services.openafs.bosserver import (
     FileserverPlace,
     Version,
+    changes,
     check_type,
     check_written,
     meddling,
@@ -194,6 +195,15 @@ class Fileserver(WithJournal):
         journal.reopen(name)
         self.original = journal.read("commands") or self.original
         self.notifier = journal.read("notifier", self.notifier) or ()
+
+    def changed_since(self, name: str) -> tuple[str, ...]:
+        """See LastingPart.changed_since: the whole instance is restored."""
+        journal = _journal(self.host, self.place).of_application(name)
+        before, applied = journal.read("commands"), journal.read_note(_LAST_COMMANDS)
+        notifier = journal.read("notifier", self.notifier) or ()
+        if not applied or (self.notifier == notifier and self.original in (before, applied)):
+            return ()
+        return changes(self.host, (self.original, self.notifier), (applied, notifier))
 
     def incarnation(self) -> str:
         """See Part.incarnation: bosserver knows when it has last started a program, also one that

@@ -6,7 +6,7 @@ unmounts it, wipes the cache and mounts it again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tuner.errors import ConfigurationError, TestbedError
@@ -152,6 +152,19 @@ class FuseClient(WithJournal):
         """See Client.reopen."""
         self.journal.reopen(name)
         self.command = self.journal.read("command") or self.command
+
+    def changed_since(self, name: str, own: Callable[[Sequence[str]], Sequence[str]]) -> str:
+        """See Client.changed_since: no application changes the options that are not tuned."""
+        record = self.journal.of_application(name).read("command")
+        if record is None:
+            return ""
+        now, before = (tuple(own(options)) for options in (self.options, record[1:]))
+        if now == before:
+            return ""
+        return (
+            f"{self.host.host}: besides what is tuned, the options of {PROGRAM} are "
+            f"{' '.join(now) or 'none'}, where {' '.join(before) or 'none'} were left"
+        )
 
     def restore(self) -> str:
         """See Client.restore."""

@@ -132,6 +132,10 @@ class HostNetwork:
         """See LastingPart.reopen."""
         on_all(self.hosts, lambda limits: limits.reopen(name))
 
+    def changed_since(self, name: str) -> tuple[str, ...]:
+        """See LastingPart.changed_since: ``initial`` shows everything."""
+        return ()
+
     def _settings(self, values: Mapping[str, Value]) -> dict[str, int]:
         return {self.space[name].flag: int(value) for name, value in values.items()}
 

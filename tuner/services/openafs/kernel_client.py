@@ -9,7 +9,7 @@ the original encryption is set again afterwards.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -23,6 +23,7 @@ from tuner.hosts.connector import (
 )
 from tuner.model import Value
 from tuner.services.journal import Journal, WithJournal
+from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.cache_manager import cache_info
 from tuner.services.openafs.client import ClientVersion, put_scripts
@@ -38,6 +39,9 @@ _REMOUNT, _RESTORE = "kernel-remount.sh", "kernel-restore.sh"
 COPIES, READY = "kernel-copies.sh", "kernel-ready.sh"
 _HELPERS = (_REMOUNT, COPIES, READY)
 _NEW_FILE = "wanted"
+#: The original content of the file, and the last one that was written to it; the scripts use these
+#: names too.
+_CONFIGURATION, _APPLIED = "configuration", "applied"
 #: The file that marks that there is something to restore; the scripts use this name too.
 _STOPPED = "stopped"
 _DOES_NOT_SERVE = 4
@@ -200,6 +204,22 @@ class KernelClient(WithJournal):
         if self.live is not None and not self.live.tuned:
             self.live.note_stop()  # restoring the client will restart it
 
+    def changed_since(self, name: str, own: Callable[[Sequence[str]], Sequence[str]]) -> str:
+        """See Client.changed_since: the whole file is restored."""
+        journal, beside = self.journal, self.journal.of_application(name).directory
+        # What a campaign that was cut off has left there is restored first.
+        cut_off = journal.state(name) is JournalState.OPEN
+        file = f"{journal.directory}/{_CONFIGURATION}" if cut_off else self.place.file
+        if self.host.ask(["test", "-e", f"{beside}/{_APPLIED}"]).status != 0 or any(
+            self.host.ask(["cmp", "-s", file, f"{beside}/{same}"]).status == 0
+            for same in (_APPLIED, _CONFIGURATION)
+        ):
+            return ""
+        return (
+            f"{self.host.host}: {self.place.file} is no longer as it was written, with the options "
+            f"{' '.join(self.options) or 'none'}"
+        )
+
     def restore(self) -> str:
         """See Client.restore."""
         if self.recorded and self._begin():  # the journal had been removed
@@ -222,7 +242,7 @@ class KernelClient(WithJournal):
         place = self.place
         words = {"path": place.file, "unit": place.unit, "mount": place.mount}
         words |= {"cache": place.cache, "probe": place.probe, "crypt": self.crypt}
-        files = {"configuration": self.configuration.encode(*_ANY_BYTES)}
+        files = {_CONFIGURATION: self.configuration.encode(*_ANY_BYTES)}
         records = {"found": (self.configuration,)}
         return _journal(self.host, place).begin(records, words, files)
 

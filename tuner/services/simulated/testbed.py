@@ -161,6 +161,10 @@ class _SimulatedPart:
         """See LastingPart.reopen."""
         self._keeper().reopen(self.space.part, name)
 
+    def changed_since(self, name: str) -> tuple[str, ...]:
+        """See LastingPart.changed_since: ``initial`` shows everything."""
+        return ()
+
     def _keeper(self) -> Keeping:
         if self.keeper is None:
             raise TestbedError("this simulated testbed was not opened for lasting changes")
