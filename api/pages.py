@@ -183,7 +183,7 @@ def recommendation_page(
         who,
         campaign=campaign,
         document=document,
-        headline=headline(answer).plain if answer.verification else "",
+        headline=headline(answer).plain if answer.verification or answer.none_ran else "",
         expired=answer.expired,
         so_far=so_far_text(record),
         notes=answer.notes[bool(answer.expired) :],

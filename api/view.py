@@ -8,7 +8,8 @@ from datetime import datetime
 
 from markupsafe import Markup
 
-from api.activity import budget_share, details, expected_end, headline
+from api.activity import budget_share, details, expected_end
+from api.activity import headline as activity
 from api.view_incumbents import incumbents_drawing, incumbents_text
 from tuner.judge.score import margin
 from tuner.model import (
@@ -31,7 +32,7 @@ from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import NamedComparison, Word
 from tuner.records.parameter_effects import ParameterEffects
 from tuner.records.status import Absence
-from tuner.report.answer import claim, estimates_of
+from tuner.report.answer import claim, estimates_of, headline
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.ranking import best_first
@@ -171,7 +172,7 @@ def of(
         names=names(campaign),
         newest=snapshot.newest,
         readable=snapshot.readable,
-        doing=headline(snapshot, absent=absent),
+        doing=activity(snapshot, absent=absent),
         now=details(snapshot, absent=absent),
         stopped=campaign.reason if state is CampaignState.FAILED else "",
         absence=absence,
@@ -305,7 +306,7 @@ def _best(
             f"{counted(answer.blocks, 'fresh block')}.",
         )
     if answer is not None:
-        return "No improvement shown: keep the baseline", ""
+        return headline(answer).plain, answer.reason if answer.none_ran else ""
     if snapshot.leader == BASELINE or leader is None:
         nothing = "Nothing looks better than the baseline" + ("" if over else " so far")
         return (nothing, "") if strongest else ("", "")
@@ -359,7 +360,7 @@ def _answer(answer: Recommendation | None) -> str:
     if answer.verification:
         return answer.reason
     if answer.answer is Answer.NO_IMPROVEMENT:
-        return "no improvement shown: keep the baseline"
+        return headline(answer).plain
     gain = "" if answer.ratio is None else f": {faster(answer.ratio)} than the baseline"
     return f"trial {answer.trial} is recommended{gain}"
 

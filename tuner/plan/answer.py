@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -49,17 +50,19 @@ def recommendation(
     flags: Flags,
     risks: Risks,
     *,
+    campaign: str = "ID",
     doubts: Sequence[str] = (),
 ) -> Recommendation:
     """Return the recommendation for the user. ``plan.step`` must be Finish.
 
-    ``flags``: renders a configuration. ``doubts``: caveats in addition to those of the guards.
+    ``flags``: renders a configuration. ``campaign``: identifier, for a command that is suggested.
+    ``doubts``: caveats in addition to those of the guards.
     """
     assert isinstance(plan.step, Finish)
     baseline = trials[BASELINE].configuration
     certificate = plan.step.certificate
     if plan.step.finalist is None or certificate is None:
-        reason = _no_finalist_reason(plan, trials, rules)
+        reason = _no_finalist_reason(plan, trials, rules, campaign)
         return replace(_keep(baseline, reason, flags), notes=_spare(plan, rules))
     finalist = trials[plan.step.finalist].configuration
     verdict = certificate.verdict
@@ -277,15 +280,14 @@ def _risks(configuration: Configuration, baseline: Configuration, risks: Risks) 
     )
 
 
-def _no_finalist_reason(plan: Plan, trials: Sequence[Trial], rules: Rules) -> str:
+def _no_finalist_reason(plan: Plan, trials: Sequence[Trial], rules: Rules, campaign: str) -> str:
     configurations = [t for t in trials if t.round > 0]
     if not configurations:
         return _nothing_tried(plan, rules)
     pruned = sum(t.state is TrialState.PRUNED for t in configurations)
     failed = sum(t.state is TrialState.FAILED for t in configurations)
     if failed == len(configurations):
-        only = "the only configuration tried did not run"
-        return only if failed == 1 else f"none of {failed} configurations tried could be run"
+        return f"{Recommendation.NONE_RAN}{_why_none_ran(configurations, campaign)}"
     parts = [_what_looked_best(plan, configurations, rules)]
     if pruned:
         were = "was" if pruned == 1 else "were"
@@ -293,6 +295,22 @@ def _no_finalist_reason(plan: Plan, trials: Sequence[Trial], rules: Rules) -> st
     if failed:
         parts.append(f"{counted(failed, 'configuration')} did not run")
     return "; ".join(parts)
+
+
+def _why_none_ran(failed: Sequence[Trial], campaign: str) -> str:
+    """How many configurations failed, for which reason most of them did, and what tells the rest.
+
+    A reason may be long, as it may quote a program, so the command is not at its end.
+    """
+    [(reason, count)] = Counter(trial.reason for trial in failed).most_common(1)
+    show = f"'fstune show {campaign}'"
+    if len(failed) == 1:
+        return f"the only one tried failed (details: {show}): {reason}"
+    most = f"{count} of them" if count < len(failed) else "all"
+    return (
+        f"all {len(failed)} tried failed ({show} says why each did), {most} with the reason: "
+        f"{reason}"
+    )
 
 
 def _nothing_tried(plan: Plan, rules: Rules) -> str:

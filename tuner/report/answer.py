@@ -60,6 +60,8 @@ def headline(recommendation: Recommendation) -> Text:
     if r.verification:
         holds = f" {FASTER}" if r.answer is Answer.RECOMMENDED else ""
         return Text(f"Verification: {r.reason}", style=f"{STRONG}{holds}")
+    if r.none_ran:
+        return Text("No configuration could be run: keep the baseline", style=f"{STRONG} {SLOWER}")
     if r.answer is Answer.NO_IMPROVEMENT:
         return Text("No improvement shown: keep the baseline", style=STRONG)
     if r.ratio is None:
@@ -113,7 +115,8 @@ def why_baseline(recommendation: Recommendation) -> str:
     """Say why the options of the baseline are printed, where nothing is recommended."""
     if recommendation.verification:
         return f"{recommendation.reason}; these are the options from before it was applied"
-    return "no improvement shown; keep these options, which are in force"
+    what = "no configuration could be run" if recommendation.none_ran else "no improvement shown"
+    return f"{what}; keep these options, which are in force"
 
 
 def answer(recommendation: Recommendation, *, verbose: bool = False) -> RenderableType:

@@ -109,6 +109,8 @@ def _answer(campaign: Campaign) -> Text:
     if r.verification:
         campaign_id, _, outcome = r.verification.removeprefix(r.VERIFICATION).partition(" ")
         return literal(f"{campaign_id}: {outcome}")
+    if r.none_ran:
+        return Text("none could be run", style=SLOWER)
     if r.answer is Answer.NO_IMPROVEMENT:
         return Text("no improvement")
     gain = f"trial {r.trial}" if r.ratio is None else faster(r.ratio)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tuner.judge.assumptions import Alarm
 from tuner.judge.race import Action
-from tuner.model import BASELINE, Answer, Trial
+from tuner.model import BASELINE, Answer, Recommendation, Trial
 from tuner.plan.answer import recommendation, withdrawal
 from tuner.plan.certifying import guards_due
 from tuner.plan.piloting import TWIN_ORIGIN
@@ -130,7 +130,7 @@ class Notes:
         if now.answer is not None and now.answer.finalist != before:
             here = replace(now, step=now.answer)
             doubts = self._failures_of(now.answer.finalist)
-            advice = recommendation(here, trials, rules, target.flags, target.risks, doubts=doubts)
+            advice = self._advice(here, trials, rules, target, doubts)
             message = f"trial {advice.trial} {advice.reason}; the search continues"
             event = self._writer.event(EventKind.CERTIFIED, message, {"trial": advice.trial})
             self._writer.show(self._store.save_recommendation(self._id, advice, event))
@@ -148,10 +148,22 @@ class Notes:
         doubts = [effect.reason] if effect is not None and effect.shown else []
         if isinstance(now.step, Finish):
             doubts += self._failures_of(now.step.finalist)
-        advice = recommendation(now, trials, rules, target.flags, target.risks, doubts=doubts)
+        advice = self._advice(now, trials, rules, target, doubts)
         message = f"{advice.answer.replace('_', ' ')}: {advice.reason}"
         event = self._writer.event(EventKind.RECOMMENDATION, message)
         self._writer.show(self._store.save_recommendation(self._id, advice, event))
+
+    def _advice(
+        self,
+        now: Plan,
+        trials: Sequence[Trial],
+        rules: Rules,
+        target: Target,
+        doubts: Sequence[str],
+    ) -> Recommendation:
+        return recommendation(
+            now, trials, rules, target.flags, target.risks, campaign=self._id, doubts=doubts
+        )
 
     def _failures_of(self, trial: int | None) -> tuple[str, ...]:
         """Caveats for a trial: runs of it failed, or it was not measured where workloads failed."""

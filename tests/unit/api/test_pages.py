@@ -182,6 +182,27 @@ def test_pages_of_campaigns_without_a_trial_or_a_gain_claim_no_more(tmp_path: Pa
         assert page.count("the host is gone") == 1  # beside the state
 
 
+@pytest.mark.slow
+def test_where_nothing_ran_the_pages_and_the_report_say_so_and_what_tells_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path) as store:
+        none = recommending(store, spec(), {THREADS: 64}, {THREADS: 64}, Answer.NO_IMPROVEMENT)
+        assert none.recommendation is not None
+        reason = f"{Recommendation.NONE_RAN}all 24 tried failed (fstune show {none.id} says why)"
+        answer = replace(none.recommendation, trial=0, reason=reason, ratio=None)
+        event = NewEvent(none.created, "told", "told by a test")
+        store.save_recommendation(none.id, answer, event)
+    monkeypatch.setattr(pages, "_PATIENCE_S", 60.0)
+    with TestClient(create_app(tmp_path), base_url="http://localhost") as client:
+        campaign = f"/campaigns/{none.id}"
+        for path in (campaign, f"{campaign}/recommendation", f"/v1{campaign}/report"):
+            page = client.get(path, headers=PAGE).text
+            assert "No configuration could be run: keep the baseline" in page, path
+            assert f"fstune show {none.id}" in page, path
+            assert "improvement shown" not in page, path
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [

@@ -226,7 +226,10 @@ def test_all_configurations_failing_ends_with_no_improvement(begin: Begin) -> No
     assert outcome.campaign.state is CampaignState.FINISHED
     assert answer is not None
     assert answer.answer is Answer.NO_IMPROVEMENT
-    assert answer.reason == "none of 4 configurations tried could be run"
+    assert answer.reason.startswith(
+        f"no configuration could be run: all 4 tried failed ('fstune show {outcome.campaign.id}' "
+        "says why each did), all with the reason: the simulated program does not start"
+    )
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -246,7 +249,10 @@ def test_the_only_configuration_failing_is_the_reason_why_nothing_was_found(
         assert outcome.state is CampaignState.FINISHED
         assert outcome.recommendation is not None
         assert outcome.recommendation.answer is Answer.NO_IMPROVEMENT
-        assert outcome.recommendation.reason == "the only configuration tried did not run"
+        assert outcome.recommendation.reason == (
+            "no configuration could be run: the only one tried failed (details: 'fstune show "
+            f"{outcome.id}'): {campaign.trials[1].reason}"
+        )
 
 
 def test_a_baseline_that_fails_ends_the_campaign_after_bounded_tries(begin: Begin) -> None:

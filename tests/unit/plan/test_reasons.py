@@ -18,6 +18,8 @@ from tuner.plan.planner import Planner
 from tuner.plan.rules import Rules
 from tuner.plan.steps import Explore, Finish, Phase, Plan
 from tuner.propose.prediction import Prediction
+from tuner.report.answer import headline
+from tuner.report.recommendation_document import recommendation_flags
 from tuner.states import TrialState
 from tuner.text import duration
 
@@ -96,8 +98,6 @@ def test_without_a_finalist_what_looks_best_decides_the_reason(
     [
         ([TrialState.RUNNING], ONLY),
         ([TrialState.PRUNED], f"{ONLY}; 1 configuration was dropped early"),
-        ([TrialState.FAILED], "the only configuration tried did not run"),
-        ([TrialState.FAILED] * 2, "none of 2 configurations tried could be run"),
         (
             [TrialState.FAILED, TrialState.PRUNED, TrialState.PRUNED],
             f"{NOTHING}; 2 configurations were dropped early; 1 configuration did not run",
@@ -109,6 +109,32 @@ def test_the_reason_counts_the_configurations(states: list[TrialState], expected
     plan = at_end(Finish(None, None), 9)
     answer = recommendation(plan, [TRIALS[0], *trials], RULES, lambda c: {}, lambda c: {})
     assert answer.reason == expected
+
+
+@pytest.mark.parametrize(
+    ("failures", "expected"),
+    [
+        (["too few threads"], "the only one tried failed (details: 'fstune show C'): {0}"),
+        (["too few threads"] * 2, "all with the reason: {0}"),
+        (["no cache", *["too few threads"] * 2], "2 of them with the reason: {0}"),
+    ],
+)
+def test_where_every_configuration_failed_the_reason_tells_why_and_what_tells_more(
+    failures: list[str], expected: str
+) -> None:
+    trials = [
+        replace(one, state=TrialState.FAILED, reason=text)
+        for one, text in zip(TRIALS[1:], failures, strict=False)
+    ]
+    plan = at_end(Finish(None, None), 9)
+    answer = recommendation(
+        plan, [TRIALS[0], *trials], RULES, lambda c: {}, lambda c: {}, campaign="C"
+    )
+    assert answer.reason.startswith("no configuration could be run: ")
+    assert "'fstune show C'" in answer.reason
+    assert answer.reason.endswith(expected.format("too few threads"))
+    assert headline(answer).plain == "No configuration could be run: keep the baseline"
+    assert "no improvement" not in recommendation_flags(answer)
 
 
 RULED_OUT = "not certified, as a gain above 2.0%, the least worth acting on, is ruled out: "
