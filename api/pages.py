@@ -38,9 +38,12 @@ from tuner.page.document import compared as comparison_tables
 from tuner.page.rows import effects, settings
 from tuner.records.status import Status
 from tuner.report.answer import headline
+from tuner.report.applying import meanings, steps, without_effect
 from tuner.report.summary import so_far_text
 from tuner.results.expiry import expired, expiries, with_expiry
 from tuner.run.presence import absence, status
+from tuner.spec.applicable import can_be_applied
+from tuner.spec.space_section import stored_spaces
 from tuner.states import CampaignState
 from tuner.text import counted, duration, faster, moment, value_text
 from tuner.tokens import Scope
@@ -177,6 +180,7 @@ def recommendation_page(
     record = with_expiry(serving.store, campaign)
     answer = record.recommendation
     assert answer is not None
+    spaces = stored_spaces(record.spec, files=serving.effects.files)
     return render(
         root,
         "recommendation.html",
@@ -188,6 +192,9 @@ def recommendation_page(
         so_far=so_far_text(record),
         notes=answer.notes[bool(answer.expired) :],
         rows=settings(answer),
+        meanings=meanings(answer, spaces, without_effect(answer, spaces)),
+        steps={step.part: step for step in steps(answer, spaces)},
+        can_be_applied=can_be_applied(record),
         effects=effects(answer.components),
         why=document.why,
     )

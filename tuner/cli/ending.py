@@ -11,15 +11,15 @@ import typer
 from rich.console import Console, RenderableType
 
 from tuner.cli.say import say
-from tuner.errors import INTERRUPTED, NotFoundError, SpecError, TunerError
-from tuner.model import Answer, Block, Campaign, Trial
+from tuner.errors import INTERRUPTED, NotFoundError, TunerError
+from tuner.model import Block, Campaign, Trial
 from tuner.records.comparison import Comparison
 from tuner.records.named_comparison import NamedComparison
 from tuner.report.listing import show
 from tuner.report.summary import Effort, campaign_summary
 from tuner.results.named_comparison import stored_comparison
 from tuner.results.overview import reference_comparisons
-from tuner.spec.campaign import CampaignSpec
+from tuner.spec.applicable import can_be_applied
 from tuner.spec.space_section import stored_spaces
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
@@ -98,22 +98,10 @@ def tell_end(
         raise typer.Exit(INTERRUPTED)
     try:
         say(f"\nFor a report with plots: fstune report {campaign.id} --html FILE{options}")
-        if _can_be_applied(campaign):
+        if can_be_applied(campaign):
             say(f"To see what applying it would change: fstune apply {campaign.id} --plan{options}")
     except BrokenPipeError:
         _drop_output()
-
-
-def _can_be_applied(campaign: Campaign) -> bool:
-    """Whether it has a recommendation for a testbed that is still there."""
-    answer = campaign.recommendation
-    if answer is None or answer.answer is not Answer.RECOMMENDED or answer.verification:
-        return False
-    try:
-        sections = CampaignSpec.from_json(campaign.spec).sections
-    except SpecError:  # of a campaign on a server, only some is known
-        return False
-    return len(sections) == 1 and sections[0].type.stays
 
 
 def show_end(page: RenderableType) -> OSError | None:

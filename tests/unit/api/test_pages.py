@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import escape
 from starlette.testclient import TestClient
 
 from api import pages
@@ -24,7 +25,10 @@ from tuner.page.snapshot import Snapshot, SnapshotCache
 from tuner.page.svg import WIDTH, Axis, Point, interval, series
 from tuner.records.estimate import Estimate
 from tuner.remote.records import read_campaign
+from tuner.report.applying import meanings, steps
 from tuner.settings import ServiceSettings
+from tuner.spec.campaign import CampaignSpec
+from tuner.spec.space_section import stored_spaces
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
 
@@ -180,6 +184,39 @@ def test_pages_of_campaigns_without_a_trial_or_a_gain_claim_no_more(tmp_path: Pa
         assert "No trial yet." in page
         assert "being prepared" not in page
         assert page.count("the host is gone") == 1  # beside the state
+
+
+@pytest.mark.parametrize(
+    ("testbed", "stays"), [({"hosts": "lab.yaml"}, True), ({"cell": {}}, False)]
+)
+def test_the_page_of_a_recommendation_says_what_it_means_and_how_it_is_applied(
+    tmp_path: Path, testbed: dict[str, object], stays: bool
+) -> None:
+    specification = CampaignSpec.model_validate(
+        {
+            "name": "on hosts",
+            "testbed": testbed,
+            "spaces": {
+                "fileserver": {"name": "openafs-fileserver-1.8"},
+                "cache_manager": {"name": "openafs-cache-manager-fuse-1.8"},
+            },
+            "workload": "mixed-use",
+        }
+    )
+    with Store.open(tmp_path) as store:
+        before, after = {"fileserver.threads": 64}, {"fileserver.threads": 200}
+        campaign = recommending(store, specification, before, after)
+    answer, spaces = campaign.recommendation, stored_spaces(campaign.spec)
+    assert answer is not None
+    with TestClient(create_app(tmp_path), base_url="http://localhost") as client:
+        page = client.get(f"/campaigns/{campaign.id}/recommendation", headers=PAGE).text
+    (step,) = steps(answer, spaces)
+    sentences = meanings(answer, spaces, ())
+    assert len(sentences) > 1
+    for text in (*sentences, f"Put these options into {step.put}; then {step.then}."):
+        assert str(escape(text)) in page
+    assert page.count("Put these options") == page.count("These options stay as found.") == 1
+    assert (f"fstune apply {campaign.id} --plan<" in page) is stays
 
 
 @pytest.mark.slow
