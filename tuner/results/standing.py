@@ -1,4 +1,4 @@
-"""The standing of a campaign, derived from its rows and plan, as a record to display. Pure."""
+"""The standing of a campaign, derived from its rows and plan, as a record to display."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tuner.records.estimate import NORMAL_95, Estimate
 from tuner.records.standing import Candidate, DroppedTrial, LiveTrial, Standing, state_word
 from tuner.results.reference_comparison import estimates
 from tuner.states import TrialState
+from tuner.store import Store
 from tuner.time_use import TimeUse
 
 _MOST_DROPPED = 5
@@ -73,6 +74,15 @@ def standing(
         estimated=estimated,
         dropped=tuple(islice(dropped, _MOST_DROPPED)),
     )
+
+
+def stored_standing(store: Store, campaign: str, plan: Plan, rules: Rules) -> Standing:
+    """Return the standing of a stored campaign. ``plan``: its last one."""
+    blocks = store.block_times(campaign, rules.components, with_covariates=False)
+    table = ScoreTable(rules.components, rules.weights, keep_times=False)
+    table.extend(blocks)
+    use = store.campaign(campaign).time_use
+    return standing(store.trials(campaign), table, plan, rules, use)
 
 
 def _best(plan: Plan, trials: Sequence[Trial]) -> Candidate | None:

@@ -24,7 +24,7 @@ from tuner.plan.rules import rules_of
 from tuner.plan.steps import Explore, Finish, Halt, Phase, Plan, RunBatch, RunBlock
 from tuner.propose.one_thread import one_thread
 from tuner.records.standing import Observer
-from tuner.results.standing import standing
+from tuner.results.standing import standing, stored_standing
 from tuner.run.equivalence import Facts, as_found, check_alike, least_facts
 from tuner.run.event_writer import EventWriter
 from tuner.run.failures import RELEASE, Failures, left_out
@@ -116,6 +116,7 @@ class Runner:
         self._planner: Planner
         self._notes: Notes
         self._blocks: list[BlockTimes] = []
+        self._latest: Plan | None = None
         #: The testbeds of the batch that was planned last: hours may end before it begins.
         self._planned_for: list[Lane] = []
         self._earlier_blocks = 0
@@ -156,6 +157,7 @@ class Runner:
             if isinstance(problem, ChangedError) and self._before.state is CampaignState.PAUSED:
                 state = CampaignState.PAUSED
         except BaseException as problem:
+            self._latest = None  # showing it may be what failed
             self._end(CampaignState.FAILED, f"a bug in fstune: {problem!r}")
             raise
         restored, until = self._end(state, reason, error, until)
@@ -188,6 +190,9 @@ class Runner:
             self._void_cut_off()
             with self._ledgers.writing() as use:
                 self._store.add_time_use(self._id, use)
+            if self._latest is not None:  # a block may have ended since then
+                rules = self._planner.rules
+                self._observer.standing(stored_standing(self._store, self._id, self._latest, rules))
             request = self._store.request(self._id)
             if request is not None:  # made after the run had begun to end
                 until = None
@@ -387,6 +392,7 @@ class Runner:
                 self._writer.show(event)
 
     def _show(self, trials: list[Trial], now: Plan) -> None:
+        self._latest = now
         use = self._before.time_use + self._ledgers.total()
         self._observer.standing(
             standing(trials, self._planner.table, now, self._planner.rules, use)

@@ -26,8 +26,10 @@ from tuner.compose import prepare
 from tuner.errors import (
     ConflictError,
 )
-from tuner.model import BASELINE, Answer, Configuration
+from tuner.model import BASELINE, Answer, Configuration, Trial
+from tuner.plan.steps import RunBlock
 from tuner.report.standing import how_many
+from tuner.run.arm_runs import ArmRuns
 from tuner.run.runner import Runner
 from tuner.states import BlockState, CampaignState
 
@@ -148,6 +150,26 @@ def test_a_resumed_campaign_is_not_reported_as_started(begin: Begin) -> None:
     campaign.run()
     events = campaign.store.events(campaign.id, kinds=["campaign-started"])
     assert [e.message for e in events] == ["campaign started", "campaign resumed"]
+
+
+def test_the_last_standing_of_a_paused_campaign_has_the_block_that_was_cut_off(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, recorder, real = begin(spec(faster())), Recorder(), ArmRuns.measure
+
+    def measure(runner: ArmRuns, step: RunBlock, position: int, trial: Trial, which: str) -> object:
+        if (step.number, position) == (3, 1):
+            raise KeyboardInterrupt
+        return real(runner, step, position, trial, which)
+
+    monkeypatch.setattr(ArmRuns, "measure", measure)
+    paused = campaign.run(recorder).campaign
+    assert paused.state is CampaignState.PAUSED
+    *_, before, last = recorder.standings
+    assert (before.block, last.block) == (2, 3)
+    assert campaign.blocks[-1].measurements
+    assert last.measurements == sum(len(b.measurements) for b in campaign.blocks)
+    assert last.elapsed_s == paused.time_use.wall_s
 
 
 def test_a_space_that_is_used_up_ends_in_an_answer(begin: Begin) -> None:
