@@ -32,7 +32,7 @@ from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import NamedComparison, Word
 from tuner.records.parameter_effects import ParameterEffects
 from tuner.records.status import Absence
-from tuner.report.answer import claim, estimates_of, headline
+from tuner.report.answer import claim, estimates_of, floor_text, headline
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.ranking import best_first
@@ -194,7 +194,8 @@ def of(
         components_level=level,
         components_axis=svg.heading(components_axis),
         components=tuple(
-            _component(name, e, components_axis, snapshot.floor) for name, e in components.items()
+            _component(name, e, components_axis, snapshot.floor, campaign.recommendation)
+            for name, e in components.items()
         ),
         effects=document,
         effects_pending=pending,
@@ -268,14 +269,18 @@ def _is_recommended(campaign: Campaign) -> bool:
     return answer is not None and answer.answer is Answer.RECOMMENDED
 
 
-def _component(name: str, e: Estimate, axis: svg.Axis, floor: float | None) -> EffectRow:
+def _component(
+    name: str, e: Estimate, axis: svg.Axis, floor: float | None, answer: Recommendation | None
+) -> EffectRow:
     marks = () if floor is None else (margin(floor),)
+    of = None if answer is None else answer.components.get(name)
     return EffectRow(
         name=name,
         effect=signed(e.ratio),
         interval=signed_interval(e.lower, e.upper),
         drawing=svg.interval(axis, e, marks),
-        floor="" if floor is None else f"at most {100.0 * floor:g}% slower",
+        floor="" if of is None else floor_text(of),
+        allowed="" if floor is None else f"{100.0 * floor:g}%",
     )
 
 

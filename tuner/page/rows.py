@@ -19,13 +19,16 @@ from tuner.text import signed, signed_interval, value_text
 
 @dataclass(frozen=True, slots=True)
 class EffectRow:
-    """An effect on one component."""
+    """An effect on one component. ``floor``: its state, "" if it is not known; ``allowed``: the
+    loss that the floor allows, "" where it is not drawn.
+    """
 
     name: str
     effect: str
     interval: str
     drawing: Markup
     floor: str
+    allowed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

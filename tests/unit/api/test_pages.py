@@ -220,6 +220,18 @@ def test_the_page_of_a_recommendation_says_what_it_means_and_how_it_is_applied(
 
 
 @pytest.mark.slow
+def test_a_campaign_shows_what_its_floor_allows_and_whether_it_is_met(client: TestClient) -> None:
+    page = client.get("/campaigns/last", headers=PAGE).text
+    components = page[page.index('id="components-table"') :]
+    components = components[: components.index("</table>")]
+    states = re.findall(r'data-label="Floor">([^<]*)<', components)
+    assert states
+    assert set(states) <= {"met", "not settled", "slower"}
+    allowed = re.findall(r'data-label="Loss allowed \(dashed\)">([^<]*)<', components)
+    assert allowed == ["5%"] * len(states)
+
+
+@pytest.mark.slow
 def test_where_nothing_ran_the_pages_and_the_report_say_so_and_what_tells_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from tuner.page.snapshot import Snapshot, SnapshotCache
 from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import ComparedConfiguration, NamedComparison, ShownEffect, Word
 from tuner.records.status import Absence
+from tuner.report.answer import floor_text
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
 from tuner.text import confidence_text, faster, signed
@@ -306,6 +307,10 @@ def test_later_fresh_blocks_leave_the_numbers_of_the_answer(snapshot: Snapshot) 
     # Before there is an answer, all fresh blocks count.
     before = replace(snapshot, campaign=replace(snapshot.campaign, recommendation=None))
     assert page_of(before).components_level == "95% interval"
+    assert {one.allowed for one in page.components} == {"5%"}
+    floors = {name: floor_text(effect) for name, effect in answer.components.items()}
+    assert {one.name: one.floor for one in page.components} == floors
+    assert {one.floor for one in page_of(before).components} == {""}
 
 
 def test_a_trial_shows_how_it_differs_from_the_baseline(snapshot: Snapshot) -> None:
