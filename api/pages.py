@@ -37,7 +37,7 @@ from tuner.model import Answer, Campaign, Wish
 from tuner.page.document import compared as comparison_tables
 from tuner.page.rows import effects, settings
 from tuner.records.status import Status
-from tuner.report.answer import headline
+from tuner.report.answer import arguments, headline
 from tuner.report.applying import meanings, steps, without_effect
 from tuner.report.summary import so_far_text
 from tuner.results.expiry import expired, expiries, with_expiry
@@ -79,6 +79,7 @@ _templates = Environment(
 )
 _templates.filters.update(
     answer=_answer,
+    arguments=arguments,
     counted=counted,
     duration=duration,
     faster=faster,

@@ -22,6 +22,7 @@ from tuner.page.effect_plots import basis, effect_plots, standings
 from tuner.page.names import KINDS, called
 from tuner.page.rows import SettingRow, drift_drawing, effect_rows, varies
 from tuner.records.estimate import Estimate
+from tuner.report.answer import arguments
 from tuner.report.noise import HEADINGS, adjusted
 from tuner.report.recommendation_document import Effect
 from tuner.results.drift import DriftPoint
@@ -84,7 +85,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"counted": counted, "moment": moment}
+    environment.filters |= {"arguments": arguments, "counted": counted, "moment": moment}
     return environment
 
 

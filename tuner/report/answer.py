@@ -280,6 +280,11 @@ def flag_line(arguments: Iterable[str]) -> str:
     return shlex.join(arguments)
 
 
+def arguments(line: str) -> list[str]:
+    """Return the arguments of a line of ``flag_line``, each still quoted."""
+    return [shlex.quote(argument) for argument in shlex.split(line)]
+
+
 def flags(of: Mapping[str, tuple[str, ...]]) -> RenderableType:
     """Render the command-line options, one row per component."""
     table = Table.grid(padding=(0, 2, 0, 0))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
+from html import unescape
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -217,6 +220,37 @@ def test_the_page_of_a_recommendation_says_what_it_means_and_how_it_is_applied(
         assert str(escape(text)) in page
     assert page.count("Put these options") == page.count("These options stay as found.") == 1
     assert (f"fstune apply {campaign.id} --plan<" in page) is stays
+
+
+@pytest.mark.parametrize(
+    ("flags", "spans"),
+    [
+        (("-chunksize", "22", "-daemons", "12"), ["-chunksize", "22", "-daemons", "12"]),
+        (("-label", "on <close>", "", "it's\n-x"), ["-label", "'on <close>'", "''", None]),
+        ((), []),
+    ],
+)
+def test_no_option_is_broken_at_the_end_of_a_line_and_what_is_copied_is_exact(
+    tmp_path: Path, flags: tuple[str, ...], spans: list[str | None]
+) -> None:
+    with Store.open(tmp_path) as store:
+        campaign = recommending(store, spec(), {THREADS: 64}, FAST)
+        assert campaign.recommendation is not None
+        answer = replace(campaign.recommendation, flags={"fileserver": flags})
+        event = NewEvent(campaign.created, "told", "told by a test")
+        store.save_recommendation(campaign.id, answer, event)
+    with TestClient(create_app(tmp_path), base_url="http://localhost") as client:
+        page = client.get(f"/campaigns/{campaign.id}/recommendation", headers=PAGE).text
+        report = client.get(f"/v1/campaigns/{campaign.id}/report", headers=PAGE).text
+    (options,) = re.findall(r'<pre[^>]* id="flags-fileserver">(.*?)</pre>', page, re.DOTALL)
+    assert options in report
+    text = unescape(re.sub(r"</?span[^>]*>", "", options))
+    assert text == (shlex.join(flags) or "(no options)")
+    shown = re.findall(r'<span class="argument">(.*?)</span>', options, re.DOTALL)
+    for one, expected in zip(shown, spans, strict=True):
+        assert expected in (None, unescape(one))
+    css = files("tuner.page").joinpath("static/fstune.css").read_text(encoding="utf-8")
+    assert ".argument { white-space: pre; }" in css
 
 
 @pytest.mark.slow
