@@ -36,6 +36,7 @@ from tuner.errors import NotFoundError
 from tuner.model import Answer, Campaign, Wish
 from tuner.page.document import compared as comparison_tables
 from tuner.page.rows import effects, settings
+from tuner.records.none_ran import none_ran
 from tuner.records.status import Status
 from tuner.report.answer import arguments, headline
 from tuner.report.applying import meanings, steps, without_effect
@@ -188,7 +189,7 @@ def recommendation_page(
         who,
         campaign=campaign,
         document=document,
-        headline=headline(answer).plain if answer.verification or answer.none_ran else "",
+        headline=headline(answer).plain if answer.verification or none_ran(answer) else "",
         expired=answer.expired,
         so_far=so_far_text(record),
         notes=answer.notes[bool(answer.expired) :],

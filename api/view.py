@@ -30,6 +30,7 @@ from tuner.page.snapshot import Snapshot
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import NamedComparison, Word
+from tuner.records.none_ran import none_ran
 from tuner.records.parameter_effects import ParameterEffects
 from tuner.records.status import Absence
 from tuner.report.answer import claim, estimates_of, floor_text, headline
@@ -311,7 +312,7 @@ def _best(
             f"{counted(answer.blocks, 'fresh block')}.",
         )
     if answer is not None:
-        return headline(answer).plain, answer.reason if answer.none_ran else ""
+        return headline(answer).plain, answer.reason if none_ran(answer) else ""
     if snapshot.leader == BASELINE or leader is None:
         nothing = "Nothing looks better than the baseline" + ("" if over else " so far")
         return (nothing, "") if strongest else ("", "")

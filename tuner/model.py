@@ -347,8 +347,6 @@ class Recommendation:
     EXPIRED: ClassVar[str] = "expired: "
     #: The beginning of the reason of a verification, which is stored like a campaign.
     VERIFICATION: ClassVar[str] = "the certificate of campaign "
-    #: The beginning of the reason where every configuration that was tried failed.
-    NONE_RAN: ClassVar[str] = "no configuration could be run: "
 
     answer: Answer
     reason: str
@@ -380,11 +378,6 @@ class Recommendation:
         verification, which certifies nothing itself.
         """
         return self.reason if self.reason.startswith(self.VERIFICATION) else ""
-
-    @property
-    def none_ran(self) -> bool:
-        """Whether every configuration that was tried failed, so that nothing was compared."""
-        return self.reason.startswith(self.NONE_RAN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from tuner.plan.rules import Rules
 from tuner.plan.setting_effects import caveats, setting_effects
 from tuner.plan.steps import Finish, Plan
 from tuner.records.differences import differences
+from tuner.records.none_ran import NONE_RAN
 from tuner.states import TrialState
 from tuner.text import confidence_text, counted, faster, value_text
 
@@ -287,7 +288,7 @@ def _no_finalist_reason(plan: Plan, trials: Sequence[Trial], rules: Rules, campa
     pruned = sum(t.state is TrialState.PRUNED for t in configurations)
     failed = sum(t.state is TrialState.FAILED for t in configurations)
     if failed == len(configurations):
-        return f"{Recommendation.NONE_RAN}{_why_none_ran(configurations, campaign)}"
+        return f"{NONE_RAN}{_why_none_ran(configurations, campaign)}"
     parts = [_what_looked_best(plan, configurations, rules)]
     if pruned:
         were = "was" if pruned == 1 else "were"

@@ -21,6 +21,7 @@ from tuner.judge.words import blocks
 from tuner.model import BASELINE, Answer, ComponentEffect, Recommendation, SettingEffect
 from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
+from tuner.records.none_ran import none_ran
 from tuner.report.drawing import Axis, ToWidth, paragraph
 from tuner.report.listing import stacked
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
@@ -60,7 +61,7 @@ def headline(recommendation: Recommendation) -> Text:
     if r.verification:
         holds = f" {FASTER}" if r.answer is Answer.RECOMMENDED else ""
         return Text(f"Verification: {r.reason}", style=f"{STRONG}{holds}")
-    if r.none_ran:
+    if none_ran(r):
         return Text("No configuration could be run: keep the baseline", style=f"{STRONG} {SLOWER}")
     if r.answer is Answer.NO_IMPROVEMENT:
         return Text("No improvement shown: keep the baseline", style=STRONG)
@@ -115,7 +116,7 @@ def why_baseline(recommendation: Recommendation) -> str:
     """Say why the options of the baseline are printed, where nothing is recommended."""
     if recommendation.verification:
         return f"{recommendation.reason}; these are the options from before it was applied"
-    what = "no configuration could be run" if recommendation.none_ran else "no improvement shown"
+    what = "no configuration could be run" if none_ran(recommendation) else "no improvement shown"
     return f"{what}; keep these options, which are in force"
 
 
@@ -281,8 +282,12 @@ def flag_line(arguments: Iterable[str]) -> str:
 
 
 def arguments(line: str) -> list[str]:
-    """Return the arguments of a line of ``flag_line``, each still quoted."""
-    return [shlex.quote(argument) for argument in shlex.split(line)]
+    """Return the arguments of a line of ``flag_line``, each still quoted; any other line as one."""
+    try:
+        quoted = [shlex.quote(argument) for argument in shlex.split(line)]
+    except ValueError:
+        quoted = []
+    return quoted if " ".join(quoted) == line else [line]
 
 
 def flags(of: Mapping[str, tuple[str, ...]]) -> RenderableType:

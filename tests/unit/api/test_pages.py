@@ -27,6 +27,7 @@ from tuner.page.effects_cache import EffectsCache, Latest
 from tuner.page.snapshot import Snapshot, SnapshotCache
 from tuner.page.svg import WIDTH, Axis, Point, interval, series
 from tuner.records.estimate import Estimate
+from tuner.records.none_ran import NONE_RAN
 from tuner.remote.records import read_campaign
 from tuner.report.applying import meanings, steps
 from tuner.settings import ServiceSettings
@@ -246,8 +247,8 @@ def test_no_option_is_broken_at_the_end_of_a_line_and_what_is_copied_is_exact(
     assert options in report
     text = unescape(re.sub(r"</?span[^>]*>", "", options))
     assert text == (shlex.join(flags) or "(no options)")
-    shown = re.findall(r'<span class="argument">(.*?)</span>', options, re.DOTALL)
-    for one, expected in zip(shown, spans, strict=True):
+    arguments = re.findall(r'<span class="argument">(.*?)</span>', options, re.DOTALL)
+    for one, expected in zip(arguments, spans, strict=True):
         assert expected in (None, unescape(one))
     css = files("tuner.page").joinpath("static/fstune.css").read_text(encoding="utf-8")
     assert ".argument { white-space: pre; }" in css
@@ -272,7 +273,7 @@ def test_where_nothing_ran_the_pages_and_the_report_say_so_and_what_tells_why(
     with Store.open(tmp_path) as store:
         none = recommending(store, spec(), {THREADS: 64}, {THREADS: 64}, Answer.NO_IMPROVEMENT)
         assert none.recommendation is not None
-        reason = f"{Recommendation.NONE_RAN}all 24 tried failed (fstune show {none.id} says why)"
+        reason = f"{NONE_RAN}all 24 tried failed (fstune show {none.id} says why)"
         answer = replace(none.recommendation, trial=0, reason=reason, ratio=None)
         event = NewEvent(none.created, "told", "told by a test")
         store.save_recommendation(none.id, answer, event)
