@@ -36,6 +36,8 @@ class TrialState(StrEnum):
     CANCELLED = "cancelled"
 
 
+#: What is shown for a trial that is stored as running.
+ACTIVE = "active"
 #: States of trials that ended by what was measured.
 VERDICT_STATES = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -146,11 +148,13 @@ def move(what: str, old: State, new: State) -> State:
 def state_now(trial: TrialState, campaign: CampaignState) -> str:
     """Return what to show as the state of a trial.
 
-    A trial that stays in the search when the campaign pauses or fails is not measured until the
-    campaign is resumed.
+    Many trials are stored as running, although few are measured at a time: they are active. While
+    the campaign is paused or has failed, none is measured.
     """
+    if trial is not TrialState.RUNNING:
+        return str(trial)
     stopped = campaign in (CampaignState.PAUSED, CampaignState.FAILED)
-    return str(CampaignState.PAUSED) if stopped and trial is TrialState.RUNNING else str(trial)
+    return str(CampaignState.PAUSED) if stopped else ACTIVE
 
 
 class EventKind(StrEnum):

@@ -39,7 +39,7 @@ from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, to
 from tuner.report.summary import so_far_text
 from tuner.report.trial_estimates import TrialEstimate, strongest_estimates
 from tuner.report.why import why_sections
-from tuner.states import BlockState, CampaignState, TrialState, state_now
+from tuner.states import ACTIVE, BlockState, CampaignState, TrialState, state_now
 from tuner.text import (
     clean,
     counted,
@@ -59,7 +59,7 @@ _STATE_STYLES: Mapping[str, str] = {
     CampaignState.RUNNING: STRONG,
     CampaignState.FINISHED: FASTER,
     CampaignState.FAILED: SLOWER,
-    TrialState.RUNNING: STRONG,
+    ACTIVE: STRONG,
     TrialState.FAILED: SLOWER,
     TrialState.PRUNED: QUIET,
 }

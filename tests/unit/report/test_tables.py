@@ -106,7 +106,7 @@ def test_a_campaign_whose_process_is_gone_is_not_called_running() -> None:
 @pytest.mark.parametrize(
     ("state", "word"),
     [
-        (CampaignState.RUNNING, "running"),
+        (CampaignState.RUNNING, "active"),
         (CampaignState.PAUSED, "paused"),
         (CampaignState.FAILED, "paused"),
     ],
@@ -128,7 +128,7 @@ def test_a_summary_has_the_best_trials_and_no_diagnostics() -> None:
     estimates = {n: Estimate(0.9, 0.8, 0.9 + 0.001 * (99 - n)) for n in range(1, 99)}
     page = campaign_page(campaign(), trials, BLOCKS, [], estimates=estimates, everything=False)
     lines = screen_of(page, 120).lines
-    listed = [line.split()[0] for line in lines if line.split()[1:2] == ["running"]]
+    listed = [line.split()[0] for line in lines if line.split()[1:2] == ["active"]]
     assert listed == ["0", "4", *map(str, range(98, 90, -1))]
     assert "and 89 more, see 'fstune show 7f3a2b --all'" in "\n".join(lines)
 
