@@ -1,7 +1,8 @@
 """Render the list of campaigns.
 
-On a terminal each campaign is one line; narrow terminals get fewer columns, but identifiers are
-never shortened. Anywhere else each row is one line with all columns.
+On a terminal each campaign is one line; narrow terminals get fewer columns, and where a name would
+be unreadable, the cells of a row one below the other. Identifiers are never shortened. Anywhere
+else each row is one line with all columns.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.model import Answer, Campaign
+from tuner.records.none_ran import none_ran
 from tuner.report.drawing import Printable
-from tuner.report.listing import Column, Listing
+from tuner.report.listing import Column, Listing, stacked
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, literal
 from tuner.report.tables import state_text
 from tuner.text import duration, faster, moment
@@ -24,6 +26,8 @@ _COLUMNS = ("Id", "Name", "State", "Created", "Took", "Answer")
 #: Minimum and maximum width (cells) of each column on a terminal. Later columns are dropped first.
 _ROOM = {"Id": (0, 99), "State": (0, 10), "Answer": (14, 999), "Name": (6, 24), "Took": (0, 14)}
 _BETWEEN = 2
+#: Fewer cells of a longer name are too few to recognise it by.
+_READABLE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,17 @@ class _Campaigns:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if options.is_terminal:
-            yield self._table(options.max_width)
+            widths = self._widths(options.max_width)
+            longest = max(row["Name"].cell_len for row in self.rows)
+            if widths.get("Name", 0) < min(longest, _READABLE):
+                yield stacked(_COLUMNS, [[row[name] for name in _COLUMNS] for row in self.rows])
+            else:
+                yield self._table(widths)
         else:
             rows = tuple(tuple(row[name] for name in _COLUMNS) for row in self.rows)
             yield Listing(tuple(Column(name) for name in _COLUMNS), rows)
 
-    def _table(self, width: int) -> Table:
-        widths = self._widths(width)
+    def _table(self, widths: Mapping[str, int]) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, _BETWEEN, 0, 0), header_style=QUIET)
         columns = [name for name in _COLUMNS if name in widths]
         for name in columns:
@@ -109,7 +117,7 @@ def _answer(campaign: Campaign) -> Text:
     if r.verification:
         campaign_id, _, outcome = r.verification.removeprefix(r.VERIFICATION).partition(" ")
         return literal(f"{campaign_id}: {outcome}")
-    if r.none_ran:
+    if none_ran(r):
         return Text("none could be run", style=SLOWER)
     if r.answer is Answer.NO_IMPROVEMENT:
         return Text("no improvement")
