@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,9 +115,16 @@ def test_a_notifier_is_kept(unchanged: None, cell: Cell) -> None:
         argv = ["bos", "status", SERVER_ADDRESS, "dafs", "-long", "-localauth"]
         return parse.bos_status(cell.server.check(argv)).notifier
 
+    def create(first: str, *options: str) -> None:
+        """Create the instance anew, as an administrator does, and wait until it serves."""
+        as_found._stop()
+        as_found._bos("delete")
+        as_found._bos("create", "dafs", first, *as_found.original[1:], *options)
+        anew = attach_fileserver(cell)
+        anew.read_back(anew.initial)
+
     as_found = attach_fileserver(cell)
-    replace(as_found, notifier=("/bin/true",)).apply({"threads": 19})
-    shutil.rmtree(cell.server.shared / "restore")
+    create(f"{as_found.original[0]} -p 19", "-notifier", "/bin/true")
     assert notifier() == ("/bin/true",)
     server = attach_fileserver(cell)
     server.apply({"threads": 20})
@@ -126,9 +132,7 @@ def test_a_notifier_is_kept(unchanged: None, cell: Cell) -> None:
     assert "restarted as found" in server.restore()
     assert (notifier(), "-p 19" in commands_now(cell)[0]) == (("/bin/true",), True)
     assert attach_fileserver(cell).restore().startswith("fileserver on server left as found")
-    last = attach_fileserver(cell)
-    replace(last, notifier=()).apply(as_found.initial)
-    shutil.rmtree(cell.server.shared / "restore")
+    create(as_found.original[0])
     assert notifier() == ()
 
 
