@@ -12,6 +12,21 @@ from tuner.states import CampaignState, TrialState
 from tuner.store import NewEvent, Store
 
 
+def specification(testbed: Mapping[str, object]) -> CampaignSpec:
+    """Return a campaign with a fileserver and a cache manager on this testbed."""
+    return CampaignSpec.model_validate(
+        {
+            "name": "on a testbed",
+            "testbed": testbed,
+            "spaces": {
+                "fileserver": {"name": "openafs-fileserver-1.8"},
+                "cache_manager": {"name": "openafs-cache-manager-fuse-1.8"},
+            },
+            "workload": "mixed-use",
+        }
+    )
+
+
 def recommending(
     store: Store,
     spec: CampaignSpec,

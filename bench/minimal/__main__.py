@@ -6,29 +6,25 @@ same figures every time.
 
 from __future__ import annotations
 
-import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 from bench.minimal.study import Row, campaign, table
 from bench.output import put_table, write_csv
+from bench.running import two_at_once
 
 HERE = Path(__file__).resolve().parent
 
 
 def main(campaigns: int, noises: list[float], hours: float) -> None:
     """Run that many campaigns for each noise, and write the results."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     rows: list[Row] = []
-    with ProcessPoolExecutor(2, get_context("spawn")) as workers:
-        for noise in noises:
-            run = partial(campaign, noise=noise, hours=hours)
-            for row in workers.map(run, range(1, campaigns + 1)):
-                rows.append(row)
-                print(row, flush=True)
+    for noise in noises:
+        run = partial(campaign, noise=noise, hours=hours)
+        for row in two_at_once(run, range(1, campaigns + 1)):
+            rows.append(row)
+            print(row, flush=True)
     write_csv(rows, HERE / "results.csv")
     put_table(HERE / "README.md", table(rows))
 

@@ -14,7 +14,7 @@ from hashlib import sha256
 from search_spaces import Space, SpaceError
 from tuner.model import Configuration, Value
 from tuner.records.differences import Difference, differences, names_of_changes
-from tuner.text import differ
+from tuner.text import differ, value_text
 
 _LENGTH = 32
 
@@ -106,7 +106,8 @@ def replaced(
     )
     names = {name for one in (current, applied, *more) for name in one}
     return tuple(
-        f"{part}.{name} is {_text(current.get(name))}, where {_text(applied.get(name))} was applied"
+        f"{part}.{name} is {value_text(current.get(name))}, where "
+        f"{value_text(applied.get(name))} was applied"
         for name in sorted(names)
         if all(current.get(name) != one.get(name) for one in (applied, *more))
     )
@@ -119,10 +120,6 @@ def _values(
         return {**values, **space.in_effect(values, facts)}
     except SpaceError:  # somebody may have set what has no meaning here
         return values
-
-
-def _text(value: Value | None) -> str:
-    return "not set" if value is None else str(value)
 
 
 def unknown(configuration: Configuration, spaces: Mapping[str, Space]) -> list[str]:

@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 
 from api import pages
 from api.app import create_app
-from tests.recommending import recommending
+from tests.recommending import recommending, specification
 from tests.unit.campaign.campaigns import FAST, THREADS, spec
 from tuner.model import Answer, Recommendation
 from tuner.page.effects_cache import EffectsCache, Latest
@@ -31,7 +31,6 @@ from tuner.records.none_ran import NONE_RAN
 from tuner.remote.records import read_campaign
 from tuner.report.applying import meanings, steps
 from tuner.settings import ServiceSettings
-from tuner.spec.campaign import CampaignSpec
 from tuner.spec.space_section import stored_spaces
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
@@ -196,20 +195,9 @@ def test_pages_of_campaigns_without_a_trial_or_a_gain_claim_no_more(tmp_path: Pa
 def test_the_page_of_a_recommendation_says_what_it_means_and_how_it_is_applied(
     tmp_path: Path, testbed: dict[str, object], stays: bool
 ) -> None:
-    specification = CampaignSpec.model_validate(
-        {
-            "name": "on hosts",
-            "testbed": testbed,
-            "spaces": {
-                "fileserver": {"name": "openafs-fileserver-1.8"},
-                "cache_manager": {"name": "openafs-cache-manager-fuse-1.8"},
-            },
-            "workload": "mixed-use",
-        }
-    )
     with Store.open(tmp_path) as store:
         before, after = {"fileserver.threads": 64}, {"fileserver.threads": 200}
-        campaign = recommending(store, specification, before, after)
+        campaign = recommending(store, specification(testbed), before, after)
     answer, spaces = campaign.recommendation, stored_spaces(campaign.spec)
     assert answer is not None
     with TestClient(create_app(tmp_path), base_url="http://localhost") as client:

@@ -1,4 +1,4 @@
-"""The committed results of the study of error rates."""
+"""The committed results of studies, of that of error rates unless another one is named."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _OF_TEXT: dict[type, Callable[[str], Any]] = {
 }
 
 
-def committed(root: Path, name: str) -> list[dict[str, str]]:
+def committed(root: Path, name: str, study: Path = STUDY) -> list[dict[str, str]]:
     """Read a file of results, a mapping for each row."""
-    with (root / STUDY / name).open(encoding="utf-8") as file:
+    with (root / study / name).open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def rows_of(kind: type[Row], root: Path, name: str) -> list[Row]:
+def rows_of(kind: type[Row], root: Path, name: str, study: Path = STUDY) -> list[Row]:
     """Read a file of results whose columns are the fields of a dataclass."""
     types = get_type_hints(kind)
     return [
         kind(**{field: _OF_TEXT[types[field]](text) for field, text in row.items()})
-        for row in committed(root, name)
+        for row in committed(root, name, study)
     ]

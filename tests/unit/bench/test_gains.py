@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from bench.gains import study
 from bench.gains.study import Row, true_gain
+from tests.unit.bench.committed import rows_of
 from tuner.model import Configuration
 from tuner.simulate import load_surface
 
 pytestmark = pytest.mark.slow
+
+STUDY = Path("bench", "gains")
 
 
 def test_the_true_gain_of_a_setting_is_what_the_others_lose_without_it() -> None:
@@ -38,18 +39,11 @@ def test_a_gain_is_compared_with_its_interval(
     assert (row.has_effect, row.is_covered, row.is_credited) == (True, is_covered, is_credited)
 
 
-def test_most_gains_of_the_committed_campaigns_are_in_their_intervals() -> None:
-    with (Path(study.__file__).parent / "results.csv").open(encoding="utf-8") as file:
-        rows = [_row(line) for line in csv.DictReader(file)]
+def test_most_gains_of_the_committed_campaigns_are_in_their_intervals(root: Path) -> None:
+    rows = rows_of(Row, root, "results.csv", STUDY)
     assert len(rows) > 400
     assert sum(row.is_covered for row in rows) >= 0.95 * len(rows)
     inert = [row for row in rows if not row.has_effect]
     assert sum(row.is_credited for row in inert) <= 0.025 * len(inert)
-    text = (Path(study.__file__).parent / "README.md").read_text(encoding="utf-8")
+    text = (root / STUDY / "README.md").read_text(encoding="utf-8")
     assert study.table(rows) in text
-
-
-def _row(line: dict[str, str]) -> Row:
-    texts = {"surface", "setting"}
-    values = {f.name: line[f.name] if f.name in texts else float(line[f.name]) for f in fields(Row)}
-    return Row(**values)  # type: ignore[arg-type]

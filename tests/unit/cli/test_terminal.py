@@ -21,7 +21,7 @@ import pytest
 import typer
 import yaml
 
-from tests.recommending import recommending
+from tests.recommending import recommending, specification
 from tests.unit.campaign.campaigns import THREADS, failing, spec
 from tests.unit.cli.conftest import COMMAND
 from tuner.cli import ending
@@ -29,7 +29,6 @@ from tuner.cli import run as commands
 from tuner.errors import INTERRUPTED, CampaignHalted, StoreError
 from tuner.model import Answer
 from tuner.run.runner import Outcome
-from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 
@@ -378,20 +377,9 @@ def test_what_is_recommended_for_hosts_can_be_applied_next(
     answer: Answer,
     suggested: bool,
 ) -> None:
-    specification = CampaignSpec.model_validate(
-        {
-            "name": "on hosts",
-            "testbed": testbed,
-            "spaces": {
-                "fileserver": {"name": "openafs-fileserver-1.8"},
-                "cache_manager": {"name": "openafs-cache-manager-fuse-1.8"},
-            },
-            "workload": "mixed-use",
-        }
-    )
     with Store.open(tmp_path) as store:
         before, after = {"fileserver.threads": 64}, {"fileserver.threads": 200}
-        campaign = recommending(store, specification, before, after, answer)
+        campaign = recommending(store, specification(testbed), before, after, answer)
         ending.tell_end(ending.stored_end(store, campaign), (), None, " --state-dir here")
     sentence = f"fstune apply {campaign.id} --plan --state-dir here\n"
     assert capsys.readouterr().out.endswith(sentence) is suggested

@@ -36,12 +36,13 @@ past() {
     [ "$(uptime_s)" -ge "$1" ]
 }
 
-# Does not access the file system, which may hang.
+# Sets device to the number of the mount. Does not access the file system, which may hang.
 mounted() {
-    while read -r _ _ _ _ at rest; do
-        [ "$at" = "$mount" ] && case $rest in *' - fuse'*) return 0 ;; esac
+    device=
+    while read -r _ _ number _ at rest; do
+        [ "$at" = "$mount" ] && case $rest in *' - fuse'*) device=${number#*:} ;; esac
     done < /proc/self/mountinfo
-    return 1
+    [ -n "$device" ]
 }
 
 there() {
@@ -69,10 +70,7 @@ end_by_force() {
 # Whether the daemon has not answered all requests of the kernel yet. A file is stored when it is closed, which programs
 # do not wait for: what the daemon has not read yet when it is unmounted is lost.
 storing() {
-    device=
-    while read -r _ _ number _ at rest; do
-        [ "$at" = "$mount" ] && case $rest in *' - fuse'*) device=${number#*:} ;; esac
-    done < /proc/self/mountinfo
+    mounted || return 1
     # Without this file there is no telling.
     { read -r waiting < "/sys/fs/fuse/connections/$device/waiting"; } 2> /dev/null && [ "$waiting" -gt 0 ]
 }
