@@ -24,8 +24,8 @@ from tuner.simulate.surface import Surface
 from tuner.spec.campaign import CampaignSpec
 
 _QUICKSTART = Path(__file__).resolve().parents[2] / "deploy" / "quickstart.yaml"
-#: Those modelled on measurements of a private cell.
-SURFACES: Final = ("cell-quiet", "cell-busy")
+#: Those modelled on measurements of a private cell; the last one is in this folder.
+SURFACES: Final = ("cell-quiet", "cell-busy", "cell-cliff")
 #: Sections of the quickstart's file that a simulated campaign has too.
 _SECTIONS = ("pilot", "certification", "statistics")
 #: As many measurements as fit into the quickstart's nine minutes on a real cell.
@@ -52,7 +52,8 @@ class Row:
 
 def campaign(name: str, seed: int) -> Row:
     """Run the quickstart with this seed on the surface of this name."""
-    surface = load_surface(name)
+    file = Path(__file__).with_name(f"{name}.yaml")
+    surface = load_surface(str(file) if file.exists() else name)
     result = run_specified(surface, _specification(surface, seed))
     recommended = result.answer == Answer.RECOMMENDED
     row = Row(

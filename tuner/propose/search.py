@@ -70,7 +70,7 @@ class Search:
         self._row = {each.configuration: row for row, each in enumerate(self._trials)}
         self._own = {each.configuration for each in self._trials if not each.earlier}
         weights = objective.weights
-        evidence = evidence_of(arms, self._number, weights)
+        evidence = evidence_of(arms, self._number, weights, objective.floor)
         self._rounds = len({arm.block for arm in arms}) if rounds is None else rounds
         self._differences = differences(arms, self._number)
         noise = [objective.noise * math.fsum(w * w for w in weights)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ from tuner.propose.encoding import Floats
 
 #: Standard deviation within blocks below which a scaled covariate explains nothing.
 _STILL = 0.003
+#: A component's log time counts at most as this much above the median of its block, or as this many
+#: times the loss allowed to it, if that is more.
+_MOST, _MOST_FLOORS = math.log(2.0), 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +44,35 @@ class Arm:
     load: tuple[float | None, ...] = ()
 
 
-def evidence_of(arms: Sequence[Arm], rows: Mapping[int, int], weights: Sequence[float]) -> Evidence:
+def evidence_of(
+    arms: Sequence[Arm], rows: Mapping[int, int], weights: Sequence[float], floor: float
+) -> Evidence:
     """Return the arms as the model takes them: the score, then the components. ``rows``: the index
-    of each trial's configuration.
+    of each trial's configuration; ``floor``: the largest loss allowed to a component, log units.
+
+    The effects of the model add up. If a few configurations took many times as long in full, it
+    would explain that by effects of all their settings, and the opposite of these would seem to
+    gain.
     """
     logs = np.array([arm.logs for arm in arms]).reshape(len(arms), len(weights))
+    block = np.array([arm.block for arm in arms], np.int64)
+    logs = _limited(logs, block, max(_MOST, _MOST_FLOORS * floor))
     return Evidence(
         np.array([rows.get(arm.trial, -1) for arm in arms], np.int64),
-        np.array([arm.block for arm in arms], np.int64),
+        block,
         np.column_stack([logs @ np.asarray(weights), logs]),
         loads(arms),
     )
+
+
+def _limited(logs: Floats, block: np.ndarray, most: float) -> Floats:
+    """Return log times of at most ``most`` above the median of their block, by component."""
+    limited = logs.copy()
+    order = np.argsort(block, kind="stable")
+    for here in np.split(order, np.flatnonzero(np.diff(block[order])) + 1):
+        if here.size:
+            limited[here] = np.minimum(logs[here], np.median(logs[here], axis=0) + most)
+    return limited
 
 
 def loads(arms: Sequence[Arm]) -> Floats | None:
