@@ -77,6 +77,10 @@ class _ServerSource:
     def events(self, after: int) -> list[Event]:
         return self._ask(lambda: self._campaigns.events(self._id, after))
 
+    def earlier(self, after: int) -> list[Event]:
+        """The stream begins with them, before all could be read."""
+        return []
+
     def follow(
         self,
         after: int,

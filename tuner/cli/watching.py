@@ -44,6 +44,18 @@ _STOPS = (
     EventKind.PAUSE_REQUESTED,
 )
 _RESTORED = ("restored", "testbed-closed")
+#: Kinds of events that a live view needs however old they are.
+_LASTING = (
+    EventKind.STARTED,
+    EventKind.TRIAL_PROMOTED,
+    EventKind.TRIAL_PRUNED,
+    EventKind.TRIAL_FAILED,
+    *_RESTORED,
+    *_STOPS,
+)
+#: Events read at a time, and the newest ones that a live view reads whatever their kind: there are
+#: up to some eighty in a block.
+_AT_A_TIME = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,11 @@ class Source(Protocol):
 
     def events(self, after: int) -> list[Event]:
         """Return the events so far with numbers above ``after``."""
+
+    def earlier(self, after: int) -> list[Event]:
+        """Return the events so far with numbers above ``after`` that a live view needs, the newest
+        last; none if they can only be followed.
+        """
 
     def follow(
         self,
@@ -114,6 +131,14 @@ class StoreSource:
         """Return the stored events."""
         return self._store.events(self._id, after)
 
+    def earlier(self, after: int) -> list[Event]:
+        """Return the newest events, and of all others those of lasting kinds."""
+        newest = self._pages.events(self._id, after, last=_AT_A_TIME)
+        if len(newest) < _AT_A_TIME:
+            return newest
+        lasting = self._store.events(self._id, after, kinds=_LASTING)
+        return [event for event in lasting if event.number < newest[0].number] + newest
+
     def follow(
         self,
         after: int,
@@ -125,9 +150,10 @@ class StoreSource:
         while True:
             # Read the state first: once it is over, its last events are stored already.
             over = self.campaign().state in OVER
-            for event in self.events(after):
-                after = event.number
-                yield event
+            while events := self._store.events(self._id, after, _AT_A_TIME):
+                for event in events:
+                    after = event.number
+                    yield event
             if over:
                 return
             if looks % _LOOKS_A_PRESENCE == 0:
@@ -190,6 +216,12 @@ class _Teller:
 
     def say(self, event: Event) -> None:
         """Show an event and, at intervals, the campaign's standing."""
+        self.note(event)
+        if self._live and time.monotonic() - self._last_look > 1.0 / _STANDINGS_PER_S:
+            self.look()
+
+    def note(self, event: Event) -> None:
+        """Show an event."""
         self.last = event
         self._progress.say(event)
         self._incumbent = incumbent_after((event,), self._incumbent)
@@ -199,9 +231,6 @@ class _Teller:
             self.restored.append(event.message)
         if event.kind.startswith("block-"):
             self._progress.doing(event.message if event.kind == "block-started" else "")
-        if self._live and time.monotonic() - self._last_look > 1.0 / _STANDINGS_PER_S:
-            self.look()
-            self._last_look = time.monotonic()
 
     def lost(self, why: str) -> None:
         """Show that the source has become unreachable, or is reachable again."""
@@ -229,6 +258,7 @@ class _Teller:
         """Show the campaign's standing; skipped if it cannot be read at the moment."""
         if not self._live:
             return
+        self._last_look = time.monotonic()
         try:
             blocks = self._source.blocks()
             if blocks is None:
@@ -264,7 +294,12 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
     try:
         with progress:
             writer = _Teller(source, progress, live=live)
-            _follow(source, after, writer)
+            earlier = source.earlier(after) if live else []
+            for event in earlier:
+                writer.note(event)
+            writer.look()
+            if not _has_stopped(source, earlier):
+                _follow(source, earlier[-1].number if earlier else after, writer)
             writer.look()
             end = source.end()
     except KeyboardInterrupt:
@@ -281,6 +316,15 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
 def connection_message(why: str) -> str:
     """What to show when a source is unreachable, and ``why``, or with "" reachable again."""
     return f"{clean(why)}; trying again" if why else "connected again"
+
+
+def _has_stopped(source: Source, events: Sequence[Event]) -> bool:
+    """Whether the run to which these newest events belong has stopped and is not resumed."""
+    stops = [event for event in events if event.kind in _STOPS]
+    # Outside the hours of its testbeds, a campaign waits for the next run.
+    if not stops or "until" in stops[-1].data or events[-1].kind == EventKind.RESUME_REQUESTED:
+        return False
+    return source.campaign().state in _STOPPED
 
 
 def _follow(source: Source, after: int, writer: _Teller) -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.unit.campaign.campaigns import Campaign, faster, spec
-from tuner.cli.watching import StoreSource, _error
+from tuner.cli import watching
+from tuner.cli.watching import StoreSource, _error, watched
 from tuner.errors import ConflictError
 from tuner.model import BlockKind, Event
+from tuner.records.standing import Standing
+from tuner.report.progress import NoProgress
+from tuner.results.external_standing import incumbent_after
 from tuner.states import BlockState, CampaignState, EventKind
 from tuner.store import Store
 
@@ -80,3 +86,58 @@ def test_a_paused_campaign_whose_resume_was_refused_ends_with_the_refusal(
     assert isinstance(refusal, ConflictError)
     assert str(refusal) == paused.reason
     assert _error(paused, Event(1, record.created, kind, "")) is None
+
+
+class _Recording(NoProgress):
+    """Records the events that a live view was given, and with which of them it had a standing."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.standings: list[tuple[int, Standing]] = []
+
+    def say(self, event: Event) -> None:
+        self.events.append(event)
+
+    def standing(self, standing: Standing) -> None:
+        self.standings.append((len(self.events), standing))
+
+
+def test_a_live_view_begins_with_the_present_standing_and_needs_few_of_the_earlier_events(
+    campaign: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shows = _Recording()
+    monkeypatch.setattr(watching, "_AT_A_TIME", 10)
+    monkeypatch.setattr(watching, "Console", lambda: Console(force_terminal=True, width=100))
+    monkeypatch.setattr(watching, "progress_for", lambda *_, **__: shows)
+    before = datetime.now(UTC)
+    with Store.open(campaign.directory) as store:
+        every = store.events(campaign.id)
+        watched(StoreSource(store, campaign.id), 0, None)
+        lines = list(StoreSource(store, campaign.id).follow(0, print, print))
+    count, first = shows.standings[0]
+    assert count == len(shows.events) < len(every)
+    assert shows.events[-10:] == every[-10:]
+    assert incumbent_after(shows.events) == incumbent_after(every)
+    (began,) = (event.at for event in every if event.kind == EventKind.STARTED)
+    assert first.elapsed_s >= (before - began).total_seconds()
+    # Whoever follows it from its beginning gets all events, in order.
+    assert lines == every
+
+
+@pytest.mark.parametrize("hours", [{}, {"until": "2026-01-01T22:00:00Z"}])
+def test_a_live_view_of_a_paused_campaign_ends_unless_it_waits_for_its_hours(
+    campaign: Campaign, monkeypatch: pytest.MonkeyPatch, hours: dict[str, str]
+) -> None:
+    with Store.open(campaign.directory) as store:
+        source = StoreSource(store, campaign.id)
+        record = store.campaign(campaign.id)
+        paused = replace(record, state=CampaignState.PAUSED)
+        monkeypatch.setattr(source, "campaign", lambda: paused)
+        earlier = [
+            Event(1, record.created, EventKind.PAUSED, ""),
+            Event(2, record.created, EventKind.STARTED, ""),
+            Event(3, record.created, EventKind.PAUSED, "", hours),
+        ]
+        assert watching._has_stopped(source, earlier) is not bool(hours)
+        resumed = Event(4, record.created, EventKind.RESUME_REQUESTED, "")
+        assert not watching._has_stopped(source, [*earlier, resumed])
