@@ -18,6 +18,7 @@ from tuner.judge.verdict import Outcome, Verdict
 from tuner.model import Block, BlockKind, Campaign, Configuration, Measurement, Value
 from tuner.page.names import names
 from tuner.records.named_comparison import NamedComparison, ShownEffect, Word
+from tuner.records.none_ran import none_ran
 from tuner.records.status import Absence
 from tuner.results.expiry import expired
 from tuner.states import BlockState, CampaignState, TrialState
@@ -48,10 +49,12 @@ class CampaignDocument(Document):
     """A campaign.
 
     ``testbed``: kind or file named in its specification. ``answer``: null until there is one.
-    ``trial``: the trial that the answer refers to; ``ratio``: its time relative to the baseline.
-    ``expired``: why the certificate is no longer valid, "" if it is valid. ``verification``: which
-    certificate this verified and how that ended, "" unless this is a verification. ``time_use``:
-    null while the campaign runs, so that its ETag changes with the state and not with time.
+    ``none_ran``: whether the answer is that no configuration could be run, so that none was
+    compared. ``trial``: the trial that the answer refers to; ``ratio``: its time relative to the
+    baseline. ``expired``: why the certificate is no longer valid, "" if it is valid.
+    ``verification``: which certificate this verified and how that ended, "" unless this is a
+    verification. ``time_use``: null while the campaign runs, so that its ETag changes with the
+    state and not with time.
     """
 
     id: str
@@ -65,6 +68,7 @@ class CampaignDocument(Document):
     workload: str
     spaces: dict[str, str]
     answer: str | None
+    none_ran: bool
     trial: int | None
     ratio: float | None
     expired: str
@@ -93,6 +97,7 @@ class CampaignDocument(Document):
             workload=names_of_campaign.workload,
             spaces=dict(names_of_campaign.spaces),
             answer=None if answer is None else str(answer.answer),
+            none_ran=answer is not None and none_ran(answer),
             trial=None if answer is None else answer.trial,
             ratio=None if answer is None else answer.ratio,
             expired=reason,

@@ -66,6 +66,8 @@ _FOR_PROGRAMS = ("/v1/", "/healthz", "/readyz", "/metrics", "/static/", "/openap
 
 def _answer(campaign: CampaignDocument) -> str:
     """The answer of a campaign, for its row of the list."""
+    if campaign.none_ran:
+        return "none could be run"
     if campaign.answer != Answer.RECOMMENDED or campaign.ratio is None:
         return (campaign.answer or "").replace("_", " ")
     return faster(campaign.ratio)

@@ -39,6 +39,7 @@ from tuner.page.recommendations import KnownRecommendation
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import ComparedConfiguration, NamedComparison, ShownEffect, Word
+from tuner.records.none_ran import NONE_RAN
 from tuner.records.status import Absence, Status
 from tuner.report.recommendation_document import Options, RecommendationDocument
 from tuner.text import clean
@@ -62,15 +63,16 @@ _VERDICTS: TypeAdapter[list[dict[str, Any]]] = TypeAdapter(list[dict[str, Any]])
 
 def read_campaign(document: Any) -> Campaign:
     """Read a campaign, with the part of its answer that lists have: trial, ratio, why it has
-    expired, which certificate it verified.
+    expired, which certificate it verified, whether nothing ran.
     """
     fields = mapping(document)
     answer = fields.get("answer")
     answer_record = None
     if answer is not None:
+        failed = fields.get("none_ran") is True
         answer_record = Recommendation(
             answer=checked(TypeAdapter(Answer), answer),
-            reason=clean(str(fields.get("verification") or "")),
+            reason=NONE_RAN if failed else clean(str(fields.get("verification") or "")),
             trial=checked(TypeAdapter(int), fields.get("trial") or BASELINE),
             configuration=Configuration(),
             baseline=Configuration(),

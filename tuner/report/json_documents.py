@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from tuner.model import Campaign, Trial
 from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import NamedComparison, ShownEffect
+from tuner.records.none_ran import none_ran
 from tuner.records.status import Status
 from tuner.states import CampaignState
 from tuner.text import percent_faster, unbounded
@@ -98,6 +99,7 @@ def campaign_document(campaign: Campaign, stalled: str = "") -> Json:
         # A server does not say it while a campaign runs.
         "wall_s": c.time_use.wall_s or (None if c.state is CampaignState.RUNNING else 0.0),
         "answer": None if answer is None else answer.answer,
+        "none_ran": answer is not None and none_ran(answer),
         "trial": None if answer is None else answer.trial,
         "percent": None if answer is None or answer.ratio is None else _percent(answer.ratio),
         "expired": None if answer is None else answer.expired or None,

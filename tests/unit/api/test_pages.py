@@ -30,6 +30,7 @@ from tuner.records.estimate import Estimate
 from tuner.records.none_ran import NONE_RAN
 from tuner.remote.records import read_campaign
 from tuner.report.applying import meanings, steps
+from tuner.report.json_documents import campaign_document
 from tuner.settings import ServiceSettings
 from tuner.spec.space_section import stored_spaces
 from tuner.states import CampaignState
@@ -273,6 +274,16 @@ def test_where_nothing_ran_the_pages_and_the_report_say_so_and_what_tells_why(
             assert "No configuration could be run: keep the baseline" in page, path
             assert f"fstune show {none.id}" in page, path
             assert "improvement shown" not in page, path
+        listed = client.get("/campaigns", headers=PAGE).text
+        assert "none could be run" in listed
+        assert "no improvement" not in listed
+        record = client.get(f"/v1{campaign}").json()
+    assert record["none_ran"] is True
+    with Store.open(tmp_path) as store:
+        local = store.campaign(none.id)
+    here, there = campaign_document(local), campaign_document(read_campaign(record))
+    assert here["none_ran"] is there["none_ran"] is True
+    assert campaign_document(replace(local, recommendation=None))["none_ran"] is False
 
 
 @pytest.mark.parametrize(
