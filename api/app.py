@@ -51,7 +51,7 @@ def create_app(
     """Create the application for a state directory, by default the one set in the environment."""
     options = settings if settings is not None else ServiceSettings()
     if unknown := sorted(options.allow - offers().keys()):
-        raise SpecError(f"allowed testbeds: {unknown[0]} is not one of {', '.join(offers())}")
+        raise SpecError(f"FSTUNE_API_ALLOW: {unknown[0]} is not one of {', '.join(offers())}")
     directory, database = state_directory, None
     if directory is None:
         place = Settings()

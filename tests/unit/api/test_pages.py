@@ -22,6 +22,7 @@ from api import pages
 from api.app import create_app
 from tests.recommending import recommending, specification
 from tests.unit.campaign.campaigns import FAST, THREADS, spec
+from tuner.errors import SpecError
 from tuner.model import Answer, Recommendation
 from tuner.page.effects_cache import EffectsCache, Latest
 from tuner.page.snapshot import Snapshot, SnapshotCache
@@ -253,6 +254,13 @@ def test_a_campaign_shows_what_its_floor_allows_and_whether_it_is_met(client: Te
     assert set(states) <= {"met", "not settled", "slower"}
     allowed = re.findall(r'data-label="Loss allowed \(dashed\)">([^<]*)<', components)
     assert allowed == ["5%"] * len(states)
+
+
+def test_a_kind_of_testbed_that_does_not_exist_is_refused_with_the_name_of_the_variable(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(SpecError, match=r"^FSTUNE_API_ALLOW: cells is not one of cell, "):
+        create_app(tmp_path, ServiceSettings(allow=frozenset({"cells"})))
 
 
 @pytest.mark.slow
