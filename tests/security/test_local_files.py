@@ -4,27 +4,32 @@ while fstune works there.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deploy.cell import CellError, Cells, CellSpec
 from deploy.cell.node import processes_below
 from tests.unit.hosts.test_supervisor import attend
-from tuner.errors import TestbedError
+from tuner.errors import StoreError, TestbedError
 from tuner.hosts import supervisor
 from tuner.hosts.hold import Hold
 from tuner.hosts.lease import Owner
 from tuner.hosts.local import LocalConnector
 from tuner.hosts.restore_all import restore_all
-from tuner.store import Store
+from tuner.new_file import new_file, prepared_files, put_in_place
+from tuner.store import Store, backup
 from workloads import rundir, zipapp
 from workloads.confinement import confine
 from workloads.failure import WorkloadFailure
@@ -385,3 +390,109 @@ def test_a_process_with_any_arguments_does_not_stop_the_search_for_nodes(tmp_pat
             assert processes_below(tmp_path) == []
         finally:
             process.kill()
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """A directory of another user, whose files get that user's group."""
+    with tempfile.TemporaryDirectory() as above:
+        Path(above).chmod(0o755)
+        directory = Path(above, "theirs")
+        directory.mkdir()
+        os.chown(directory, OTHER, OTHER)
+        directory.chmod(0o2755)
+        yield directory
+
+
+@as_root
+def test_a_new_file_is_never_a_copy_of_another(
+    theirs: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other user removes what is written, and makes a link to root's file when a hard link is
+    refused, as it is between file systems and for a directory.
+    """
+    (outside / "f0000000").chmod(0o640)
+
+    def refused(*_: object, **__: object) -> None:
+        (part,) = theirs.glob(".report.*")
+        swap(part, outside / "f0000000")
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr("os.link", refused)
+    with new_file(theirs / "report") as output:
+        output.write(b"the report")
+    assert (theirs / "report").read_bytes() == b"the report"
+
+
+@as_root
+def test_a_new_file_is_what_was_written_to_it(theirs: Path, outside: Path) -> None:
+    """Also where a directory has taken its name, which is the other user's to remove."""
+    with new_file(theirs / "report") as output:
+        output.write(b"the report")
+        (part,) = theirs.glob(".report.*")
+        where = str(part)
+        run_as_other(f"os.rename({where!r}, {where + '.old'!r}); os.mkdir({where!r})")
+    assert not (theirs / "report").is_symlink()
+    assert (theirs / "report").read_bytes() == b"the report"
+
+
+@as_root
+@pytest.mark.parametrize("link", ["file", "directory"])
+def test_prepared_files_are_not_written_through_links(
+    theirs: Path, outside: Path, monkeypatch: pytest.MonkeyPatch, link: str
+) -> None:
+    """Another user replaces the temporary directory as soon as it was made."""
+    mkdtemp = tempfile.mkdtemp
+    victim = outside / ("f0000000" if link == "file" else "new")
+
+    def swapping(**options: Any) -> str:
+        place = str(mkdtemp(**options))
+        if link == "directory":
+            swap(Path(place), outside)
+        else:
+            planting = f"os.mkdir({place!r}); os.symlink({str(victim)!r}, {place + '/new'!r})"
+            run_as_other(f"os.rename({place!r}, {place + '.old'!r}); {planting}")
+        return place
+
+    monkeypatch.setattr("tempfile.mkdtemp", swapping)
+    with (
+        pytest.raises(StoreError, match="cannot be written"),
+        prepared_files({"new": "anything"}, theirs),
+    ):
+        pass
+    assert [path.name for path in outside.iterdir()] == ["f0000000"]
+    assert (outside / "f0000000").read_bytes() == VICTIM
+
+
+@as_root
+def test_prepared_files_are_not_taken_from_elsewhere(theirs: Path, outside: Path) -> None:
+    with prepared_files({"f0000000": "anything"}, theirs) as place:
+        swap(place, outside)
+        with pytest.raises(StoreError, match="cannot be written"):
+            put_in_place(place, {"f0000000": True}, theirs)
+    assert (outside / "f0000000").read_bytes() == VICTIM
+
+
+@as_root
+def test_a_backup_goes_to_no_other_file(
+    theirs: Path, outside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user replaces the file by a link just before SQLite opens it."""
+    state = tmp_path / "state"
+    Store.open(state).close()
+    (outside / "f0000000").write_bytes(b"")
+    connect = sqlite3.connect
+
+    def swapping(path: Path, **options: Any) -> sqlite3.Connection:
+        if (theirs / "copy").exists():
+            swap(theirs / "copy", outside / "f0000000")
+        connection: sqlite3.Connection = connect(path, **options)
+        return connection
+
+    monkeypatch.setattr("tuner.store.sqlite.sqlite3.connect", swapping)
+    backup(state, theirs / "copy")
+    monkeypatch.undo()
+    assert (outside / "f0000000").read_bytes() == b""
+    assert [path.name for path in theirs.iterdir()] == ["copy"]
+    with closing(connect(theirs / "copy")) as copied:
+        assert copied.execute("SELECT count(*) FROM campaign").fetchone() == (0,)

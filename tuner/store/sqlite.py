@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -14,7 +15,7 @@ from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from tuner.errors import ConflictError, StoreError
-from tuner.new_file import removed_on_failure
+from tuner.new_file import others_can_change, put_new
 from tuner.store import database
 from tuner.store.database import Database, json_text
 
@@ -82,25 +83,34 @@ class SQLite(Database):
         return datetime.now(UTC)  # its users are all on one machine
 
     def backup(self, file: Path) -> None:
-        # Created before SQLite opens it, so that it is never readable by others.
+        if os.path.lexists(file):
+            raise ConflictError(f"{file} exists; name a new file")
         try:
-            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            # SQLite opens files by name, and others that belong to them: not where somebody else
+            # could put a link or a journal there.
+            parent = self.path.parent if others_can_change(file.parent) else file.parent
+            with tempfile.TemporaryDirectory(prefix=".fstune-", dir=parent) as place:
+                part = Path(place) / file.name
+                # Created before SQLite opens it, so that it is never readable by others.
+                os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                self._copy_to(part)
+                put_new(part, file)
         except FileExistsError as error:
             raise ConflictError(f"{file} exists; name a new file") from error
         except OSError as error:
             raise StoreError(f"{file} cannot be created: {error.strerror}") from error
-        try:
-            with (
-                removed_on_failure(file),
-                self.translating_errors(),
-                closing(sqlite3.connect(file)) as copy,
-                self.reader.connect() as connection,
-            ):
-                source = connection.connection.driver_connection
-                assert isinstance(source, sqlite3.Connection)
-                source.backup(copy)
         except sqlite3.Error as error:
             raise StoreError(f"{file} cannot be written: {self.advice(error)} ({error})") from error
+
+    def _copy_to(self, file: Path) -> None:
+        with (
+            self.translating_errors(),
+            closing(sqlite3.connect(file)) as copy,
+            self.reader.connect() as connection,
+        ):
+            source = connection.connection.driver_connection
+            assert isinstance(source, sqlite3.Connection)
+            source.backup(copy)
 
     def damage(self) -> list[str]:
         def look(connection: Connection) -> list[str]:
