@@ -74,21 +74,26 @@ def upgrade(
     meanwhile. Raises ConflictError, and changes nothing, when a process that runs a campaign gave a
     heartbeat recently, unless ``is_gone`` reports that it has ended.
     """
-    with database.changing_tables() as connection:
-        revision = _revision(database, connection)
-        if revision is None:
-            _make(connection)
-            return None, None
-        _refuse_newer(database, revision)
-        if revision == tables.REVISION:
-            return revision, None
-        _refuse_running(database, connection, is_gone)
-        copy = None
-        if isinstance(database, SQLite):
-            name = f"{database.path.name}.{revision}-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
-            copy = database.path.with_name(name)
-            database.backup(copy)
-        migrate(connection)
+    copy = None
+    try:
+        with database.changing_tables() as connection:
+            revision = _revision(database, connection)
+            if revision is None:
+                _make(connection)
+                return None, None
+            _refuse_newer(database, revision)
+            if revision == tables.REVISION:
+                return revision, None
+            _refuse_running(database, connection, is_gone)
+            if isinstance(database, SQLite):
+                name = f"{database.path.name}.{revision}-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+                database.backup(database.path.with_name(name))
+                copy = database.path.with_name(name)
+            migrate(connection)
+    except Exception:  # not when interrupted: perhaps all has been committed
+        if copy is not None:
+            copy.unlink(missing_ok=True)  # each further attempt makes its own
+        raise
     return revision, copy
 
 

@@ -193,6 +193,24 @@ def test_an_old_database_is_refused_until_it_is_upgraded(first: Place) -> None:
     first.open().close()
 
 
+@pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
+def test_a_failed_upgrade_changes_nothing_and_leaves_no_copy(first: Place) -> None:
+    with first.raw() as connection:
+        connection.execute(text("CREATE TABLE covariate (number INTEGER)"))
+        connection.commit()
+    for _ in range(2):
+        with pytest.raises(StoreError, match="covariate"):
+            upgrade(first.state_directory, first.address)
+    assert [file.name for file in first.state_directory.glob(f"{FILE}.0*")] == []
+    with first.raw() as connection:
+        connection.execute(text("DROP TABLE covariate"))
+        connection.commit()
+    done = upgrade(first.state_directory, first.address)
+    assert done.before == "0001"
+    assert done.copy is not None
+    assert done.copy.exists()
+
+
 def test_the_old_database_is_copied_first(first: Place) -> None:
     done = upgrade(first.state_directory, first.address)
     if first.address is not None:
