@@ -95,6 +95,14 @@ def test_files_named_in_the_contributing_guide_exist() -> None:
     assert all((ROOT / name).parent.is_dir() for name in placeholders)
 
 
+def test_the_tests_of_attacks_exist() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    files = set(re.findall(r"`(test_\w+\.py)`", page))
+    there = {file.name for file in (ROOT / "tests" / "security").iterdir()}
+    assert files
+    assert not sorted(files - there)
+
+
 def test_a_start_without_root_comes_first() -> None:
     first = (ROOT / "README.md").read_text().split("\n## ")[1]
     assert "make setup" in first
