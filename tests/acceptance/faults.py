@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.cell import Node
-from deploy.cell.network import SERVER_ADDRESS
+from deploy.cell.network import SERVER_ADDRESS, client_address
+from deploy.cell.server import FILESERVER_COMMAND, FILESERVER_COMPANIONS, VOLUME
 from tests.acceptance.lab import RESTORE, Lab
+from tests.acceptance.processes import inside
 from tests.waiting import wait_for
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -113,6 +115,38 @@ def standing_in(node: Node, program: str, text: str) -> Iterator[None]:
         yield
     finally:
         node.check(["umount", "--lazy", "/usr/local/bin"])
+
+
+@contextmanager
+def another_fileserver(lab: Lab, volume: str) -> Iterator[None]:
+    """Run a fileserver on the desk, with a copy of the lab's volume under another name."""
+    desk, address = lab.desk, client_address(len(lab.cell.clients))
+    keys = inside(lab.server, "/etc/openafs/server/KeyFileExt").read_bytes()
+    own = ("/etc/openafs/server", "/var/lib", "/var/log", "/vicepa")
+    desk.check(["mkdir", "--parents", *own])
+    for path in own:
+        desk.check(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", path])
+    try:
+        desk.check(["cp", "/etc/openafs/ThisCell", "/etc/openafs/CellServDB", own[0]])
+        inside(desk, "/etc/openafs/server/KeyFileExt").write_bytes(keys)
+        desk.check(["mkdir", "--parents", "/var/lib/openafs", "/var/log/openafs"])
+        desk.check(["mkdir", "--mode=700", "/var/lib/openafs/db", "/var/lib/openafs/local"])
+        desk.check(["bosserver"])
+        programs = (FILESERVER_COMMAND, *FILESERVER_COMPANIONS)
+        create = ["bos", "create", address, "dafs", "dafs", *programs, "-localauth"]
+        wait_for(lambda: desk.run(create).status == 0, "bosserver", 0.2)
+        partition = ["vos", "partinfo", address, "-localauth"]
+        wait_for(lambda: desk.run(partition).status == 0, "the volume server", 0.2)
+        copy = f"vos dump {VOLUME} -localauth | vos restore {address} a {volume} -localauth"
+        lab.server.check(["sh", "-c", copy])
+        yield
+        lab.server.check(["vos", "remove", address, "a", volume, "-localauth"])
+    finally:
+        for program in ("bosserver", "dafileserver", "davolserver", "salvageserver"):
+            for pid in desk.run(["pidof", program]).stdout.decode().split():
+                desk.run(["kill", "-KILL", pid])
+        for path in own:
+            desk.check(["umount", "--lazy", path])
 
 
 @contextmanager

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from tests.acceptance.campaigns import (
     campaign,
     says,
     says_void,
     the,
+    wait_for_end,
 )
-from tests.acceptance.faults import drop_connections, hanging, standing_in
+from tests.acceptance.faults import another_fileserver, drop_connections, hanging, standing_in
 from tests.acceptance.lab import Lab
 from tests.acceptance.processes import engine_runs
 from tests.integration.conftest import process_in
@@ -125,3 +127,18 @@ def test_a_client_mount_that_hangs_fails_its_trial(lab: Lab) -> None:
     assert failed.data["failure"] == "configuration"
     assert failed.data["exit_status"] == 4
     assert failed.data["host"] == "10.77.0.12"
+
+
+def test_a_path_that_leads_to_another_server_ends_the_campaign(lab: Lab) -> None:
+    """The fileserver has the volume that the file names, but the clients write elsewhere."""
+    file = lab.directory / "testbed.yaml"
+    document = yaml.safe_load(file.read_text())
+    document["path"] = "/afs/.:mount/fstune.test:elsewhere"
+    file.write_text(yaml.safe_dump(document))
+    with another_fileserver(lab, "elsewhere"), campaign(lab) as process:
+        records = wait_for_end(lab, process)
+    assert the(records.of("campaign-failed")).data["failure"] == "testbed"
+    assert "10.77.0.1 was not used: the workload wrote " in records.campaign.reason
+    assert "does the path lead to another volume" in records.campaign.reason
+    assert records.measured == {}
+    lab.restore()

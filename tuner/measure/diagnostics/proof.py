@@ -1,4 +1,5 @@
-"""Proofs from counters: that cold reads were cold, and that written data was stored. Pure.
+"""Proofs from counters: that cold reads were cold, that written data was stored, and by the server
+that is tuned. Pure.
 
 A client with an empty cache must fetch every byte that it reads for the first time; a stage that
 fetched less has read from a cache. The counters also include other fetches (directories, data read
@@ -36,6 +37,8 @@ _LOOKING = ("stat", "negative-stat", "access", "chmod", "flock", "list", "walk",
 _TOLERANCE = 0.02
 #: Rounding error of each counter in KiB.
 _ROUNDING_BYTES = 2048.0
+#: The server that is used stores more than this share, even if part of it arrives late.
+_LEAST_SHARE = 0.1
 
 
 class Proof(StrEnum):
@@ -122,6 +125,19 @@ def stored_proof(written_bytes: float, stored_bytes: float | None, clients: int 
         return Proof.UNKNOWN
     lacking = written_bytes - stored_bytes
     return Proof.PROVEN if lacking <= _allowed(written_bytes, clients) else Proof.REFUTED
+
+
+def stored_elsewhere(
+    written_bytes: float, stored_bytes: float | None, arrived_bytes: float | None, clients: int = 1
+) -> bool:
+    """Whether clients stored what the workload wrote on another server than the one that is tuned.
+    ``stored_bytes``: by the clients, which may also store something else; ``arrived_bytes``: at
+    that server; None when unknown.
+    """
+    if stored_bytes is None or arrived_bytes is None:
+        return False
+    ours = min(written_bytes, stored_bytes)
+    return arrived_bytes + _ROUNDING_BYTES * clients < _LEAST_SHARE * ours
 
 
 def _allowed(amount_bytes: float, clients: int) -> float:

@@ -1,8 +1,8 @@
 """Reads the counters around every arm, and around each of its stages that needs a cold cache.
 
 Owns when they are read and how they are used: as the diagnostics of a measurement, as proof that
-its cold reads were cold (if this is refuted, the run is void), and as proof that its data had been
-stored when the workload reported that.
+its cold reads were cold (if this is refuted, the run is void), that it used the server that is
+tuned, and that its data had been stored when the workload reported that.
 """
 
 from __future__ import annotations
@@ -11,9 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from tuner.errors import WorkloadError
+from tuner.errors import TestbedError, WorkloadError
 from tuner.measure.diagnostics.probe import Probe, Reading
-from tuner.measure.diagnostics.proof import Proof, cold_proofs, first_reads, stored_proof
+from tuner.measure.diagnostics.proof import (
+    Proof,
+    cold_proofs,
+    first_reads,
+    stored_elsewhere,
+    stored_proof,
+)
 from tuner.measure.diagnostics.sample import Sample, difference
 from tuner.measure.together import part_seed
 from workloads import Spec
@@ -135,13 +141,15 @@ class ArmWatch:
     def end(self, written_bytes: float) -> Diagnostics:
         """Call after the workload has written ``written_bytes``. Returns all diagnostics.
 
-        Raises WorkloadError when the counters refute that cold reads were cold.
+        Raises WorkloadError when the counters refute that cold reads were cold, TestbedError when
+        they show that another server was used.
         """
         if not (self._watch.servers or self._watch.clients):
             return {}
         self._close()
         every = set.intersection(*(set(span) for span in self._spans))
         totals: Diagnostics = {name: sum(span[name] for span in self._spans) for name in every}
+        self._check_server(totals, written_bytes)
         totals |= self._gauges
         totals |= self._words
         totals |= self._storing_proof(totals, written_bytes)
@@ -210,6 +218,18 @@ class ArmWatch:
                     f"{sum(demand.values())} bytes for the first time, but fetched {fetched:.0f} "
                     f"from the server ({missed} cache misses)"
                 )
+
+    def _check_server(self, totals: Mapping[str, float | str], written_bytes: float) -> None:
+        numbers = {name: value for name, value in totals.items() if isinstance(value, float)}
+        client_bytes = _summed(numbers, _names(self._watch.clients, "stored_bytes"))
+        server_bytes = _summed(numbers, _names(self._watch.servers, "stored_bytes"))
+        if stored_elsewhere(written_bytes, client_bytes, server_bytes, len(self._watch.clients)):
+            where = " and ".join(probe.where for probe in self._watch.servers)
+            raise TestbedError(
+                f"{where} was not used: the workload wrote {written_bytes:.0f} bytes, of which "
+                f"{server_bytes:.0f} arrived there; its clients stored them on another server: "
+                "does the path lead to another volume, or was the volume moved?"
+            )
 
     def _storing_proof(
         self, totals: Mapping[str, float | str], written_bytes: float

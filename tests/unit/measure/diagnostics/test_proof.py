@@ -14,6 +14,7 @@ from tuner.measure.diagnostics.proof import (
     Proof,
     cold_proofs,
     first_reads,
+    stored_elsewhere,
     stored_proof,
 )
 from tuner.measure.workload import load_workload
@@ -53,6 +54,28 @@ def test_stored() -> None:
     assert stored_proof(10 * MB, 9 * MB) is Proof.REFUTED
     assert stored_proof(0, 0.0) is Proof.PROVEN
     assert stored_proof(10 * MB, None) is Proof.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("client_bytes", "server_bytes", "elsewhere"),
+    [
+        (10.0 * MB, 0.0, True),
+        (10.0 * MB, 10.0 * MB, False),
+        (10.0 * MB, 2.0 * MB, False),  # the rest will arrive
+        (0.0, 0.0, False),  # the client has not stored it yet
+        (99.0 * MB, 2.0 * MB, False),  # it stored something else as well
+        (None, 0.0, False),
+        (10.0 * MB, None, False),
+    ],
+)
+def test_stored_elsewhere(
+    client_bytes: float | None, server_bytes: float | None, elsewhere: bool
+) -> None:
+    assert stored_elsewhere(10 * MB, client_bytes, server_bytes) is elsewhere
+
+
+def test_too_little_shows_nothing() -> None:
+    assert not stored_elsewhere(20480, 20480.0, 0.0)
 
 
 def spec(*phases: dict[str, object]) -> workloads.Spec:

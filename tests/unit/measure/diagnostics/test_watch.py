@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.measure.diagnostics.hosts import Host, Machine
-from tuner.errors import WorkloadError
+from tuner.errors import TestbedError, WorkloadError
 from tuner.measure.diagnostics.watch import ArmWatch, Watch
 from tuner.measure.workload import load_workload
 from tuner.services.openafs.counters import client_probe, server_probe
@@ -35,12 +35,17 @@ class Testbed:
         self.arm = ArmWatch(watch, 7)
 
     def run(
-        self, *, remount: bool = True, fetched_kib: int = KIB, stored_kib: int = KIB
+        self,
+        *,
+        remount: bool = True,
+        fetched_kib: int = KIB,
+        stored_kib: int = KIB,
+        elsewhere_kib: int = 0,
     ) -> dict[str, float | str]:
         self.arm.begin()
         self.arm.stage("write")
         self.client.count(stored_kib=stored_kib, cpu=50, peak_kib=900)
-        self.server.count(stored_kib=stored_kib)
+        self.server.count(stored_kib=stored_kib - elsewhere_kib)
         self.arm.before_cold()
         if remount:
             self.client.remount()
@@ -131,6 +136,19 @@ def test_data_that_arrives_late_is_remarked() -> None:
     assert testbed.arm.remarks["stored"].startswith("times of writing may be too short: ")
 
 
+def test_what_another_server_has_stored_measures_no_configuration_of_this_one() -> None:
+    with pytest.raises(
+        TestbedError,
+        match=r"^fs1 was not used: the workload wrote 2179072 bytes, of which 0 arrived there; "
+        "its clients stored them on another server",
+    ):
+        Testbed().run(elsewhere_kib=KIB)
+
+
+def test_what_other_programs_of_a_client_store_elsewhere_is_no_error() -> None:
+    assert Testbed().run(stored_kib=100 * KIB, elsewhere_kib=99 * KIB)["stored"] == "proven"
+
+
 def test_without_probes_there_are_no_diagnostics() -> None:
     arm = ArmWatch(Watch(SMALL.spec), 7)
     arm.begin()
@@ -155,6 +173,7 @@ def test_only_what_runs_during_the_stages_counts_as_processor_time() -> None:
     machine.iowait += 3
     machine.uptime += 4
     client.count(stored_kib=KIB, cpu=110)
+    testbed.server.count(stored_kib=KIB)
     arm.before_cold()
     machine.busy += 500  # unmounting and mounting
     machine.uptime += 9
