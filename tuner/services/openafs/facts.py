@@ -51,7 +51,8 @@ class ServerFacts:
     ``no_log``: why its starts cannot be judged by its log, "" if they can or it is not to be
     restarted. ``restarts``: whether it is to be. ``restricted``: whether it is, but bosserver is in
     restricted mode. ``cut_off``: whether it has a journal, so that it may be down until restored.
-    ``replaced_by``: the file that will replace its BosConfig, if any.
+    ``replaced_by``: the file that will replace its BosConfig, if any. ``offline``: those of its
+    volumes that it does not serve at present.
     """
 
     state: str
@@ -65,6 +66,7 @@ class ServerFacts:
     restricted: bool = False
     cut_off: bool = False
     replaced_by: str = ""
+    offline: frozenset[str] = frozenset()
 
     def lines(self) -> dict[str, str]:
         """All facts as text, by label; only the first command is included."""
@@ -270,7 +272,8 @@ def _all_facts(host: Connector, section: ServerSection, restarts: bool) -> Serve
     try:
         status = _status(host, section)
         clients = parse.clients_connected(check(host, rx))
-        volumes = parse.volumes(_patiently(host, ["vos", "listvol", address, "-localauth"]))
+        listing = _patiently(host, ["vos", "listvol", address, "-localauth"])
+        volumes, offline = parse.volumes(listing), parse.offline_volumes(listing)
         if volume in volumes:  # otherwise, preflight says that it is not there
             volume_text = check(host, ["vos", "examine", volume, "-localauth"])
             quota_kib, used_kib = parse.volume_quota(volume_text)
@@ -281,6 +284,7 @@ def _all_facts(host: Connector, section: ServerSection, restarts: bool) -> Serve
         state=status.summary,
         commands=status.commands,
         volumes=volumes,
+        offline=offline,
         clients=clients,
         quota_kib=quota_kib,
         used_kib=used_kib,

@@ -156,6 +156,11 @@ def volumes(text: str) -> frozenset[str]:
     return frozenset(of_copies | set(nameless))
 
 
+def offline_volumes(text: str) -> frozenset[str]:
+    """The names of the volumes that the fileserver does not serve, from ``vos listvol HOST``."""
+    return frozenset(re.findall(r"^(\S+)\s+\d+ RW\s.*\sOff-line\s*$", text, re.MULTILINE))
+
+
 def volume_quota(text: str) -> tuple[int, int]:
     """Quota (0: none) and usage of a volume in KiB, from ``vos examine``."""
     quota = re.search(r"^\s+MaxQuota\s+(\d+) K", text, re.MULTILINE)

@@ -78,6 +78,11 @@ def _volumes(file: TestbedFile, host: str, programs: ServerFacts) -> list[Findin
         message = f"it does not serve {', '.join(missing)}, named under server.volumes"
         may_pass = bool(numbers) and _comes_and_goes(file)  # it may be one of these
         findings.append(Finding(host, True, message, may_pass=may_pass))
+    for volume in sorted(programs.offline.intersection(file.server.volumes)):
+        message = (
+            f"its volume {volume} is off-line: 'vos online' brings it back, if it needs no salvage"
+        )
+        findings.append(Finding(host, True, message, may_pass=_comes_and_goes(file)))
     return findings
 
 

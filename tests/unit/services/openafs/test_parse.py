@@ -227,6 +227,7 @@ def test_volumes_go_by_their_own_names_whatever_their_state(recorded: Recorded) 
         "\nTotal volumes onLine",
     )
     assert parse.volumes(more) == {"bench", "off", "536870999"}
+    assert parse.offline_volumes(more) == {"off"}
     with pytest.raises(ValueError, match="vos listvol"):
         parse.volumes("Could not fetch the list of partitions from the server\n")
 

@@ -87,6 +87,7 @@ def test_a_server_that_is_restarted_needs_space_for_its_log() -> None:
     [
         (replace(PROGRAMS, volumes=frozenset({"bench", "home.ada"})), "fs9", "home.ada"),
         (replace(PROGRAMS, volumes=frozenset()), "fs9", "does not serve bench"),
+        (replace(PROGRAMS, offline=frozenset({"bench"})), "fs9", "its volume bench is off-line"),
         (replace(PROGRAMS, clients=frozenset({"198.51.100.7"})), "fs9", "198.51.100.7"),
         (replace(PROGRAMS, state=STOPPED), "fs9", "currently shutdown; start it first"),
         (
