@@ -148,11 +148,10 @@ class ArmWatch:
             return {}
         self._close()
         every = set.intersection(*(set(span) for span in self._spans))
-        totals: Diagnostics = {name: sum(span[name] for span in self._spans) for name in every}
-        self._check_server(totals, written_bytes)
-        totals |= self._gauges
-        totals |= self._words
-        totals |= self._storing_proof(totals, written_bytes)
+        counted = {name: sum(span[name] for span in self._spans) for name in every}
+        self._check_server(counted, written_bytes)
+        totals: Diagnostics = {**counted, **self._gauges, **self._words}
+        totals |= self._storing_proof(counted, written_bytes)
         if self._watch.page_cache:
             totals["server.page_cache"] = self._watch.page_cache
         if self._refuted:
@@ -219,10 +218,9 @@ class ArmWatch:
                     f"from the server ({missed} cache misses)"
                 )
 
-    def _check_server(self, totals: Mapping[str, float | str], written_bytes: float) -> None:
-        numbers = {name: value for name, value in totals.items() if isinstance(value, float)}
-        client_bytes = _summed(numbers, _names(self._watch.clients, "stored_bytes"))
-        server_bytes = _summed(numbers, _names(self._watch.servers, "stored_bytes"))
+    def _check_server(self, counted: Mapping[str, float], written_bytes: float) -> None:
+        client_bytes = _summed(counted, _names(self._watch.clients, "stored_bytes"))
+        server_bytes = _summed(counted, _names(self._watch.servers, "stored_bytes"))
         if stored_elsewhere(written_bytes, client_bytes, server_bytes, len(self._watch.clients)):
             where = " and ".join(probe.where for probe in self._watch.servers)
             raise TestbedError(
@@ -231,11 +229,8 @@ class ArmWatch:
                 "does the path lead to another volume, or was the volume moved?"
             )
 
-    def _storing_proof(
-        self, totals: Mapping[str, float | str], written_bytes: float
-    ) -> Diagnostics:
-        numbers = {name: value for name, value in totals.items() if isinstance(value, float)}
-        stored_bytes = self._counted(numbers, "stored_bytes")
+    def _storing_proof(self, counted: Mapping[str, float], written_bytes: float) -> Diagnostics:
+        stored_bytes = self._counted(counted, "stored_bytes")
         proof = stored_proof(written_bytes, stored_bytes, len(self._watch.clients))
         if proof is Proof.REFUTED:
             self.remarks["stored"] = (
