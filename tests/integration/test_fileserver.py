@@ -27,6 +27,7 @@ from tuner.errors import ConfigurationError, TestbedError
 from tuner.hosts.connector import CommandResult
 from tuner.hosts.node import NodeConnector, SerialNode
 from tuner.hosts.node_supervisor import NodeSupervisors
+from tuner.services.openafs.bosserver import edited_config
 from tuner.services.openafs.fileserver import Fileserver
 
 pytestmark = pytest.mark.cell
@@ -59,6 +60,24 @@ def test_a_buffer_that_the_kernel_lowers_unknown_to_the_space_is_refused(
     ):
         effective(believing, {"udp_buffer": 8 * most})
     fileserver.running = ()
+
+
+def test_an_edit_of_its_configuration_is_found_before_bosserver_overwrites_it(
+    unchanged: None, cell: Cell, fileserver: Fileserver
+) -> None:
+    config = "/etc/openafs/BosConfig"
+    host, address = fileserver.host, fileserver.place.address
+    assert edited_config(host, address) == ""
+    before = cell.server.check(["cat", config])
+    cell.server.check(["sed", "-i", "s/dafileserver/& -p 64/", config])
+    try:
+        assert edited_config(host, address) == f"{config} (dafs)"
+        fileserver.apply({"threads": 20})
+        assert edited_config(host, address) == ""
+        assert "-p 64" not in cell.server.check(["cat", config])
+    finally:
+        fileserver.restore()
+    assert cell.server.check(["cat", config]) == before
 
 
 def test_the_server_is_restarted_only_for_a_change(

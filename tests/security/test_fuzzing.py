@@ -108,7 +108,8 @@ tools = mangled(list(TEXTS.values()))
 STAT = "12 (afsd.fuse) S 1 " + " ".join(map(str, range(5, 50)))
 PURE: dict[str, Callable[[str], object]] = {
     "bos status": parse.bos_status,
-    "BosConfig": lambda text: parse.bos_config(text, "dafs"),
+    "bos status of all": parse.bos_instances,
+    "BosConfig": parse.bos_config,
     "FileLog": parse.file_log,
     "xstat": parse.xstat,
     "idle threads": parse.idle_threads,

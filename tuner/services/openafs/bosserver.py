@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -96,14 +97,51 @@ def check_written(host: Connector, place: FileserverPlace, commands: tuple[str, 
 
 def _outdated(host: Connector, place: FileserverPlace, commands: tuple[str, ...]) -> str:
     """The BosConfig that lacks these command lines of the instance; "" if one has them."""
-    outdated = ""
-    for path in _CONFIGS:
-        answer = host.ask(["cat", path])
-        if answer.status == 0:
-            if parse.bos_config(answer.stdout, place.instance) == commands:
-                return ""
-            outdated = outdated or path
-    return outdated
+    configs = _configs(host)
+    for instances in configs.values():
+        entry = instances.get(place.instance)
+        if entry is not None and (entry.type, entry.commands) == ("dafs", commands):
+            return ""
+    return next(iter(configs), "")
+
+
+def _configs(host: Connector) -> dict[str, dict[str, parse.ConfiguredInstance]]:
+    """The instances in each BosConfig that there is, by path."""
+    answers = {path: host.ask(["cat", path]) for path in _CONFIGS}
+    return {
+        path: parse.bos_config(answer.stdout)
+        for path, answer in answers.items()
+        if answer.status == 0
+    }
+
+
+def edited_config(host: Connector, address: str) -> str:
+    """The BosConfig whose instances are not those of bosserver, with the names of those that
+    differ; "" if there is no such file.
+
+    bosserver reads the file when it starts only, and writes all of it at each change.
+    """
+    running = host.ask(["bos", "status", address, "-long", "-localauth"])
+    configs = _configs(host)
+    if running.status != 0 or not configs:
+        return ""
+    try:
+        now = parse.bos_instances(running.stdout)
+    except ValueError as problem:
+        raise TestbedError(f"{host.host}: {problem}") from problem
+    differences = {path: _different(instances, now) for path, instances in configs.items()}
+    if not all(differences.values()):
+        return ""  # one is current, and the other is left over from another installation
+    path, names = next(iter(differences.items()))
+    return f"{path} ({', '.join(names)})"
+
+
+def _different(
+    instances: Mapping[str, parse.ConfiguredInstance], now: Mapping[str, parse.InstanceStatus]
+) -> list[str]:
+    """The names of the instances that are not in both, or not the same in both."""
+    same = {name for name in instances.keys() & now.keys() if instances[name].is_as(now[name])}
+    return sorted((instances.keys() | now.keys()) - same)
 
 
 def replacement(host: Connector) -> str:
@@ -134,18 +172,23 @@ def meddling(
 _Instance = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-def changes(host: Connector, now: _Instance, applied: _Instance) -> tuple[str, ...]:
-    """How an instance differs from the one that was applied, a sentence each."""
+def changes(
+    host: Connector, place: FileserverPlace, now: _Instance, applied: _Instance
+) -> tuple[str, ...]:
+    """How an instance differs from the one that was applied, and BosConfig from what runs; a
+    sentence each.
+    """
     pairs = [
         (f"command {number} of the instance", *pair)
         for number, pair in enumerate(zip_longest(now[0], applied[0], fillvalue="none"), start=1)
     ]
     pairs.append(("the notifier of the instance", _text(now[1]), _text(applied[1])))
-    return tuple(
-        f"{host.host}: {what} is {new}, where {old} was applied"
-        for what, new, old in pairs
-        if new != old
-    )
+    sentences = [
+        f"{what} is {new}, where {old} was applied" for what, new, old in pairs if new != old
+    ]
+    if edited := edited_config(host, place.address):
+        sentences.append(f"{edited} is not what bosserver runs")
+    return tuple(f"{host.host}: {one}" for one in sentences)
 
 
 def _text(notifier: tuple[str, ...]) -> str:

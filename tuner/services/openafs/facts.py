@@ -16,7 +16,7 @@ from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector, chec
 from tuner.measure.driver import archive
 from tuner.services.journal import script
 from tuner.services.openafs import fuse, parse
-from tuner.services.openafs.bosserver import is_restricted, replacement
+from tuner.services.openafs.bosserver import edited_config, is_restricted, replacement
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.openafs.kernel_client import COPIES, READY, directories
 from tuner.services.openafs.server_log import why_no_log
@@ -51,7 +51,8 @@ class ServerFacts:
     ``no_log``: why its starts cannot be judged by its log, "" if they can or it is not to be
     restarted. ``restarts``: whether it is to be. ``restricted``: whether it is, but bosserver is in
     restricted mode. ``cut_off``: whether it has a journal, so that it may be down until restored.
-    ``replaced_by``: the file that will replace its BosConfig, if any. ``offline``: those of its
+    ``replaced_by``: the file that will replace its BosConfig, if any. ``edited``: its BosConfig, if
+    that is not what bosserver runs, with the instances that differ. ``offline``: those of its
     volumes that it does not serve at present.
     """
 
@@ -66,6 +67,7 @@ class ServerFacts:
     restricted: bool = False
     cut_off: bool = False
     replaced_by: str = ""
+    edited: str = ""
     offline: frozenset[str] = frozenset()
 
     def lines(self) -> dict[str, str]:
@@ -292,6 +294,7 @@ def _all_facts(host: Connector, section: ServerSection, restarts: bool) -> Serve
         restarts=restarts,
         restricted=restarts and is_restricted(host, address),
         replaced_by=replacement(host) if restarts else "",
+        edited=edited_config(host, address) if restarts else "",
     )
 
 

@@ -201,9 +201,11 @@ class Fileserver(WithJournal):
         journal = _journal(self.host, self.place).of_application(name)
         before, applied = journal.read("commands"), journal.read_note(_LAST_COMMANDS)
         notifier = journal.read("notifier", self.notifier) or ()
-        if not applied or (self.notifier == notifier and self.original in (before, applied)):
+        if not applied:
             return ()
-        return changes(self.host, (self.original, self.notifier), (applied, notifier))
+        expected = before if before is not None and self.original == before else applied
+        now = (self.original, self.notifier)
+        return changes(self.host, self.place, now, (expected, notifier))
 
     def incarnation(self) -> str:
         """See Part.incarnation: bosserver knows when it has last started a program, also one that

@@ -9,7 +9,7 @@ import re
 import time
 from calendar import timegm
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FILESERVER_PORT = 7000
 #: Of the kernel's client; one in user space has a port of its own each time.
@@ -83,15 +83,44 @@ def bos_status(text: str) -> InstanceStatus:
     )
 
 
-def bos_config(text: str, instance: str) -> tuple[str, ...]:
-    """The command lines of a dafs instance in a BosConfig; empty if it has no such instance."""
-    inside, commands = False, []
+def bos_instances(text: str) -> dict[str, InstanceStatus]:
+    """Parse ``bos status HOST -long``: all instances, by name."""
+    parts = re.split(r"^(?=Instance )", text, flags=re.MULTILINE)
+    matches = ((part, re.match(r"Instance (\S+), ", part)) for part in parts)
+    return {match[1]: bos_status(part) for part, match in matches if match is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredInstance:
+    """An instance as in BosConfig, see ``InstanceStatus``."""
+
+    type: str
+    commands: tuple[str, ...]
+    notifier: tuple[str, ...] = ()
+
+    def is_as(self, status: InstanceStatus) -> bool:
+        """Whether bosserver has the instance so, whatever state it is in."""
+        return (
+            f"(type is {self.type})" in status.summary
+            and self.commands == status.commands
+            and self.notifier == status.notifier
+        )
+
+
+def bos_config(text: str) -> dict[str, ConfiguredInstance]:
+    """The instances in a BosConfig, by name."""
+    instances: dict[str, ConfiguredInstance] = {}
+    name = ""
     for line in text.splitlines():
-        if line.startswith("bnode "):
-            inside = line.startswith(f"bnode dafs {instance} ")
-        elif inside and line.startswith("parm "):
-            commands.append(line.removeprefix("parm "))
-    return tuple(commands)
+        if entry := re.match(r"bnode (\S+) (\S+) \d+(?: (\S+))?", line):
+            name = entry[2]
+            instances[name] = ConfiguredInstance(entry[1], (), (entry[3],) if entry[3] else ())
+        elif line == "end":
+            name = ""
+        elif name and line.startswith("parm "):
+            one = instances[name]
+            instances[name] = replace(one, commands=(*one.commands, line.removeprefix("parm ")))
+    return instances
 
 
 @dataclass(frozen=True, slots=True)

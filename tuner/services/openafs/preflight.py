@@ -39,6 +39,7 @@ def preflight(
         *_restricted(file, host.host, programs),
         *_log(host.host, programs),
         *_replaced(host.host, programs),
+        *_edited(file, host.host, programs),
         *_quota(file, host.host, programs, workload_bytes),
     ]
     for facts in (host, *clients):
@@ -155,6 +156,19 @@ def _replaced(host: str, programs: ServerFacts) -> list[Finding]:
         "the options that are set until then: remove it, or restart bosserver first"
     )
     return [Finding(host, False, message)]
+
+
+def _edited(file: TestbedFile, host: str, programs: ServerFacts) -> list[Finding]:
+    if not programs.edited or programs.cut_off:
+        return []
+    message = (
+        f"{programs.edited} is not what bosserver runs: somebody has edited it, or bosserver could "
+        "not write it. The first change would overwrite it, for good. To use it, restart bosserver "
+        f"(bos restart {file.server.address} -bosserver -localauth, which interrupts all users); "
+        "to drop it, let bosserver write it again (bos setrestart with the time that bos "
+        "getrestart shows)"
+    )
+    return [Finding(host, True, message)]
 
 
 def _quota(

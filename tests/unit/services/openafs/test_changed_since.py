@@ -66,6 +66,17 @@ def test_a_notifier_alone_is_a_change(server_host: NetworkHost) -> None:
 
 
 @pytest.mark.slow
+def test_an_edit_that_bosserver_does_not_run_is_a_change(server_host: NetworkHost) -> None:
+    config = server_host.here / "BosConfig"
+    config.touch()
+    apply(server_host)
+    config.write_text(config.read_text().replace("-p 20", "-p 64"))
+    assert open_server(server_host).changed_since(BEFORE, AFTER) == (
+        "fs9: /etc/openafs/BosConfig (dafs) is not what bosserver runs",
+    )
+
+
+@pytest.mark.slow
 def test_an_instance_as_before_the_application_is_no_change(server_host: NetworkHost) -> None:
     apply(server_host)
     server_host.write("commands", "\n".join([f"{PROGRAM} -p 12", *COMPANIONS]))

@@ -37,6 +37,35 @@ def test_a_notifier(recorded: Recorded) -> None:
     assert (status.notifier, len(status.commands)) == (("/usr/local/sbin/tell",), 4)
 
 
+BOS_CONFIG = f"""restrictmode 0
+restarttime 16 0 0 0 0
+checkbintime 16 0 0 0 0
+bnode simple vlserver 1
+parm /usr/lib/openafs/vlserver
+end
+bnode dafs dafs 1 /usr/local/sbin/tell
+parm {COMMAND}
+parm /usr/lib/openafs/davolserver
+parm /usr/lib/openafs/salvageserver
+parm /usr/lib/openafs/dasalvager
+end
+"""
+
+
+def test_bosserver_s_own_file_is_as_what_it_runs(recorded: Recorded) -> None:
+    first = "Instance vlserver, (type is simple) currently running normally.\n"
+    command = "    Command 1 is '/usr/lib/openafs/vlserver'\n"
+    notifier = "    Notifier  is '/usr/local/sbin/tell'\n"
+    text = f"{first}{command}{recorded('bos-status-running')}{notifier}"
+    running, entries = parse.bos_instances(text), parse.bos_config(BOS_CONFIG)
+    assert list(running) == list(entries) == ["vlserver", "dafs"]
+    assert all(entries[name].is_as(running[name]) for name in entries)
+    for old, new in [("dafileserver ", "dafileserver -L "), ("/tell", "/told"), ("dafs d", "fs d")]:
+        edited = parse.bos_config(BOS_CONFIG.replace(old, new))
+        assert not edited["dafs"].is_as(running["dafs"])
+        assert edited["vlserver"].is_as(running["vlserver"])
+
+
 @pytest.mark.parametrize(
     ("name", "options", "error"),
     [

@@ -188,6 +188,15 @@ def test_a_file_that_will_undo_what_is_set_is_a_warning() -> None:
     assert "BosConfig.new replaces BosConfig at the next start of bosserver" in finding.message
 
 
+def test_an_edit_that_the_first_change_would_overwrite_is_refused() -> None:
+    edited = replace(PROGRAMS, edited="/etc/openafs/BosConfig (dafs)")
+    (finding,) = look(programs=edited)
+    assert finding.refuses
+    assert finding.message.startswith("/etc/openafs/BosConfig (dafs) is not what bosserver runs")
+    assert "bos restart 192.0.2.9 -bosserver" in finding.message
+    assert look(programs=replace(edited, cut_off=True)) == ()
+
+
 def test_many_volumes_are_counted_rather_than_listed() -> None:
     many = replace(PROGRAMS, volumes=frozenset({"bench"} | {f"v{n}" for n in range(40)}))
     (finding,) = look(programs=many)
