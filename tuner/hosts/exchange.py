@@ -35,6 +35,15 @@ CONVERSATION = (
     "import json, os, signal; signal.signal(signal.SIGPIPE, signal.SIG_DFL); "
     'argv = json.loads(open(0, "rb", 0, closefd=False).readline()); os.execvp(argv[0], argv)',
 )
+#: The modules of the supervisor; each may import those before it.
+_MODULES = ("supervised_command", "supervisor")
+_BUNDLE = """\
+import sys, types
+for name, source in {modules!r}.items():
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(source, name, "exec"), module.__dict__)
+module.main()
+"""
 _HEADER_LIMIT_BYTES = 4096
 
 
@@ -162,5 +171,9 @@ class AnswerReader:
 
 @cache
 def supervisor() -> bytes:
-    """Source of the supervisor, the program that a host runs for us."""
-    return files("tuner.hosts").joinpath("supervisor.py").read_bytes()
+    """Source of the supervisor, the program that a host runs for us: its modules in one."""
+    folder = files("tuner.hosts")
+    modules = {name: folder.joinpath(f"{name}.py").read_text("utf-8") for name in _MODULES}
+    return _BUNDLE.format(
+        modules={f"tuner.hosts.{name}": modules[name] for name in _MODULES}
+    ).encode()

@@ -1,8 +1,7 @@
 """Runs commands on a host for fstune; sent once for many requests, and run by the host's python3.
 
-Owns the host's side of ``exchange.py``: it starts a command in a session of its own, passes it its
-input, limits its output, kills its whole process group when its time is up, and reports how it
-ended. It is self-contained: standard library only, Python 3.9 or newer, no imports from fstune.
+Owns the host's side of ``exchange.py``, and runs that are detached from their requests. Python 3.9
+or newer; it may import ``supervised_command``, which is sent along, and the standard library.
 
 A request is one line of JSON on standard input, followed by the command's input; an answer is the
 request's mark, one line of JSON, and the bytes of standard output and standard error. End of file
@@ -26,24 +25,16 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
-#: How often a running command's output is measured, and a run in progress is polled.
-_TICK_S = 0.05
-_LOOK_S = 0.02
-#: How long a killed command may take to disappear, and its keeper to report that.
-_DEATH_S = 5.0
+from tuner.hosts.supervised_command import DEATH_S, Answer, Command, write_all
+
+#: How often a run is polled: one in progress, and one that is being ended.
+_LOOK_S, _TICK_S = 0.02, 0.05
 _START_TICKS_FIELD = 19  # field 22 of proc(5) stat, counted after the command name
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-#: Appended to PATH, for accounts whose PATH lacks the directories of system programs.
-_PROGRAMS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-_RESET = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGHUP)
 _OPEN_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-
-#: Header (how the command ended, its exit status), standard output, standard error.
-Answer = tuple[dict[str, Any], bytes, bytes]
 
 
 class Disconnected(Exception):
@@ -77,10 +68,8 @@ class Client:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
     try:
-        while view:
-            view = view[os.write(descriptor, view) :]
+        write_all(descriptor, data)
     except BrokenPipeError:
         raise Disconnected from None
 
@@ -89,108 +78,6 @@ def _packed(answer: Answer) -> bytes:
     header, out, err = answer
     lengths = {"stdout_bytes": len(out), "stderr_bytes": len(err)}
     return json.dumps(header | lengths).encode() + b"\n" + out + err
-
-
-class Command:
-    """A running command. Its output goes to memory files: a daemon may keep a pipe open."""
-
-    def __init__(self, request: dict[str, Any], data: bytes) -> None:
-        self._limit_bytes: int = request["limit_bytes"]
-        self._timeout_s: float = request["timeout_s"]
-        with contextlib.ExitStack() as stack:
-
-            def keep(descriptor: int) -> int:
-                stack.callback(os.close, descriptor)
-                return descriptor
-
-            # SIGCHLD writes a byte to this pipe, which wakes the wait in ``finish``.
-            self._woken, wake = map(keep, os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
-            signal.signal(signal.SIGCHLD, lambda *_: None)
-            stack.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(wake))
-            self._inp, self._out, self._err = (keep(os.memfd_create("")) for _ in range(3))
-            _write(self._inp, data)
-            os.lseek(self._inp, 0, os.SEEK_SET)
-            for descriptor in (self._out, self._err):
-                fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
-            self.pid = self._start(request["argv"])
-            self._release = stack.pop_all().close
-
-    def _start(self, words: list[str]) -> int:
-        """Start the command; if that fails, say why, as a shell does."""
-        argv = [word.encode("utf-8", "surrogateescape") for word in words]
-        _set_environment()
-        ends = (self._inp, self._out, self._err)
-        to = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(ends)]
-        try:
-            return os.posix_spawnp(  # a fork would copy this interpreter, which takes longer
-                argv[0], argv, os.environ, file_actions=to, setsid=True, setsigdef=_RESET
-            )
-        except Exception as problem:
-            missing = isinstance(problem, FileNotFoundError)
-            os.write(self._err, argv[0] + f": {'not found' if missing else problem}\n".encode())
-            if (pid := os.fork()) == 0:
-                os._exit(127 if missing else 126)
-            return pid
-
-    def finish(self, check: Callable[[], None]) -> Answer:
-        """Wait, once, for its end; kill it when it exceeds a limit, or when ``check`` raises."""
-        try:
-            return self._finish(check)
-        finally:
-            self._release()
-
-    def _finish(self, check: Callable[[], None]) -> Answer:
-        deadline = time.monotonic() + self._timeout_s
-        ending = ""
-        try:
-            while (status := self._status()) is None:
-                check()
-                remaining_s = deadline - time.monotonic()
-                ending = "timeout" if remaining_s <= 0 else "too-large" if self._too_large() else ""
-                if ending:
-                    break
-                select.select([self._woken], [], [], min(_TICK_S, remaining_s))
-                with contextlib.suppress(BlockingIOError):
-                    os.read(self._woken, 4096)
-        except BaseException:
-            self._kill()
-            raise
-        if status is None:
-            return {"ended": ending, "status": 0, "dead": self._kill()}, b"", b""
-        if self._too_large():
-            return {"ended": "too-large", "status": status, "dead": True}, b"", b""
-        header = {"ended": "exit", "status": status, "dead": True}
-        out, err = (os.pread(one, os.fstat(one).st_size, 0) for one in (self._out, self._err))
-        return header, out, err
-
-    def _status(self) -> int | None:
-        """Exit status, or negative signal number; None while the command runs."""
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        return os.waitstatus_to_exitcode(status) if pid else None
-
-    def _too_large(self) -> bool:
-        sizes = [os.fstat(descriptor).st_size for descriptor in (self._out, self._err)]
-        return max(sizes) > self._limit_bytes
-
-    def _kill(self) -> bool:
-        """Kill the process group; return whether the command is gone, not stuck in the kernel."""
-        deadline = time.monotonic() + _DEATH_S
-        while time.monotonic() < deadline:
-            for end in (os.killpg, os.kill):  # the group may not exist yet
-                with contextlib.suppress(ProcessLookupError):
-                    end(self.pid, signal.SIGKILL)
-            if self._status() is not None:
-                return True
-            time.sleep(0.005)
-        return False
-
-
-def _set_environment() -> None:
-    """Have English messages, and system programs in PATH, where commands are looked for."""
-    path = os.environ.get("PATH", "").split(":")
-    path += [place for place in _PROGRAMS if place not in path]
-    os.environ.update(PATH=":".join(filter(None, path)), LANG="C", LC_ALL="C.UTF-8")
-    os.environ.pop("LANGUAGE", None)  # LC_ALL overrides everything else
 
 
 def boot_id() -> str:
@@ -247,7 +134,7 @@ class Run:
     def forget(self) -> Answer:
         """Kill the command if it still runs, and remove the run's directory."""
         if os.path.isdir(self._place):
-            deadline = time.monotonic() + 2 * _DEATH_S
+            deadline = time.monotonic() + 2 * DEATH_S
             while self._of_now() and self._is_kept() and time.monotonic() < deadline:
                 self._client.check()
                 self._end_process()

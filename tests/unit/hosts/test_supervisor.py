@@ -143,6 +143,85 @@ def test_signals_and_messages_are_as_programs_expect_them() -> None:
     assert {"LANG=C", "LC_ALL=C.UTF-8"} <= set(environment)
 
 
+PYTHON = ("python3", "-I", "-S")
+#: Prints all that a program can see of how it was started.
+STARTED = """
+import os, signal, sys
+print(sys.argv, __name__, __file__, sys.stdin.read(), os.getpid() == os.getsid(0), os.getcwd())
+print(os.readlink("/proc/self/exe"), sys.flags.isolated, sys.flags.no_site, sys.path)
+print(sorted(map(int, os.listdir("/proc/self/fd")))[:-1])
+print([signal.getsignal(n) for n in (signal.SIGCHLD, signal.SIGHUP, signal.SIGPIPE)])
+print(sys.stdin.encoding, sys.stdout.encoding, os.environ["LC_ALL"])
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A file for the source of a program."""
+    return tmp_path / "program.py"
+
+
+def test_a_python_program_runs_as_another_interpreter_would_run_it(source: Path) -> None:
+    source.write_text(STARTED)
+    words, content = (str(source), "a b", "é", "-c"), "ü\n".encode()
+    expected = run("env", *PYTHON, *words, content=content)
+    assert expected.status == 0
+    for _ in range(2):
+        assert run(*PYTHON, *words, content=content) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("import sys; sys.exit(7)", 7),
+        ("import sys; sys.exit(-1)", 255),
+        ("import sys; sys.exit()", 0),
+        ("import sys; sys.exit('no')", 1),
+        ("import os; os._exit(9)", 9),
+        ("import os; os.kill(os.getpid(), 9)", -9),
+        ("print(1)\nraise LookupError('no such')", 1),
+        ("import nothing", 1),
+        ("x = ", 1),
+        (None, 2),
+    ],
+)
+def test_it_ends_as_in_another_interpreter(source: Path, text: str | None, status: int) -> None:
+    if text is not None:
+        source.write_text(text)
+    answer, expected = (run(*before, *PYTHON, str(source)) for before in ((), ("env",)))
+    assert (answer.ended, answer.status, answer.stdout) == ("exit", status, expected.stdout)
+    assert answer.stderr.splitlines()[-1:] == expected.stderr.splitlines()[-1:]
+
+
+def test_a_python_program_runs_in_a_copy_of_the_supervisor(source: Path) -> None:
+    """So it starts at once. Nothing of it is left to the next, which may have been changed."""
+    source.write_text("import os, sys; print(os.getppid(), hasattr(sys, 'left')); sys.left = 1")
+    fields: dict[str, Any] = {"argv": (*PYTHON, str(source)), "timeout_s": PATIENCE_S}
+    with Asking("run", **fields) as asking:
+        first = asking.send().answer()
+        second = asking.ask_again("run", **fields)
+        source.write_text("print('changed')")
+        third = asking.ask_again("run", **fields)
+        expected = f"{asking.process.pid} False\n".encode()
+    assert (first.stdout, second.stdout, third.stdout) == (expected, expected, b"changed\n")
+
+
+def test_a_python_program_and_its_children_are_killed_when_its_time_is_up(
+    tmp_path: Path, source: Path
+) -> None:
+    source.write_text("""
+import os, sys
+child = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "600")
+open(sys.argv[1], "w").write(f"{os.getpid()} {child}")
+os.wait()
+""")
+    pids = tmp_path / "pids"
+    answer = run(*PYTHON, str(source), str(pids), timeout_s=1.0)
+    assert (answer.ended, answer.dead) == ("timeout", True)
+    own, child = map(int, pids.read_text().split())
+    wait_for(lambda: not alive(own) and not alive(child), "their end")
+
+
 def test_a_run_can_be_hung_up_although_its_keeper_cannot(tmp_path: Path) -> None:
     ignored = attend(tmp_path, "grep", "SigIgn", "/proc/self/status").stdout.split()[1]
     assert int(ignored, 16) & (1 << (signal.SIGHUP - 1)) == 0

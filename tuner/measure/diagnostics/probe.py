@@ -111,6 +111,7 @@ class Probe:
     sections that it prints. ``transfers``: the prefix of the source that has ``fetched_bytes`` and
     ``stored_bytes``. ``machine``: the prefix of the numbers of the machine. ``misses``: on a
     client, the name of its counter of cache misses, with its prefix; empty if it has none.
+    ``wrapper``: a command that runs the script, which follows as its arguments, and adds sections.
     """
 
     host: Connector
@@ -121,10 +122,11 @@ class Probe:
     transfers: str
     machine: str
     misses: str = ""
+    wrapper: tuple[str, ...] = ()
 
     def read(self) -> Reading:
         """Read all counters once."""
-        argv = ["sh", "-c", self.script, "diagnostics", *self.arguments]
+        argv = [*self.wrapper, "sh", "-c", self.script, "diagnostics", *self.arguments]
         return self._ask(argv, self.understand)
 
     def glance(self) -> Reading:

@@ -1,14 +1,14 @@
 """Asks the cache manager of this host for its counters. Runs on a client host.
 
-Copies its input to its output, and adds the answers to ``rxdebug`` and ``xstat_cm_test``, which run
-at once, each under a heading. The last line of the input is the ID of the cache manager's process,
-or empty if it runs in the kernel. ``xstat_cm_test`` only supports the usual port: if the cache
-manager has another one, datagrams that the tool sends to the usual one are forwarded, and the
-answers are sent back.
+Its arguments are a command. Prints what that prints, and then the answers to ``rxdebug`` and
+``xstat_cm_test``, which run at once, each under a heading. The last line of the command's output is
+the ID of the cache manager's process, or empty if it runs in the kernel. ``xstat_cm_test`` only
+supports the usual port: if the cache manager has another one, datagrams that the tool sends to the
+usual one are forwarded, and the answers are sent back.
 
 Standalone: requires Python 3.9 or newer and its standard library. It runs around every measurement,
 so it only uses modules that are fast to import (importing ``socket`` takes longer than everything
-else), and it starts while its input is being written.
+else).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import _socket
 import os
 import select
+import sys
 import time
 
 _USUAL_PORT = 7001
@@ -28,11 +29,10 @@ _STDOUT, _STDERR = 1, 2
 
 
 def main() -> None:
-    """Answer once the input has ended."""
-    text = b""
-    while data := os.read(0, _LARGEST):
-        text += data
-    port = udp_port(text.splitlines()[-1].decode()) or _USUAL_PORT
+    """Print everything."""
+    text = outputs([tuple(sys.argv[1:])])[0]
+    process = text.splitlines()[-1].decode() if text else ""
+    port = udp_port(process) or _USUAL_PORT
     rxdebug = ("rxdebug", _HOST, str(port), "-rxstats", "-noconns")
     relay = None if port == _USUAL_PORT else Relay(port)
     answers = outputs([rxdebug, _XSTAT], relay)

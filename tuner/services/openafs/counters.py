@@ -26,15 +26,14 @@ echo "=== xstat"; exec cat
 }
 """
 )
-#: $2: the program that asks the cache manager.
 _CLIENT = (
-    "{"
-    + COMMON
+    COMMON
     + """
 echo "=== process"; echo "$pid"
-} | python3 -I -S "$2"
 """
 )
+#: So written, it is run by the interpreter of the host's supervisor, which starts at once.
+_PYTHON = ("python3", "-I", "-S")
 _RX = Source("rxdebug", "rx", rx_counters, rx_gauges)
 _SERVER_SOURCES = (_RX, Source("xstat", "fs", fileserver_counters))
 _CLIENT_SOURCES = (_RX, Source("xstat", "cm", cache_manager_counters))
@@ -50,4 +49,5 @@ def client_probe(host: Connector, where: str, program: str, directory: str) -> P
     path = f"{directory}/ask_cache_manager.py"
     host.put(path, Path(ask_cache_manager.__file__).read_bytes())
     machine, misses = f"{where}.host", "cm.dcache_misses"
-    return Probe(host, where, _CLIENT, (program, path), _CLIENT_SOURCES, "cm", machine, misses)
+    sources, wrapper = _CLIENT_SOURCES, (*_PYTHON, path)
+    return Probe(host, where, _CLIENT, (program,), sources, "cm", machine, misses, wrapper)
