@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from tuner.services.openafs import ask_cache_manager
 from tuner.services.openafs.ask_cache_manager import outputs, udp_port
+from tuner.services.openafs.xstat import cache_manager_counters
 
 
 def test_the_port_is_that_of_the_process() -> None:
@@ -51,3 +53,21 @@ def test_tools_run_at_once(tmp_path: Path) -> None:
 
 def test_a_tool_that_is_not_installed_prints_nothing() -> None:
     assert outputs([("no-such-tool",), ("echo", "counters")]) == [b"", b"counters\n"]
+
+
+def test_a_usual_port_in_use_is_why_one_of_the_tools_has_no_answer(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A client in the kernel has that port, beside one in user space that has another."""
+    monkeypatch.setattr(sys, "argv", ["ask_cache_manager.py", "echo", "7"])
+    monkeypatch.setattr(ask_cache_manager, "udp_port", lambda process: int(process) - 6)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        monkeypatch.setattr(ask_cache_manager, "_USUAL_PORT", port)
+        ask_cache_manager.main()
+    everything, _, xstat = capfd.readouterr().out.partition("=== xstat\n")
+    assert everything.startswith("7\n=== rxdebug\n")
+    assert xstat.startswith(f"UDP port {port} of 127.0.0.1, which xstat_cm_test needs: ")
+    with pytest.raises(ValueError, match="which xstat_cm_test needs"):
+        cache_manager_counters(xstat)
