@@ -93,6 +93,14 @@ def test_a_configuration_is_applied_verified_and_rolled_back(standing: StandingC
     assert "in 3 fresh blocks" in verified.stdout
     assert standing.programs() == new
 
+    path = "/etc/openafs/BosConfig"
+    standing.cell.server.check(["sed", "-i", "s/dafileserver/& -L/", path])
+    refused = standing.place.fstune("rollback", campaign, "--yes")
+    assert refused.returncode == 4, refused.stdout + refused.stderr
+    assert f"server: {path} (dafs) is not what bosserver runs" in " ".join(refused.stderr.split())
+    assert standing.programs() == new
+    standing.cell.server.check(["sed", "-i", "s/dafileserver -L/dafileserver/", path])
+
     back = standing.place.fstune("rollback", campaign, "--yes")
     assert back.returncode == 0, back.stdout + back.stderr
     assert standing.programs() == standing.original
