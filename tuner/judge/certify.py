@@ -88,6 +88,8 @@ class Certificate:
     infinite and -1 as long as the data give no bound. verdict.interval is two-sided, of level
     1 - 2 alpha, for display. alpha: the one-sided level of the certificate, a share if there are
     several finalists. doubt: what else must show the gain and does not; "" if there is nothing.
+    reason: a sentence with the outcome, the estimate and what else decided; conclusion: the same
+    without the estimate and what it rules out, for display beside these.
     """
 
     outcome: CertificateOutcome
@@ -97,6 +99,7 @@ class Certificate:
     least_improvement: float
     alpha: float
     reason: str
+    conclusion: str
     doubt: str = ""
 
     @property
@@ -162,7 +165,7 @@ def certify(
         doubt = f"not confirmed by the sign-flip test (e-value {robust_e:.3g} of {1.0 / alpha:.3g})"
     if scored is not raw and not doubt:
         doubt = _raw_doubt(moments(raw), alpha, horizon)
-    outcome, reason = _conclude(verdict, by_name, floor, max_n, doubt)
+    outcome, reason, conclusion = _conclude(verdict, by_name, floor, max_n, doubt)
     return Certificate(
         outcome=outcome,
         verdict=verdict,
@@ -171,6 +174,7 @@ def certify(
         least_improvement=_improvement(verdict.interval.upper),
         alpha=alpha,
         reason=reason,
+        conclusion=conclusion,
         doubt=doubt,
     )
 
@@ -276,33 +280,41 @@ def _conclude(
     floor: float,
     max_n: int | None,
     doubt: str,
-) -> tuple[CertificateOutcome, str]:
+) -> tuple[CertificateOutcome, str, str]:
+    """Return the outcome, its reason, and that without the estimate and what it rules out."""
     allowed = percent(margin(floor))
     used_up = max_n is not None and verdict.n >= max_n
     faster, sentence = verdict.outcome is Outcome.BETTER, verdict.reason
     if verdict.n < MIN_PAIRS:
-        return CertificateOutcome.UNDECIDED, f"undecided: {sentence}"
+        reason = f"undecided: {sentence}"
+        return CertificateOutcome.UNDECIDED, reason, reason
+    refused = CertificateOutcome.NOT_CERTIFIED
     for component in components:
         if component.broken:
             loss = f"{component.name} is {component.verdict.reason}"
             reason = f"not certified: {loss}, more than the floor of {allowed}"
-            return CertificateOutcome.NOT_CERTIFIED, reason
+            return refused, reason, reason
     if verdict.outcome is Outcome.WORSE:
-        return CertificateOutcome.NOT_CERTIFIED, f"not certified: {sentence}"
+        return refused, f"not certified: {sentence}", "not certified: shown to be slower"
     open_floors = [component.name for component in components if not component.passes]
     if faster and not open_floors and not doubt:
         least = at_least(verdict.interval.upper)
         promise = _floors_sentence(components, allowed)
-        return CertificateOutcome.CERTIFIED, f"certified: {sentence}, {least}; {promise}"
+        return (
+            CertificateOutcome.CERTIFIED,
+            f"certified: {sentence}, {least}; {promise}",
+            f"certified: {promise}",
+        )
     if faster:
         floors = f"{', '.join(open_floors)} not shown to keep the floor of {allowed}"
         missing = "; ".join(part for part in (floors if open_floors else "", doubt) if part)
+        conclusion = missing
     else:
-        missing = _ruled_out(verdict.interval.lower)
+        missing, conclusion = _ruled_out(verdict.interval.lower), "no gain is shown"
+    outcome, start = CertificateOutcome.UNDECIDED, "undecided"
     if used_up:
-        start = f"not certified after the {max_n} blocks allowed"
-        return CertificateOutcome.NOT_CERTIFIED, f"{start}: {sentence}; {missing}"
-    return CertificateOutcome.UNDECIDED, f"undecided: {sentence}; {missing}"
+        outcome, start = refused, f"not certified after the {max_n} blocks allowed"
+    return outcome, f"{start}: {sentence}; {missing}", f"{start}: {conclusion}"
 
 
 def _floors_sentence(components: Sequence[ComponentVerdict], allowed: str) -> str:

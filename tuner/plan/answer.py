@@ -70,7 +70,7 @@ def recommendation(
     effects = setting_effects(plan.step.contributions, finalist, baseline)
     return Recommendation(
         answer=Answer.RECOMMENDED if certificate.is_certified else Answer.NO_IMPROVEMENT,
-        reason=_reason(plan.step.finalist, certificate, plan, rules),
+        reason=_reason(certificate.conclusion, plan.step.finalist, certificate, plan, rules),
         trial=plan.step.finalist,
         configuration=finalist,
         baseline=baseline,
@@ -147,13 +147,15 @@ def _effects(certificate: Certificate, rules: Rules) -> dict[str, ComponentEffec
     return {name: effect(component) for name, component in verdicts}
 
 
-def _reason(finalist: int, certificate: Certificate, plan: Plan, rules: Rules) -> str:
-    """Return the reason for the certificate's outcome, and why an undecided one was left so.
+def _reason(
+    sentence: str, finalist: int, certificate: Certificate, plan: Plan, rules: Rules
+) -> str:
+    """Return the certificate's ``sentence``, with why an undecided one was left so.
 
     A comparison gives nothing up: what is not settled in it ran out of budget.
     """
     if certificate.outcome is not CertificateOutcome.UNDECIDED:
-        return certificate.reason
+        return sentence
     if certificate.largest_compatible_improvement <= rules.race.delta:
         worth = percent(margin(rules.race.delta))
         why = f"not certified, as a gain above {worth}, the least worth acting on, is ruled out"
@@ -161,7 +163,7 @@ def _reason(finalist: int, certificate: Certificate, plan: Plan, rules: Rules) -
         why = "not certified within the budget"
     else:
         why = "not certified, and given up, as further blocks promised no better answer"
-    return f"{why}: {certificate.reason.removeprefix('undecided: ')}"
+    return f"{why}: {sentence.removeprefix('undecided: ')}"
 
 
 def _confidence(alpha: float) -> float:
@@ -193,7 +195,7 @@ def _others(step: Finish, plan: Plan, trials: Sequence[Trial], rules: Rules) -> 
                 f"{with_settings(step.finalist)} is the better answer by all measurements"
             )
         else:
-            reason = _reason(number, certificate, plan, rules)
+            reason = _reason(certificate.reason, number, certificate, plan, rules)
             sentences.append(f"trial {number}, another finalist: {reason}")
     return tuple(sentences)
 

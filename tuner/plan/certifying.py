@@ -297,7 +297,8 @@ def _unless_refused(certificate: Certificate, watched: Sequence[Guard]) -> Certi
     if not certificate.is_certified:
         return certificate
     reason = f"not certified: {forbids}"
-    return replace(certificate, outcome=CertificateOutcome.NOT_CERTIFIED, reason=reason)
+    outcome = CertificateOutcome.NOT_CERTIFIED
+    return replace(certificate, outcome=outcome, reason=reason, conclusion=reason)
 
 
 def refusal(guards: Sequence[Guard]) -> str | None:

@@ -127,12 +127,10 @@ def answer(recommendation: Recommendation, *, verbose: bool = False) -> Renderab
     if r.verification:  # both sentences say the rest
         return Group(*lines, "", paragraph(claim(r)))
     if r.ratio is not None and r.lower is not None and r.upper is not None:
-        confidence = confidence_text(r.confidence)
-        gain = f"{confidence} {interval(r.lower, r.upper)}, "
-        if r.answer is Answer.NO_IMPROVEMENT:
-            # Most reasons have the estimate and its interval.
-            gain = "" if f"({confidence} " in r.reason else f"{faster(r.ratio)}, {gain}"
-        lines.append(paragraph(f"trial {r.trial}: {gain}on {_fresh(r.blocks)}", QUIET))
+        gain = f"{confidence_text(r.confidence)} {interval(r.lower, r.upper)}"
+        if r.answer is Answer.NO_IMPROVEMENT:  # whose headline has no estimate
+            gain = f"{faster(r.ratio)}, {gain}"
+        lines.append(paragraph(f"trial {r.trial}: {gain}, on {_fresh(r.blocks)}", QUIET))
     if r.reason:
         lines += ["", paragraph(r.reason)]
     lines += ["", paragraph(claim(r))]

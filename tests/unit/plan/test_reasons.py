@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.plan.histories import History, rules, trial
 from tests.unit.plan.means_guide import MeansGuide, configuration
+from tests.unit.report.samples import screen_of
 from tuner.judge.adjustment import DifferenceAdjustment, no_adjustment
 from tuner.judge.certify import Certificate, CertificateOutcome, PairedTimes, certify
 from tuner.judge.pilot import PilotRules
@@ -18,10 +19,10 @@ from tuner.plan.planner import Planner
 from tuner.plan.rules import Rules
 from tuner.plan.steps import Explore, Finish, Phase, Plan
 from tuner.propose.prediction import Prediction
-from tuner.report.answer import headline
+from tuner.report.answer import answer, headline
 from tuner.report.recommendation_document import recommendation_flags
 from tuner.states import TrialState
-from tuner.text import duration
+from tuner.text import duration, faster, interval
 
 RULES = rules(max_trials=3)
 PILOT = PilotRules(
@@ -162,6 +163,37 @@ def test_an_undecided_certificate_names_the_budget_only_if_no_block_of_its_attem
     beside = replace(plan, step=Finish(1, certificate, others={2: certificate}))
     notes = recommendation(beside, TRIALS, of, lambda c: {}, lambda c: {}).notes
     assert compares or any(beginning in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("effects", "noise", "expected"),
+    [
+        ((0.1, 0.1), 0.005, "certified: no component is more than 5.0% slower"),
+        ((0.1, -0.2), 0.005, "not certified: component 2 is 22"),
+        ((-0.03, -0.03), 0.01, "not certified: shown to be slower"),
+        ((0.03, 0.03), 0.1, "not certified after the 8 blocks allowed: no gain is shown"),
+        ((0.3, 0.0), 0.07, "not certified after the 8 blocks allowed: component 2 not shown to"),
+    ],
+)
+def test_an_answer_states_its_estimate_once(
+    effects: tuple[float, float], noise: float, expected: str
+) -> None:
+    pairs = [
+        PairedTimes(tuple(math.exp(step * noise - effect) for effect in effects), (1.0, 1.0))
+        for step in (-1.0, 1.0, -0.5, 0.5) * 2
+    ]
+    certificate = certify(pairs, RULES.weights, floor=0.05, max_n=8)
+    plan = at_end(Finish(1, certificate), 0)
+    advice = recommendation(plan, TRIALS, RULES, lambda c: {}, lambda c: {})
+    assert advice.reason.startswith(expected)
+    text = screen_of(answer(advice), 200).text
+    assert advice.ratio is not None
+    assert text.count(faster(advice.ratio)) == 1
+    bounds = certificate.verdict.interval
+    assert (
+        text.count(f"95% interval {interval(math.exp(bounds.lower), math.exp(bounds.upper))}") == 1
+    )
+    assert certificate.verdict.reason not in text
 
 
 @pytest.mark.parametrize(

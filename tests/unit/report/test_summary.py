@@ -133,16 +133,6 @@ def test_no_improvement_reports_what_is_still_possible() -> None:
     assert "Recommended" not in text
 
 
-def test_an_estimate_in_the_reason_is_not_repeated_above_it() -> None:
-    reason = "not certified after the 20 blocks allowed: 0.4% faster than baseline (95% interval x)"
-    answer = replace(NOT_BETTER, reason=reason)
-    text = printed(campaign_summary(campaign(answer), answer, effort=EFFORT))
-    assert "trial 4: on 20 fresh blocks" in text
-    assert text.count("0.4% faster") == text.count("95% interval x") == 1
-    text = printed(campaign_summary(campaign(NOT_BETTER), NOT_BETTER, effort=EFFORT))
-    assert text.count("trial 4: 0.4% faster, 95% interval 2.0% slower") == 1
-
-
 @pytest.mark.parametrize(
     ("largest", "words"),
     [
