@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
+from typer.testing import CliRunner
 
 from tuner.cli import app
 from tuner.cli.say import plain, say
@@ -62,8 +64,28 @@ def test_sentences_keep_their_lines_and_lose_the_rest(capsys: pytest.CaptureFixt
     assert plain("a\nb\tc é 漢") == "a\nb\tc é 漢"
 
 
+@pytest.mark.parametrize(
+    ("command", "file", "key"),
+    [
+        ("space", "search_spaces/host-network.yaml", "title"),
+        ("workload", "workloads/mixed-use.yaml", "description"),
+    ],
+)
+def test_a_file_that_is_shown_rewrites_no_screen(
+    root: Path, tmp_path: Path, command: str, file: str, key: str
+) -> None:
+    document = yaml.safe_load((root / file).read_text())
+    document[key] = ATTACK
+    own = tmp_path / "own.yaml"
+    own.write_text(yaml.safe_dump(document))
+    result = CliRunner().invoke(app.app, [command, "show", str(own)])
+    assert result.exit_code == 0
+    assert "ok" in result.stdout.splitlines()[0]
+    assert harmful(result.stdout) == set()
+
+
 def test_the_command_line_prints_only_through_say(root: Path) -> None:
-    """Checks ``tuner/cli``; ``rich`` gets only text that the report's ``clean`` has processed."""
+    """Checks ``tuner/cli``; ``rich`` gets only text that ``clean`` or ``plain`` has processed."""
     calls = []
     for path in sorted((root / "tuner" / "cli").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -72,7 +94,8 @@ def test_the_command_line_prints_only_through_say(root: Path) -> None:
                 "typer.secho",
                 "sys.stdout.write",
                 "sys.stderr.write",
+                "Text",
             ):
                 calls.append(f"{path.name}:{node.lineno}")
-    assert [where for where in calls if not where.startswith("say.py:")] == []
+    assert [where for where in calls if not where.startswith(("say.py:", "output.py:"))] == []
     assert sys.stdout is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Annotated
@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 import search_spaces
 from search_spaces import (
@@ -28,11 +27,11 @@ from search_spaces import (
     draw,
 )
 from tuner.cli import completion
-from tuner.cli.output import AsJson
+from tuner.cli.output import AsJson, list_rows, say_wrapped
 from tuner.cli.say import say
 from tuner.errors import SpecError
-from tuner.report.listing import Column, Listing, show
-from tuner.report.styles import QUIET
+from tuner.report.listing import Column
+from tuner.report.styles import QUIET, literal
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -97,7 +96,7 @@ def list_spaces(as_json: AsJson = False) -> None:
         )
         for s in spaces
     ]
-    _list(columns, rows)
+    list_rows(columns, rows)
 
 
 @app.command("show")
@@ -108,12 +107,12 @@ def show_space(name: Name, as_json: AsJson = False) -> None:
     if as_json:
         say(json.dumps(describe.document(space), indent=2, ensure_ascii=False))
         return
-    _say(f"{space.name}: {space.title}")
-    _say(f"part {space.part}; program {space.program}, {space.versions}")
-    _say(f"for {describe.purpose(space)}")
+    say_wrapped(f"{space.name}: {space.title}")
+    say_wrapped(f"part {space.part}; program {space.program}, {space.versions}")
+    say_wrapped(f"for {describe.purpose(space)}")
     if space.evidence:
-        _say(f"evidence: {space.evidence}")
-    _say("")
+        say_wrapped(f"evidence: {space.evidence}")
+    say_wrapped("")
     columns = (
         Column("parameter", rigid=True),
         Column("written", rigid=True),
@@ -121,17 +120,17 @@ def show_space(name: Name, as_json: AsJson = False) -> None:
         Column("default", rigid=True),
         Column("searched", rigid=True),
     )
-    _list(columns, [_row(parameter) for parameter in space.parameters])
+    list_rows(columns, [_row(parameter) for parameter in space.parameters])
     if space.constraints:
-        _say("\nrules:")
+        say_wrapped("\nrules:")
         for constraint in space.constraints:
-            _say(f"  {constraint.rule.text}: otherwise {constraint.why}")
+            say_wrapped(f"  {constraint.rule.text}: otherwise {constraint.why}")
     if space.presets:
-        _say("\npublished configurations:")
+        say_wrapped("\npublished configurations:")
         for preset in space.presets:
-            _say(f"  {preset.name}: {preset.options or 'nothing set'} ({preset.source})")
+            say_wrapped(f"  {preset.name}: {preset.options or 'nothing set'} ({preset.source})")
     one = f"{shlex.quote(name)} {space.parameters[0].name}"
-    _say(f"\none parameter in full: fstune space explain {one}")
+    say_wrapped(f"\none parameter in full: fstune space explain {one}")
 
 
 @app.command("check")
@@ -185,14 +184,14 @@ def explain(
     """Explain one parameter: what it does, its limits, and the sources."""
     with _reported():
         entry = search_spaces.load(name)[parameter]
-    _say(f"{entry.name}: {entry.about}")
-    _say("")
+    say_wrapped(f"{entry.name}: {entry.about}")
+    say_wrapped("")
     details = [(label, text.replace("`", "")) for label, text in describe.details(entry)]
     console = Console()
     if console.is_terminal:
         grid = Table.grid(padding=(0, 2, 0, 0))
         for label, text in details:
-            grid.add_row(Text(label, style=QUIET), Text(text))
+            grid.add_row(literal(label, QUIET), literal(text))
         console.print(grid)
     else:
         width = max(len(label) for label, _ in details)
@@ -286,11 +285,3 @@ def _row(parameter: Parameter) -> tuple[str, ...]:
         "computed" if isinstance(default, Expression) else describe.text_of(default),
         "yes" if parameter.searched else why_not,
     )
-
-
-def _say(text: str) -> None:
-    show(Console(), Text(text))
-
-
-def _list(columns: tuple[Column, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    show(Console(), Listing(columns, tuple(tuple(Text(cell) for cell in row) for row in rows)))

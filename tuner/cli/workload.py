@@ -8,22 +8,20 @@ import os
 import re
 import secrets
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 import workloads
 from tuner.cli import completion
-from tuner.cli.output import AsJson
+from tuner.cli.output import AsJson, list_rows, say_wrapped
 from tuner.cli.say import say
 from tuner.errors import SpecError, WorkloadError
 from tuner.measure.workload import load_workload
-from tuner.report.listing import Column, Listing, show
+from tuner.report.listing import Column
 from tuner.stop_signals import holding_off_stops, stop_signals
 from tuner.text import counted
 from workloads import rundir, zipapp
@@ -86,7 +84,7 @@ def list_workloads(as_json: AsJson = False) -> None:
         processes = max(stage.processes for stage in spec.stages)
         size = f"{_size_bytes(spec) / _MIB:,.0f}"
         rows.append((name, str(len(spec.components)), str(processes), size, spec.description))
-    _list(columns, rows)
+    list_rows(columns, rows)
 
 
 @app.command("show")
@@ -97,25 +95,25 @@ def show_workload(name: Name, scale: Scale = 1.0, as_json: AsJson = False) -> No
     if as_json:
         say(json.dumps(json.loads(workload.document), indent=2, ensure_ascii=False))
         return
-    _say(f"{spec.name}: {spec.description}")
+    say_wrapped(f"{spec.name}: {spec.description}")
     size = f"{_size_bytes(spec) / _MIB:,.0f} MiB in files"
     limit_s = max(stage.wall_clock_limit_s for stage in spec.stages)
-    _say(f"{size}; at most {limit_s:g} s per stage\n")
-    _list(
+    say_wrapped(f"{size}; at most {limit_s:g} s per stage\n")
+    list_rows(
         (Column("component", rigid=True), Column("weight", rigid=True, right=True)),
         [(part.name, f"{part.weight:.3g}") for part in spec.components],
     )
     for stage in spec.stages:
         cache = "with a cold cache" if stage.cache == "cold" else "with the cache as it is"
         count = f"{stage.processes} process{'es' if stage.processes > 1 else ''}"
-        _say(f"\nstage {stage.name}: {count}, {cache}")
+        say_wrapped(f"\nstage {stage.name}: {count}, {cache}")
         columns = (
             Column("timed as", rigid=True),
             Column("operation", rigid=True),
             Column("file set", rigid=True),
             Column("how"),
         )
-        _list(columns, [_row(phase) for phase in stage.phases])
+        list_rows(columns, [_row(phase) for phase in stage.phases])
 
 
 @app.command("check")
@@ -181,10 +179,10 @@ def run(
         say(json.dumps(document, indent=2))
         return
     _show_times(spec, results)
-    _say(f"\nweighted geometric mean of the times: {score_s:.3f} s")
+    say_wrapped(f"\nweighted geometric mean of the times: {score_s:.3f} s")
     cold = [stage.name for stage in spec.stages if stage.cache == "cold"]
     if cold:
-        _say(
+        say_wrapped(
             f"stage {', '.join(cold)} is meant for a cold cache, which this command cannot provide"
         )
 
@@ -292,16 +290,8 @@ def _show_times(spec: Spec, results: Mapping[str, ComponentResult]) -> None:
                 f"{total.latency.quantile_ns(0.99) / 1e6:.3f}",
             )
         )
-    _list(columns, rows)
+    list_rows(columns, rows)
 
 
 def _quiet(line: str) -> None:
     """Discard a line of progress."""
-
-
-def _say(text: str) -> None:
-    show(Console(), Text(text))
-
-
-def _list(columns: tuple[Column, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    show(Console(), Listing(columns, tuple(tuple(Text(cell) for cell in row) for row in rows)))
