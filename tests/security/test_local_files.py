@@ -192,14 +192,20 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def volume() -> Iterator[Path]:
-    """A directory where other users may write, as its access control list says in AFS."""
+def reachable() -> Iterator[Path]:
+    """A directory that other users can reach, as they cannot those below ``tmp_path``."""
     with tempfile.TemporaryDirectory() as above:
         Path(above).chmod(0o755)
-        directory = Path(above, "volume")
+        directory = Path(above, "reachable")
         directory.mkdir()
-        directory.chmod(0o777)
         yield directory
+
+
+@pytest.fixture
+def volume(reachable: Path) -> Path:
+    """A directory where other users may write, as its access control list says in AFS."""
+    reachable.chmod(0o777)
+    return reachable
 
 
 def engine(place: Path, operation: str) -> list[str]:
@@ -393,15 +399,11 @@ def test_a_process_with_any_arguments_does_not_stop_the_search_for_nodes(tmp_pat
 
 
 @pytest.fixture
-def theirs() -> Iterator[Path]:
+def theirs(reachable: Path) -> Path:
     """A directory of another user, whose files get that user's group."""
-    with tempfile.TemporaryDirectory() as above:
-        Path(above).chmod(0o755)
-        directory = Path(above, "theirs")
-        directory.mkdir()
-        os.chown(directory, OTHER, OTHER)
-        directory.chmod(0o2755)
-        yield directory
+    os.chown(reachable, OTHER, OTHER)
+    reachable.chmod(0o2755)
+    return reachable
 
 
 @as_root

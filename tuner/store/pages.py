@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from sqlalchemy import Connection, Table, exists, func, select, tuple_
+from sqlalchemy import Connection, Select, Table, exists, func, select, tuple_
 
 from tuner.model import (
     BASELINE,
@@ -76,12 +76,7 @@ class Pages:
             at, identifier = before
             same = (table.c.created == at) & (table.c.id < identifier)
             query = query.where((table.c.created < at) | same)
-
-        def read(connection: Connection) -> list[Campaign]:
-            names = connection.scalars(query).all()
-            return queries.campaigns(connection, table.c.id.in_(names)) if names else []
-
-        return self._read(read)
+        return self._campaigns(query)
 
     def with_answer(self, limit: int) -> list[Campaign]:
         """Return the newest campaigns that have an answer, without verifications."""
@@ -93,10 +88,14 @@ class Pages:
             .order_by(table.c.created.desc(), table.c.id.desc())
             .limit(limit)
         )
+        return self._campaigns(query)
+
+    def _campaigns(self, identifiers: Select[tuple[str]]) -> list[Campaign]:
+        """Return the campaigns that a query selects."""
 
         def read(connection: Connection) -> list[Campaign]:
-            names = connection.scalars(query).all()
-            return queries.campaigns(connection, table.c.id.in_(names)) if names else []
+            names = connection.scalars(identifiers).all()
+            return queries.campaigns(connection, tables.campaign.c.id.in_(names)) if names else []
 
         return self._read(read)
 

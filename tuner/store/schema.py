@@ -87,8 +87,9 @@ def upgrade(
             _refuse_running(database, connection, is_gone)
             if isinstance(database, SQLite):
                 name = f"{database.path.name}.{revision}-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
-                database.backup(database.path.with_name(name))
-                copy = database.path.with_name(name)
+                place = database.path.with_name(name)
+                database.backup(place)
+                copy = place
             migrate(connection)
     except Exception:  # not when interrupted: perhaps all has been committed
         if copy is not None:
