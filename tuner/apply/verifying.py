@@ -45,9 +45,10 @@ from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import RunBlock
 from tuner.records.differences import names_of_changes
 from tuner.records.standing import Observer, Standing
+from tuner.run.context import RunContext
 from tuner.run.equivalence import as_found
 from tuner.run.event_writer import EventWriter
-from tuner.run.failures import RELEASE, failed_runs
+from tuner.run.failures import RELEASE, Failures, failed_runs
 from tuner.run.holding import LeaseKeeper
 from tuner.run.lanes import Lane
 from tuner.run.ledger import Ledgers
@@ -255,18 +256,23 @@ def _measure(
             if (request := actor.store.request(verification.id)) is not None:
                 raise KeyboardInterrupt(f"a request to {request.wish} from {request.asked_by}")
 
-        runner = lane.blocks = BlockRunner(
+        context = RunContext(
             actor.store,
             verification.id,
             ready,
             lane.ledger,
             observer,
             writer.event,
+            rules.seed,
+            check,
+        )
+        runner = lane.blocks = BlockRunner(
+            context,
             rules,
             writing_use=ledgers.writing,
             testbed=destination.name,
+            failures=Failures(),
             safe_point=safe_point,
-            check_stop=check,
         )
 
         def run(number: int) -> None:

@@ -27,18 +27,15 @@ from tuner.model import BASELINE, Block, BlockKind, Event, Measurement, Trial
 from tuner.plan.piloting import is_as_found
 from tuner.plan.rules import Rules
 from tuner.plan.steps import RunBlock
-from tuner.records.standing import Observer
 from tuner.run.arm_runs import ArmRuns, arm_name
-from tuner.run.context import MakeEvent, RunContext
+from tuner.run.context import RunContext
 from tuner.run.event_writer import Data
 from tuner.run.failures import Failures, LeftOut
-from tuner.run.ledger import Ledger
 from tuner.run.leftovers import LEFTOVER_KINDS, Leftovers, sentences_on
 from tuner.run.reference_runs import ReferenceRuns
 from tuner.run.remeasuring import Usual
-from tuner.services.testbed import ReadyTestbed
 from tuner.states import BlockState, EventKind, TrialState
-from tuner.store import NewEvent, Store
+from tuner.store import NewEvent
 from tuner.text import duration
 from tuner.time_use import TimeUse
 
@@ -55,44 +52,34 @@ class BlockRunner:
 
     def __init__(
         self,
-        store: Store,
-        campaign: str,
-        ready: ReadyTestbed,
-        ledger: Ledger,
-        observer: Observer,
-        event: MakeEvent,
+        context: RunContext,
         rules: Rules,
         *,
         writing_use: Callable[[], AbstractContextManager[TimeUse]],
-        testbed: str | None = None,
-        failures: Failures | None = None,
-        safe_point: Callable[[], None] = lambda: None,
-        check_stop: Callable[[], None] = lambda: None,
+        testbed: str | None,
+        failures: Failures,
+        safe_point: Callable[[], None],
     ) -> None:
         """``writing_use``: yields the time use to be stored. ``testbed``: its name.
 
-        ``safe_point``: called between two arms; whatever it raises ends the block. So does whatever
-        ``check_stop`` raises, which is called before a workload run and after a failed one. A
-        patient stop lets a workload run finish.
+        ``safe_point``: called between two arms; whatever it raises ends the block. A patient stop
+        lets a workload run finish.
         """
         self._writing_use = writing_use
         self._testbed = testbed
         self._safe_point = safe_point
-        self._check_stop = check_stop
-        self._store = store
-        self._id = campaign
-        self._ready = ready
-        self._ledger = ledger
-        self._observer = observer
-        self._event = event
-        self._failures = failures or Failures()
+        self._check_stop = context.check_stop
+        self._store = store = context.store
+        self._id = campaign = context.campaign
+        self._ready = ready = context.ready
+        self._ledger = context.ledger
+        self._observer = context.observer
+        self._event = context.event
+        self._tell = context.tell
+        self._failures = failures
         self._cut_off = 0
         #: The trial during whose run in this block a host failed.
         self._failed_in: int | None = None
-        context = RunContext(
-            store, campaign, ready, ledger, observer, event, rules.seed, check_stop
-        )
-        self._tell = context.tell
         sentences = sentences_on(store.events(campaign, kinds=LEFTOVER_KINDS), testbed)
         self.leftovers = Leftovers(ready, campaign, self._tell_left, sentences)
         self._arm_runs = ArmRuns(context, self.leftovers)
@@ -247,7 +234,7 @@ class BlockRunner:
             if measurement is None:
                 break
             who = f"block {step.number}, {arm_name(trial.number)}"
-            data: dict[str, str | int | float | bool | None] = {
+            data: Data = {
                 "block": step.number,
                 "trial": trial.number,
                 "testbed": self._testbed,

@@ -25,6 +25,7 @@ from tuner.plan.steps import Explore, Finish, Halt, Phase, Plan, RunBatch, RunBl
 from tuner.propose.one_thread import one_thread
 from tuner.records.standing import Observer
 from tuner.results.standing import standing, stored_standing
+from tuner.run.context import RunContext
 from tuner.run.equivalence import Facts, as_found, check_alike, least_facts
 from tuner.run.event_writer import EventWriter
 from tuner.run.failures import RELEASE, Failures, left_out
@@ -248,31 +249,33 @@ class Runner:
             self._writer.once(EventKind.SHARED_MACHINE, f"warn: {text}", {})
         self._facts = least_facts(targets)
         self._check_identity(programs(self._target.identity))
-        earlier = left_out(self._store, self._id, self._blocks)
-        self._failures = failures = Failures(earlier)
+        self._failures = Failures(left_out(self._store, self._id, self._blocks))
         for lane in lanes:
             ready = lane.ready
             assert ready is not None
-            identity = ready.target.identity
-            text = f"{self._testbeds.prefix(lane)}testbed ready: {identity}"
+            text = f"{self._testbeds.prefix(lane)}testbed ready: {ready.target.identity}"
             name, findings = self._testbeds.event_data(lane), as_found(ready)
             if any(b.times_s for b in self._blocks if not name or b.testbed == lane.name):
                 then = self._findings.get(name.get("testbed", ""), {})
                 check_testbed(self._id, then, findings)
             self._writer.tell(EventKind.TESTBED_READY, text, {**name, **findings})
-            lane.blocks = BlockRunner(
+            context = RunContext(
                 self._store,
                 self._id,
                 ready,
                 lane.ledger,
                 self._testbeds.observer(lane),
                 self._writer.event,
+                self._rules.seed,
+                self._check_halt,
+            )
+            lane.blocks = BlockRunner(
+                context,
                 self._rules,
                 writing_use=self._ledgers.writing,
                 testbed=lane.name,
-                failures=failures,
+                failures=self._failures,
                 safe_point=self._safe_point,
-                check_stop=self._check_halt,
             )
             lane.blocks.leftovers.remove_earlier()
         baseline = self._target.baseline
@@ -285,18 +288,16 @@ class Runner:
             ) from problem
         if event_row is not None:
             self._observer.say(event_row)
-        trials = self._store.trials(self._id)
         flags = self._target.flags(baseline)
         first_trials = [Trial(BASELINE, baseline, 0, "as found", TrialState.RUNNING, flags)]
         if self._rules.pilot is not None:
             twin = Trial(BASELINE + 1, baseline, 0, TWIN_ORIGIN, TrialState.RUNNING, flags)
             first_trials.append(twin)
-        if not trials:
+        if not self._store.trials(self._id):
             self._add(first_trials)
         priors = stored_priors(self._store, self._id, baseline)
         guide = guide_of(self._target, self._facts, self._spec, self._rules, priors)
-        configurations = compared(self._target, self._facts, self._spec)
-        self._planner = Planner(self._rules, guide, configurations)
+        self._planner = Planner(self._rules, guide, compared(self._target, self._facts, self._spec))
         self._notes = Notes(
             self._store, self._id, self._planner, self._writer, together=self._together
         )
