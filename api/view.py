@@ -38,7 +38,7 @@ from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.parameter_effects import EffectsDocument, effects_document
 from tuner.report.ranking import best_first
 from tuner.report.trial_estimates import TrialEstimate, strongest_estimates
-from tuner.states import OVER, CampaignState, TrialState, state_now
+from tuner.states import OVER, CampaignState, EventKind, TrialState, state_now
 from tuner.text import (
     confidence_text,
     counted,
@@ -54,6 +54,8 @@ _TRIALS_SHOWN = 60
 #: Number of items shown initially; the rest are collapsed.
 _MATTERING = 12
 _PENDING = ParameterEffects(0, 0, 0, (), (), "it is being computed")
+#: Kinds of events whose messages are about the noise of the testbed.
+_NOISE = (EventKind.PILOT, EventKind.PILOT_WARNING, EventKind.GUARD)
 _OUT = (TrialState.PRUNED, TrialState.FAILED, TrialState.CANCELLED)
 
 
@@ -373,5 +375,5 @@ def _answer(answer: Recommendation | None) -> str:
 
 def _noise(snapshot: Snapshot) -> tuple[str, ...]:
     """Notes about the noise of the testbed."""
-    messages = [e.message for e in snapshot.events if e.kind in ("pilot", "pilot-warning", "guard")]
+    messages = [e.message for e in snapshot.events if e.kind in _NOISE]
     return (*messages, *filter(None, [varies(snapshot.drift)]))

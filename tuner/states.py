@@ -158,19 +158,26 @@ def state_now(trial: TrialState, campaign: CampaignState) -> str:
 
 
 class EventKind(StrEnum):
-    """The kinds of events that decisions and results depend on, or that are written only once. All
-    other kinds are only displayed.
-    """
+    """The kinds of events that other code looks for. All other kinds are only displayed."""
 
     WORKER_TOOK = "worker-took"
     RUN_DIED = "run-died"
+    WORKER_LOST = "worker-lost"
+    BLOCK_STARTED = "block-started"
     BLOCK_COMPLETE = "block-complete"
+    BLOCK_VOID = "block-void"
     MEASURED = "measured"
     MEASURED_AGAIN = "measured-again"
     #: A workload run of a trial failed. Its repetition, if it fails too, has an event of its own.
     RUN_FAILED = "run-failed"
+    REFERENCE_MEASURED = "reference-measured"
+    REFERENCE_FAILED = "reference-failed"
+    #: A remark about the counters of a run.
+    DIAGNOSTICS = "diagnostics"
     #: A trial whose run failed twice is left out of a block.
     LEFT_OUT = "left-out"
+    PILOT = "pilot"
+    PILOT_WARNING = "pilot-warning"
     #: The floor chosen from the pilot's results.
     FLOOR_CHOSEN = "floor-chosen"
     PAUSED = "campaign-paused"
@@ -183,13 +190,19 @@ class EventKind(StrEnum):
     START_FAILED = "start-failed"
     #: What a run found on its testbed, before it measured there.
     TESTBED_READY = "testbed-ready"
+    TESTBED_LOST = "testbed-lost"
+    TESTBED_CLOSED = "testbed-closed"
+    RESTORED = "restored"
+    RESTORE_FAILED = "restore-failed"
     PAUSE_REQUESTED = "pause-requested"
     CANCEL_REQUESTED = "cancel-requested"
     RESUME_REQUESTED = "resume-requested"
     APPLY_REQUESTED = "apply-requested"
     ROLLBACK_REQUESTED = "rollback-requested"
+    TRIAL_ADDED = "trial-added"
     TRIAL_PROMOTED = "trial-promoted"
     TRIAL_PRUNED = "trial-pruned"
+    TRIAL_COMPLETE = "trial-complete"
     TRIAL_FAILED = "trial-failed"
     #: An answer that can be used while the search continues, and the final answer.
     CERTIFIED = "certified"

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from deploy.lock import without_hosts
+from tuner.states import EventKind
 
 PACKAGES = ("api", "deploy", "search_spaces", "tuner", "workloads")
 MOST_LINES = 400
@@ -85,6 +86,19 @@ def test_no_file_names_the_checkout(root: Path, texts: dict[Path, str]) -> None:
 def test_modules_stay_short(modules: dict[Path, str]) -> None:
     lengths = {str(name): text.count("\n") for name, text in modules.items()}
     assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def test_events_are_looked_for_by_the_kinds_that_are_written(modules: dict[Path, str]) -> None:
+    """A kind spelt out twice may be misspelt once, and is then never found."""
+    kinds = {f'"{kind}"' for kind in EventKind if "-" in kind}
+    spelt_out = {
+        (str(path), kind)
+        for path, text in modules.items()
+        if path.name != "states.py"
+        for kind in kinds
+        if kind in text
+    }
+    assert spelt_out == set()
 
 
 def test_licence_is_here(texts: dict[Path, str]) -> None:

@@ -151,7 +151,9 @@ def verify(
             with holding_off_stops(actor.say):
                 kind = f"campaign-{state}"
                 actor.store.void_running_blocks(
-                    verification.id, reason, NewEvent(datetime.now(UTC), "block-void", reason)
+                    verification.id,
+                    reason,
+                    NewEvent(datetime.now(UTC), EventKind.BLOCK_VOID, reason),
                 )
                 writer.move(
                     state, reason, kind, f"verification {state}: {reason or result.outcome}"

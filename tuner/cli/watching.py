@@ -43,7 +43,7 @@ _STOPS = (
     EventKind.START_FAILED,
     EventKind.PAUSE_REQUESTED,
 )
-_RESTORED = ("restored", "testbed-closed")
+_RESTORED = (EventKind.RESTORED, EventKind.TESTBED_CLOSED)
 #: Kinds of events that a live view needs however old they are.
 _LASTING = (
     EventKind.STARTED,
@@ -230,7 +230,7 @@ class _Teller:
         elif event.kind in _RESTORED:
             self.restored.append(event.message)
         if event.kind.startswith("block-"):
-            self._progress.doing(event.message if event.kind == "block-started" else "")
+            self._progress.doing(event.message if event.kind == EventKind.BLOCK_STARTED else "")
 
     def lost(self, why: str) -> None:
         """Show that the source has become unreachable, or is reachable again."""

@@ -13,20 +13,20 @@ from tuner.states import EventKind
 
 #: Kinds of events that report a disturbance of the measurements.
 DISTURBING: Final = (
-    "block-void",
+    EventKind.BLOCK_VOID,
     EventKind.FAILED,
     EventKind.PAUSED,
     EventKind.GUARD,
     EventKind.LEFTOVERS,
     EventKind.MEASURED_AGAIN,
-    "pilot-warning",
-    "restore-failed",
+    EventKind.PILOT_WARNING,
+    EventKind.RESTORE_FAILED,
     EventKind.RUN_DIED,
     EventKind.RUN_FAILED,
     EventKind.SHARED_MACHINE,
     EventKind.TESTBED_EFFECT,
-    "testbed-lost",
-    "worker-lost",
+    EventKind.TESTBED_LOST,
+    EventKind.WORKER_LOST,
 )
 
 

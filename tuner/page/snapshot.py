@@ -33,12 +33,12 @@ _MOST_ARMS = 250_000
 _MOST_EVENTS = 200
 _USUAL = (
     EventKind.MEASURED,
-    "block-started",
+    EventKind.BLOCK_STARTED,
     EventKind.BLOCK_COMPLETE,
-    "reference-measured",
-    "trial-added",
+    EventKind.REFERENCE_MEASURED,
+    EventKind.TRIAL_ADDED,
     EventKind.TRIAL_PRUNED,
-    "trial-complete",
+    EventKind.TRIAL_COMPLETE,
 )
 #: Number of the newest blocks that a snapshot contains completely.
 _WHOLE_BLOCKS = 30

@@ -33,10 +33,10 @@ _WIDE_FLOOR = 0.1
 #: Kinds of events whose messages state a threat.
 _TELLING = (
     EventKind.GUARD,
-    "pilot-warning",
+    EventKind.PILOT_WARNING,
     EventKind.SHARED_MACHINE,
     EventKind.TESTBED_EFFECT,
-    "testbed-lost",
+    EventKind.TESTBED_LOST,
 )
 _MOST_SHOWN = 8
 

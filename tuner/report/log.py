@@ -18,14 +18,14 @@ from tuner.text import clean
 #: Kinds of events that are logged as warnings.
 _WARNINGS = frozenset(
     {
-        "block-void",
+        EventKind.BLOCK_VOID,
         EventKind.FAILED,
-        "diagnostics",
+        EventKind.DIAGNOSTICS,
         EventKind.GUARD,
         EventKind.LEFTOVERS,
-        "pilot-warning",
-        "reference-failed",
-        "restore-failed",
+        EventKind.PILOT_WARNING,
+        EventKind.REFERENCE_FAILED,
+        EventKind.RESTORE_FAILED,
         EventKind.TRIAL_FAILED,
     }
 )

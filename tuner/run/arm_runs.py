@@ -17,6 +17,7 @@ from tuner.plan.steps import RunBlock
 from tuner.run.context import RunContext
 from tuner.run.leftovers import Leftovers
 from tuner.run.reference_runs import workload_seed
+from tuner.states import EventKind
 
 
 class ArmRuns:
@@ -101,7 +102,7 @@ class ArmRuns:
             return {"engine_cpu_s": report.cpu_s, **report.diagnostics, **counters}
         finally:
             for about in sorted(watch.remarks.keys() - self._remarked):
-                self._context.tell("diagnostics", watch.remarks[about], {"about": about})
+                self._context.tell(EventKind.DIAGNOSTICS, watch.remarks[about], {"about": about})
             self._remarked |= watch.remarks.keys()
 
     def _make_cold(self, watch: ArmWatch, doing: Callable[[str], None]) -> None:

@@ -41,7 +41,9 @@ class EventWriter:
             f"{name}: {' '.join(flags) or '(defaults)'}" for name, flags in trial.flags.items()
         ]
         message = f"trial {trial.number} ({trial.origin}): {'; '.join(lines)}"
-        return self.event("trial-added", message, {"trial": trial.number, "round": trial.round})
+        return self.event(
+            EventKind.TRIAL_ADDED, message, {"trial": trial.number, "round": trial.round}
+        )
 
     def show(self, event: Event) -> None:
         """Show an event that has been stored."""

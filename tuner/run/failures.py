@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import tuner
 from tuner.model import BASELINE, Block, BlockTimes
-from tuner.states import BlockState, EventKind
+from tuner.states import EventKind
 from tuner.store import Store
 from tuner.text import counted
 
@@ -101,7 +101,7 @@ def failed_runs(store: Store, campaign: str, trial: int) -> tuple[str, ...]:
 
 def _cut_off(store: Store, campaign: str, trial: int) -> tuple[str, ...]:
     """Return a caveat if blocks were cut off because a host failed during a run of the trial."""
-    voids = store.events(campaign, kinds=[f"block-{BlockState.VOID}"])
+    voids = store.events(campaign, kinds=[EventKind.BLOCK_VOID])
     cut_off = Counter(event.data.get("trial") for event in voids)
     if not cut_off[trial]:
         return ()

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from tuner.errors import ConflictError, StoreError
 from tuner.holders import is_gone, this_process
 from tuner.model import Lease
+from tuner.states import EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.leases import REPEAT, Later
 
@@ -108,7 +109,7 @@ def hold_testbeds(
     what the caller is to do then, for the message.
     """
     message = "the run was cut off; another process has taken over the testbed"
-    event = NewEvent(datetime.now(UTC), "block-void", message)
+    event = NewEvent(datetime.now(UTC), EventKind.BLOCK_VOID, message)
     leases = store.take_testbeds(campaign, testbeds, this_process(), limit_s, is_gone, event, later)
     holding = LeaseKeeper(store, leases)
     try:

@@ -19,7 +19,7 @@ from tuner.run.lanes import Activities, CampaignTestbed, Lane, LaneObserver, Sto
 from tuner.run.ledger import Ledgers
 from tuner.run.leftovers import LEFTOVER_KINDS
 from tuner.services.testbed import ReadyTestbed, Recoverable, Unavailable
-from tuner.states import BlockState
+from tuner.states import BlockState, EventKind
 
 #: After this time, a run is tried again that others kept from one of its hosts.
 _AGAIN = timedelta(minutes=5)
@@ -126,7 +126,9 @@ class LaneGroup:
         lane.lost = problem
         self._losses.append(problem)
         text = f"{self.prefix(lane)}no longer used: {problem}"
-        self._writer.tell("testbed-lost", text, {**self.event_data(lane), **evidence(problem)})
+        self._writer.tell(
+            EventKind.TESTBED_LOST, text, {**self.event_data(lane), **evidence(problem)}
+        )
         with self.ledgers.run.on("testbed"):
             events, failure = lane.give_back(self._campaign, self._doing)
         self.tell_restored(lane, events, failure)
@@ -201,7 +203,7 @@ class LaneGroup:
         if failure is not None:
             text = f"{self.prefix(lane)}not everything could be restored: {failure}"
             self._writer.tell(
-                "restore-failed", text, {**self.event_data(lane), **evidence(failure)}
+                EventKind.RESTORE_FAILED, text, {**self.event_data(lane), **evidence(failure)}
             )
         return sentences
 

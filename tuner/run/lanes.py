@@ -17,6 +17,7 @@ from tuner.run.ledger import Ledger
 from tuner.run.leftovers import before_restoring, events_of, of_references, remains
 from tuner.run.measuring import BlockRunner
 from tuner.services.testbed import ReadyTestbed, Recoverable, Testbed
+from tuner.states import EventKind
 from tuner.stop_signals import holding_off_stops
 
 #: How to restore the hosts of a testbed file, also when nothing else may be done there.
@@ -87,7 +88,9 @@ class Lane:
         else:
             left = before_restoring(self.ready.engine, campaign)
             try:
-                events += [("restored", sentence) for sentence in self.ready.target.restore(doing)]
+                events += [
+                    (EventKind.RESTORED, sentence) for sentence in self.ready.target.restore(doing)
+                ]
                 if left:
                     left = remains(self.ready.engine, campaign)
                 left += of_references(self.ready, campaign)
@@ -97,7 +100,7 @@ class Lane:
             events += events_of(left) if blocks is None else blocks.leftovers.last(left)
         try:
             if (closed := self.testbed.close()) is not None:
-                events.append(("testbed-closed", closed))
+                events.append((EventKind.TESTBED_CLOSED, closed))
         except TunerError as problem:
             failure = failure or problem
         self.is_back = failure is None
@@ -110,9 +113,12 @@ class Lane:
         doing("restoring what an earlier run has changed")
         try:
             for sentence in self.testbed.recover(campaign):
-                yield "restored", sentence
+                yield EventKind.RESTORED, sentence
         except TunerError as problem:
-            yield "restore-failed", f"not everything could be restored: {problem}; {BY_HAND}"
+            yield (
+                EventKind.RESTORE_FAILED,
+                f"not everything could be restored: {problem}; {BY_HAND}",
+            )
 
     def end_runs(self, campaign: str) -> None:
         """End the workload running on it; harmless if none is running or no host answers."""

@@ -101,7 +101,7 @@ class BlockRunner:
         arms = ", ".join(map(arm_name, step.order))
         where = "" if step.batch is None else f" on {self._testbed}"
         message = f"block {step.number}{where}: {arms}"
-        return block, self._event("block-started", message, {"block": step.number})
+        return block, self._event(EventKind.BLOCK_STARTED, message, {"block": step.number})
 
     def run(self, step: RunBlock, trials: Mapping[int, Trial], event: Event) -> None:
         """Measure a block that was stored with ``event``, and store how it ended.

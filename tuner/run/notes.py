@@ -49,7 +49,7 @@ class Notes:
         for number, ending in now.endings.items():
             if trials[number].state is TrialState.RUNNING:
                 is_pruned = ending.state is TrialState.PRUNED
-                kind = EventKind.TRIAL_PRUNED if is_pruned else "trial-complete"
+                kind = EventKind.TRIAL_PRUNED if is_pruned else EventKind.TRIAL_COMPLETE
                 event = self._writer.event(
                     kind, f"trial {number}: {ending.reason}", {"trial": number}
                 )
@@ -77,11 +77,11 @@ class Notes:
             return
         pilot = now.pilot
         for warning in pilot.warnings:
-            self._writer.tell("pilot-warning", f"pilot: {warning}")
+            self._writer.tell(EventKind.PILOT_WARNING, f"pilot: {warning}")
         reason = f"the pilot is over: {pilot.outcome}"
         message = f"pilot {pilot.outcome}: {pilot.outlook.reason}; baseline {pilot.verdict.reason}"
         event = self._writer.event(
-            "pilot",
+            EventKind.PILOT,
             message,
             {
                 "outcome": str(pilot.outcome),

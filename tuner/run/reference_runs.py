@@ -16,6 +16,7 @@ from tuner.plan.steps import RunBlock
 from tuner.run.context import RunContext
 from tuner.run.event_writer import Data
 from tuner.services.testbed import Reference
+from tuner.states import EventKind
 
 #: Consecutive failures after which a run of the campaign leaves a reference out.
 _MOST_FAILURES = 2
@@ -75,7 +76,7 @@ class ReferenceRuns:
         )
         times = ", ".join(f"{n} {c.elapsed_s:.2f} s" for n, c in run.components.items())
         event = context.event(
-            "reference-measured",
+            EventKind.REFERENCE_MEASURED,
             f"block {step.number}, {name}: {times}",
             {"block": step.number, "reference": name},
         )
@@ -104,4 +105,4 @@ class ReferenceRuns:
         if self._is_left_out(reference):
             message += f"; {name} is left out for the rest of this run"
         about: Data = {"block": step.number, "reference": name}
-        self._context.tell("reference-failed", message, about)
+        self._context.tell(EventKind.REFERENCE_FAILED, message, about)

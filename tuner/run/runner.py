@@ -216,7 +216,7 @@ class Runner:
     def _void_cut_off(self) -> None:
         """Void the blocks left running by a kill, or by a stop in the middle of a write."""
         void = self._writer.event(
-            "block-void", "the block that was cut off is void; it is measured again"
+            EventKind.BLOCK_VOID, "the block that was cut off is void; it is measured again"
         )
         self._store.void_running_blocks(self._id, "the run was cut off", void)
 

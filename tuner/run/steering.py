@@ -72,7 +72,9 @@ def steer(store: Store, campaign: Campaign, wish: Wish, asked_by: str, now: date
             off = queue.withdraw(campaign.id, event, dead=_dead(queue))
             if not off and _has_worker(queue, campaign.id):  # since it was asked above
                 raise ConflictError(_with_worker(campaign.id))
-        store.void_running_blocks(campaign.id, cut_off, NewEvent(now, "block-void", cut_off))
+        store.void_running_blocks(
+            campaign.id, cut_off, NewEvent(now, EventKind.BLOCK_VOID, cut_off)
+        )
         resume = f"'fstune resume {campaign.id}' does that"
         todo = resume if wish is Wish.PAUSE else _restore(verifies)
         rest = f"it has not restored its testbed; {todo}"

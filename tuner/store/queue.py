@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, text
 from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.model import Event, Holder
 from tuner.queue_records import QueuedRun, WorkerProcess
-from tuner.states import OVER, not_resumable
+from tuner.states import OVER, EventKind, not_resumable
 from tuner.store import queries, queue_tables, statements
 from tuner.store.database import Database
 from tuner.store.queue_tables import SCHEMA, look_there_first
@@ -228,7 +228,7 @@ class Queue:
                 if _requeue(connection, row):
                     who = f"worker {row.worker}" if row.worker else "the worker that had it"
                     message = f"{who} sent no heartbeat; back on the queue"
-                    event = NewEvent(datetime.now(UTC), "worker-lost", message)
+                    event = NewEvent(datetime.now(UTC), EventKind.WORKER_LOST, message)
                     queries.add_event(connection, row.campaign, event)
                     lost_runs.append(_run(row))
             connection.execute(text(_FORGET))

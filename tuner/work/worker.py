@@ -352,7 +352,7 @@ class Worker:
 
     def _fail(self, campaign: Campaign, kind: str, message: str) -> None:
         event = _event(kind, message)
-        self._store.void_running_blocks(campaign.id, message, _event("block-void", message))
+        self._store.void_running_blocks(campaign.id, message, _event(EventKind.BLOCK_VOID, message))
         if campaign.state in (CampaignState.CREATED, CampaignState.RUNNING):
             self._store.move_campaign(campaign.id, CampaignState.FAILED, message, event)
         else:
