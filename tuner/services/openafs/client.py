@@ -6,11 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tuner.hosts.connector import Connector, check, check_change
+from tuner.errors import ConfigurationError, TestbedError
+from tuner.hosts.connector import Connector, check, check_change, failure_data
 from tuner.hosts.parallel import on_all
 from tuner.model import Value
 from tuner.services.journal import Journal, script
 from tuner.services.openafs.version import RunningVersion
+
+#: The exit status of the scripts that start a client if it does not serve its volume afterwards.
+_DOES_NOT_SERVE = 4
 
 
 class Client(Protocol):
@@ -104,6 +108,21 @@ def versions(hosts: Sequence[Connector]) -> str:
     """
     each = on_all(hosts, lambda host: check(host, ["fs", "-version"]).strip())
     return "; ".join(dict.fromkeys(each))
+
+
+def remount(host: Connector, argv: Sequence[str], timeout_s: float, what: str) -> None:
+    """Run a script that starts a client. ``what``: what is done to it, such as "mounted".
+
+    Raises ConfigurationError when the client does not serve its volume, TestbedError when the
+    script cannot start it for another reason.
+    """
+    result = host.change(argv, timeout_s=timeout_s)
+    if result.status == _DOES_NOT_SERVE:
+        message = f"the cache manager does not start: {result.tail}"
+        raise ConfigurationError(message, failure_data(result, host.host))
+    if result.status != 0:
+        message = f"{host.host}: the client cannot be {what}: {result.tail}"
+        raise TestbedError(message, failure_data(result, host.host))
 
 
 def put_scripts(host: Connector, directory: str, *names: str) -> None:

@@ -15,18 +15,16 @@ from tuner.hosts.connector import (
     CommandTimeout,
     Connector,
     check,
-    failure_data,
 )
 from tuner.model import Value
 from tuner.services.journal import Journal, WithJournal, script
 from tuner.services.openafs import parse
-from tuner.services.openafs.client import ClientVersion, put_scripts
+from tuner.services.openafs.client import ClientVersion, put_scripts, remount
 
 PROGRAM = "afsd.fuse"
 
 _REMOUNT, _RESTORE = "fuse-remount.sh", "fuse-restore.sh"
 _DAEMONS, _FIND = "fuse-daemons.sh", "fuse-find.sh"
-_DOES_NOT_SERVE = 4
 #: Longer than the script can take: two grace periods, a start and a first access.
 _REMOUNT_TIMEOUT_S = 130.0
 _ANSWER_TIMEOUT_S = 20.0
@@ -110,13 +108,7 @@ class FuseClient(WithJournal):
         argv = ["sh", f"{place.directory}/{_REMOUNT}", place.mount, place.cache, place.probe]
         argv += [self.program, *options]
         self.version.is_due = True
-        result = self.host.change(argv, timeout_s=_REMOUNT_TIMEOUT_S)
-        if result.status == _DOES_NOT_SERVE:
-            message = f"the cache manager does not start: {result.tail}"
-            raise ConfigurationError(message, failure_data(result, self.host.host))
-        if result.status != 0:
-            message = f"{self.host.host}: the client cannot be mounted: {result.tail}"
-            raise TestbedError(message, failure_data(result, self.host.host))
+        remount(self.host, argv, _REMOUNT_TIMEOUT_S, "mounted")
 
     def refresh(self) -> None:
         """See Client.refresh: it does not support tokens."""

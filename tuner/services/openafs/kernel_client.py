@@ -19,14 +19,13 @@ from tuner.hosts.connector import (
     CommandTimeout,
     Connector,
     check,
-    failure_data,
 )
 from tuner.model import Value
 from tuner.services.journal import Journal, WithJournal
 from tuner.services.lasting import JournalState
 from tuner.services.openafs import parse
 from tuner.services.openafs.cache_manager import cache_info
-from tuner.services.openafs.client import ClientVersion, put_scripts
+from tuner.services.openafs.client import ClientVersion, put_scripts, remount
 from tuner.services.openafs.live import LiveSettings
 from tuner.services.openafs.shell_options import options_in, with_options
 from tuner.services.openafs.tokens import TokenPlace, Tokens
@@ -44,7 +43,6 @@ _NEW_FILE = "wanted"
 _CONFIGURATION, _APPLIED = "configuration", "applied"
 #: The file that marks that there is something to restore; the scripts use this name too.
 _STOPPED = "stopped"
-_DOES_NOT_SERVE = 4
 _ANSWER_TIMEOUT_S = 20.0
 #: How long, and how often, a query is retried when the client does not answer, in seconds.
 _PATIENCE_S, _POLL_S = 30.0, 0.5
@@ -149,13 +147,7 @@ class KernelClient(WithJournal):
         argv = ["sh", f"{place.directory}/{_REMOUNT}", place.unit, place.mount, place.cache]
         argv += [place.probe, place.file, content, crypt]
         self.version.is_due = True
-        result = self.host.change(argv, timeout_s=_REMOUNT_TIMEOUT_S)
-        if result.status == _DOES_NOT_SERVE:
-            message = f"the cache manager does not start: {result.tail}"
-            raise ConfigurationError(message, failure_data(result, self.host.host))
-        if result.status != 0:
-            message = f"{self.host.host}: the client cannot be restarted: {result.tail}"
-            raise TestbedError(message, failure_data(result, self.host.host))
+        remount(self.host, argv, _REMOUNT_TIMEOUT_S, "restarted")
         if self.live is not None:
             self.live.note_start()
         # Last, since connections that use the token keep the encryption in effect now.
