@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -73,7 +74,11 @@ def test_the_status_reports_processes_and_testbeds(guarded: Guarded) -> None:
     text = guarded.client.get(f"/campaigns/{alive}", headers=operator | page).text
     assert 'id="absence"' not in text
     assert '<button id="pause">' in text
-    assert guarded.client.get("/campaigns", headers=reader | page).text.count("has died") == 1
+    text = guarded.client.get("/campaigns", headers=reader | page).text
+    assert text.count("has died") == 1
+    # In the words of `fstune list`.
+    states = re.findall(r'<span class="state (\w+)">\1</span>', text)
+    assert sorted(states) == ["created", "running", "running", "stalled", "stalled"]
 
 
 def test_a_resumed_campaign_records_that_its_run_did_not_start(guarded: Guarded) -> None:
