@@ -47,6 +47,7 @@ PAGE = {"Accept": "text/html"}
         ("/campaigns", "over http"),
         ("/campaigns/last", "Trials against the baseline"),
         ("/campaigns/last/live", "Drift and noise"),
+        ("/campaigns/last/live", "times are in UTC"),
         ("/campaigns/last/live", "the trial of the answer has those of the answer."),
         ("/campaigns/last/recommendation", "-daemons"),
         ("/campaigns/last/compare?a=0&b=2", "blocks that measured both"),
