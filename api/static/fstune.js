@@ -20,6 +20,21 @@
     }
   }
 
+  // Returns a function that finds in the replacement of a section the element that has the focus: by its
+  // identifier; otherwise, below the nearest element that has one, a link by its target, since rows move, and
+  // others by their place.
+  function focusOf(section) {
+    const element = document.activeElement;
+    if (!section.contains(element)) return () => null;
+    const within = (made, id) => (made.id === id ? made : made.querySelector(`#${CSS.escape(id)}`));
+    if (element.id) return (made) => within(made, element.id);
+    const near = element.closest("[id]");
+    const target = element.getAttribute("href");
+    const kind = element.localName + (target === null ? "" : `[href="${CSS.escape(target)}"]`);
+    const place = [...near.querySelectorAll(kind)].indexOf(element);
+    return (made) => within(made, near.id)?.querySelectorAll(kind)[place];
+  }
+
   // Replaces changed sections, and keeps what the reader has opened, typed, scrolled or focused.
   function show(text) {
     const fresh = new DOMParser().parseFromString(text, "text/html");
@@ -45,13 +60,13 @@
         if (same && field.value !== field.defaultValue) same.value = field.value;
       }
       const scrolled = [...old.querySelectorAll(".scroll[id]")].map((e) => [e.id, e.scrollLeft, e.scrollTop]);
-      const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
+      const focused = focusOf(old);
       old.replaceWith(made);
       for (const [id, left, top] of scrolled) {
         const same = made.querySelector(`#${CSS.escape(id)}`);
         if (same) { same.scrollLeft = left; same.scrollTop = top; }
       }
-      const again = focused && made.querySelector(`#${CSS.escape(focused)}`);
+      const again = focused(made);
       if (again) again.focus({ preventScroll: true });
     });
     for (const gone of known.values()) gone.remove();

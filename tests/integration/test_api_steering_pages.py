@@ -163,6 +163,37 @@ def test_a_running_campaign_is_steered_and_shown_again_after_the_service_was_awa
     assert [c for c in watched.complaints if "net::ERR_" not in c] == []
 
 
+def test_what_has_the_keyboard_keeps_it_while_the_page_updates_itself(
+    service: Service, watched: Watched
+) -> None:
+    page = watched.page
+    log_in(page, show_login(service, page))
+    with kept_from_outliving_us(service) as store:
+        paused_after_its_pilot(service, LONG, page)
+        page.get_by_role("button", name="Resume").click()
+        expect(page.locator("#trials tbody tr").nth(2)).to_be_visible()
+        for section, element in (
+            ("overview", page.locator("#about > summary")),
+            ("overview", page.get_by_role("link", name="Report as one file")),
+            ("trials", page.get_by_role("button", name="Compare")),
+            ("trials", page.locator("#trials-rest > summary")),
+        ):
+            page.locator(f"#{section}").evaluate("section => { section.dataset.mark = 'old' }")
+            element.focus()
+            # Its text may change, as that of "13 more trials" does.
+            name = "(e => `${e.closest('[id]').id} ${e.localName} ${e.getAttribute('href')}`)"
+            what = element.evaluate(name)
+            expect(page.locator(f"#{section}[data-mark]")).to_have_count(0)
+            assert page.evaluate(f"{name}(document.activeElement)") == what
+        # In the list, a row above moves the link.
+        page.goto(service.url)
+        page.get_by_role("link", name="watched").focus()
+        quiet_campaign(store)
+        expect(page.get_by_role("link", name="quiet")).to_be_visible()
+        expect(page.get_by_role("link", name="watched")).to_be_focused()
+    assert watched.complaints == []
+
+
 def test_a_hidden_page_keeps_no_stream_and_catches_up_when_it_is_seen_again(
     service: Service, watched: Watched
 ) -> None:
