@@ -214,6 +214,7 @@
   if (live && live.dataset.events) watch(live.dataset.events);
   if (live && live.dataset.every) poll(1000 * Number(live.dataset.every));
 
+  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;

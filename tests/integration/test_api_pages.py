@@ -41,6 +41,8 @@ compare:
 budget: {wall_time: 10m}
 """
 HOSTILE_NAME = "<img src=x onerror=alert(1)>"
+#: As long as names may be, and without a place where a line may break.
+LONG_NAME = "fileserver01_" * 6 + "of"
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +59,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     service.fstune("run", str(compared))
     with Store.open(directory) as store:
         store.create_campaign(HOSTILE_NAME, "{}", 1, datetime.now(UTC))
+        store.create_campaign(LONG_NAME, "{}", 1, datetime.now(UTC))
     service.fstune("run", str(file))
     service.start()
     yield service
@@ -117,6 +120,38 @@ def test_pages_fit_and_can_be_read(
     # The browser itself reports the missing page.
     assert [c for c in complaints if "404" not in c] == []
     context.close()
+
+
+def test_the_narrowest_screens_cut_off_neither_long_names_nor_the_login(
+    browser: Browser, finished: Service
+) -> None:
+    locked = Service(finished.directory, free_port(), ("--auth",))
+    locked.start()
+    context = browser.new_context(viewport={"width": 320, "height": 640})
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    try:
+        with Store.open(finished.directory) as store:
+            (long,) = [c.id for c in store.campaigns() if c.name == LONG_NAME]
+        for url in (finished.url, f"{finished.url}/campaigns/{long}", locked.url):
+            page.goto(url)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 320, url
+    finally:
+        context.close()
+        locked.stop()
+
+
+def test_buttons_that_need_a_script_are_only_where_scripts_run(
+    browser: Browser, finished: Service
+) -> None:
+    for scripts in (True, False):
+        context = browser.new_context(java_script_enabled=scripts)
+        page = context.new_page()
+        page.goto(f"{finished.url}/campaigns/last/recommendation")
+        expect(page.locator("#flags-cache_manager")).to_be_visible()
+        copy = page.locator("button[data-copy=flags-cache_manager]")
+        expect(copy).to_be_visible(visible=scripts)
+        context.close()
 
 
 @pytest.fixture(scope="module")
