@@ -39,6 +39,10 @@ _STATE, _STOP_TOO = "LoadState,ActiveState", "RequiredBy,RequisiteOf,BoundBy,Con
 _END_TOO = "BoundBy"
 _AT_REST = ("inactive", "failed", "unknown")
 _TRIES, _PAUSE_S = 5, 1.0
+#: How long a client may take to answer for the testbed's path, and the exit status if it does not.
+_SIGHT_S, _TIME_IS_UP = 20, 124
+#: The errors of a client that knows the path, but gets nothing from the volume.
+_UNREADABLE = ("Input/output error", "No such device", "Connection timed out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,8 @@ class ClientFacts:
     ``no_ticket``: why no ticket can be obtained from its keytab, "" if it can or no keytab is
     configured. ``unit_problem``: what systemd says of its unit if that does not run, "" if it does
     or there is a journal. ``stop_too``: the active units that systemd stops together with it, or
-    with its mount unit.
+    with its mount unit. ``unreadable``: what it answers instead of showing the path, ""
+    if it shows it or says that there is none.
     """
 
     host: str
@@ -113,6 +118,7 @@ class ClientFacts:
     version: str = ""
     services: tuple[str, ...] = ()
     no_mount: str = ""
+    unreadable: str = ""
 
 
 def client_facts(
@@ -125,14 +131,21 @@ def client_facts(
     way = client.control.way
     journal = f"{file.restore.directory}/restore/cache_manager"
     may_be_down = host.ask(["test", "-d", journal]).status == 0
-    sees = may_be_down or _sees(host, file.path, client)
+    sees, unreadable = (True, "") if may_be_down else _sees(host, file.path, client)
     version = host.ask(["fs", "-version"]).stdout.strip()
     if not isinstance(way, UnitSection):
         place = FusePlace(way.mount, way.cache, file.path, f"{file.restore.directory}/restore")
         services, no_mount = fuse.look(host, place)
         if may_be_down:
             no_mount = ""
-        return ClientFacts(host.host, sees, services=services, no_mount=no_mount, version=version)
+        return ClientFacts(
+            host.host,
+            sees,
+            services=services,
+            no_mount=no_mount,
+            version=version,
+            unreadable=unreadable,
+        )
     pids = host.ask(["sh", "-c", _HOLDERS, "sh", way.mount]).stdout.split()
     engine = archive(file.restore.directory)
     tokens = parse.has_tokens(host.ask(["tokens"]).stdout)
@@ -150,6 +163,7 @@ def client_facts(
         unit_problem="" if may_be_down else _unit_problem(host, way.unit),
         stop_too=_stop_too(host, way.unit, way.mount),
         version=version,
+        unreadable=unreadable,
     )
 
 
@@ -196,17 +210,23 @@ def _stop_too(host: Connector, unit: str, mount: str) -> tuple[str, ...]:
     return tuple(one for one, state in zip(units, states, strict=False) if state not in _AT_REST)
 
 
-def _sees(host: Connector, path: str, client: ClientSection) -> bool:
-    """Whether the client sees a directory at this path.
+def _sees(host: Connector, path: str, client: ClientSection) -> tuple[bool, str]:
+    """Whether the client sees a directory at this path; if it does not, what it answers, or "" if
+    the path may be wrong.
 
     If the client will work with a token, "permission denied" is accepted too, since it does not
     have the token yet.
     """
-    command = ["env", "LC_ALL=C", "timeout", "20", "stat", "-L", "-c", "%F", "--", path]
+    command = ["env", "LC_ALL=C", "timeout", str(_SIGHT_S), "stat", "-L", "-c", "%F", "--", path]
     result = host.ask(command)
     if result.status == 0:
-        return result.stdout.strip() == "directory"
-    return client.token is not None and ": Permission denied" in result.stderr
+        return result.stdout.strip() == "directory", ""
+    if result.status == _TIME_IS_UP:
+        return False, f"nothing within {_SIGHT_S} s"
+    error = result.stderr.strip().rpartition(": ")[2]
+    if client.token is not None and error == "Permission denied":
+        return True, ""
+    return False, error if error in _UNREADABLE else ""
 
 
 def token_place(client: ClientSection, directory: str) -> TokenPlace | None:
@@ -271,12 +291,15 @@ def _all_facts(host: Connector, section: ServerSection, restarts: bool) -> Serve
     quota_kib: int | None = None
     used_kib = 0
     rx = ["rxdebug", address, str(parse.FILESERVER_PORT), "-allconnections", "-onlyserver"]
+    clients: frozenset[str] = frozenset()
+    volumes, offline = None, frozenset[str]()
     try:
         status = _status(host, section)
-        clients = parse.clients_connected(check(host, rx))
-        listing = _patiently(host, ["vos", "listvol", address, "-localauth"])
-        volumes, offline = parse.volumes(listing), parse.offline_volumes(listing)
-        if volume in volumes:  # otherwise, preflight says that it is not there
+        if status.running:  # otherwise, preflight says what it is instead
+            clients = parse.clients_connected(_answer(host, rx, section))
+            listing = _patiently(host, ["vos", "listvol", address, "-localauth"])
+            volumes, offline = parse.volumes(listing), parse.offline_volumes(listing)
+        if volumes and volume in volumes:  # otherwise, preflight says that it is not there
             volume_text = check(host, ["vos", "examine", volume, "-localauth"])
             quota_kib, used_kib = parse.volume_quota(volume_text)
     except ValueError as problem:
@@ -309,6 +332,24 @@ def _status(host: Connector, section: ServerSection) -> parse.InstanceStatus:
             failure_data(result, host.host),
         )
     return parse.bos_status(result.stdout)
+
+
+def _answer(host: Connector, rx: Sequence[str], section: ServerSection) -> str:
+    """What the fileserver answers to rxdebug. Raises TestbedError if it does not answer: bosserver
+    calls one that hangs, or whose partitions are being salvaged, "running normally" too.
+    """
+    result = host.ask(rx)
+    if result.status != 0 and "call failed" in result.stdout + result.stderr:
+        raise TestbedError(
+            f"{host.host}: the fileserver of {section.instance} does not answer at "
+            f"{section.address} port {parse.FILESERVER_PORT}, though bosserver calls it running: "
+            f"{section.log} and 'bos status {section.address} {section.instance} -long -localauth' "
+            "say whether it is starting or salvaging; if it hangs, restart it",
+            failure_data(result, host.host),
+        )
+    if result.status != 0:
+        raise CommandFailed(host.host, result)
+    return result.stdout
 
 
 def _patiently(host: Connector, argv: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from search_spaces import Space
 from search_spaces.sampling import Chance, draw
-from tuner.errors import WorkloadError
+from tuner.errors import TestbedError, WorkloadError
 from tuner.hosts.connections import Hosts
 from tuner.hosts.dry import DryConnector
 from tuner.hosts.hold import Hold
@@ -76,7 +76,16 @@ class HostsTestbed(HeldHosts[TestbedFile]):
     ) -> tuple[Sequence[Finding], Assemble]:
         """See HeldHosts.look."""
         survey = look(self._file, hosts, self._requirements, campaign, workload.size_bytes)
-        return survey.findings, partial(self._assemble, survey.programs, workload)
+        programs = survey.programs
+        stopped = programs.volumes is None and "too many errors" not in programs.state
+        if self._putting_back and stopped and not programs.cut_off:
+            # Restoring it would start it, and whoever has stopped it may have a reason.
+            raise TestbedError(
+                f"{survey.server.host}: the fileserver's instance is {programs.state}; start it "
+                f"first: bos start {self._file.server.address} {self._file.server.instance} "
+                "-localauth"
+            )
+        return survey.findings, partial(self._assemble, programs, workload)
 
     def _assemble(
         self, programs: ServerFacts, workload: Workload, holds: Sequence[Hold]

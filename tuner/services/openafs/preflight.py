@@ -195,6 +195,12 @@ def _cache(
     messages = []
     if facts.no_mount:
         messages.append(facts.no_mount)
+    elif facts.unreadable and not facts.unit_problem and not programs.cut_off:
+        messages.append(
+            f"its client answers for {file.path}: {facts.unreadable}; is the volume off-line, the "
+            "fileserver away, or the client hanging? A client may go on with that after both are "
+            "back: then start it again there"
+        )
     elif not facts.sees and not facts.unit_problem and not programs.cut_off:
         messages.append(
             f"{file.path} is not a directory there: is a client mounted at {way.mount}, and is the "

@@ -50,6 +50,7 @@ def sees(machine: Machine, *, token: bool, script: str) -> bool:
 
 
 REFUSED = "echo \"stat: cannot statx '/afs/bench': Permission denied\" >&2; exit 1"
+OFFLINE = "echo \"stat: cannot statx '/afs/bench': Input/output error\" >&2; exit 1"
 ABSENT = "echo \"stat: cannot statx '/afs/bench': No such file or directory\" >&2; exit 1"
 
 
@@ -67,6 +68,23 @@ def test_a_volume_that_needs_a_token_counts_as_visible_if_there_will_be_one(
     machine: Machine, script: str, token: bool, expected: bool
 ) -> None:
     assert sees(machine, token=token, script=script) is expected
+
+
+@pytest.mark.parametrize(
+    ("script", "answer"),
+    [
+        (OFFLINE, "Input/output error"),
+        ("exit 124", "nothing within 20 s"),  # as timeout exits
+        (ABSENT, ""),
+        ("echo directory", ""),
+        ("echo regular file", ""),
+    ],
+)
+def test_a_volume_that_the_client_cannot_read_is_no_wrong_path(
+    machine: Machine, script: str, answer: str
+) -> None:
+    assert sees(machine, token=False, script=script) is (script == "echo directory")
+    assert facts(machine).unreadable == answer
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,28 @@ def test_an_address_where_no_bosserver_answers_is_named(
         server_facts(server_host, SECTION)
 
 
+def test_a_fileserver_that_does_not_answer_is_not_described_by_its_tool(
+    server_host: NetworkHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """bosserver calls a hanging one running; of one that is stopped, its state says enough."""
+    ask = NetworkHost.ask
+
+    def answer(host: NetworkHost, argv: Sequence[str], **options: Any) -> CommandResult:
+        assert argv[0] != "vos"
+        if argv[0] == "rxdebug":
+            return CommandResult(tuple(argv), 1, "getstats call failed with code -1\n", "")
+        return ask(host, argv, **options)
+
+    monkeypatch.setattr(NetworkHost, "ask", answer)
+    expected = "fs9: the fileserver of dafs does not answer at 192.0.2.9 port 7000, though bosserv"
+    with pytest.raises(TestbedError, match=expected):
+        server_facts(server_host, SECTION)
+    server_host.run(["bos", "shutdown"])
+    facts = server_facts(server_host, SECTION)
+    assert "disabled" in facts.state
+    assert (facts.volumes, facts.quota_kib) == (None, None)
+
+
 @pytest.mark.parametrize(("volume", "quota"), [("bench", (0, 2)), ("benhc", (None, 0))])
 def test_a_volume_that_is_not_there_has_no_quota(
     server_host: NetworkHost,

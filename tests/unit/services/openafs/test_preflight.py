@@ -285,6 +285,11 @@ def test_a_client_that_cannot_be_restarted_safely_is_named(
             replace(DEBIAN, sees=False),
             "is a client mounted at /afs, and is the path right?",
         ),
+        (
+            KERNEL,
+            replace(DEBIAN, sees=False, unreadable="Input/output error"),
+            "bench: Input/output error; is the volume off-line",
+        ),
     ],
 )
 def test_a_client_that_is_not_mounted_is_not_taken_for_a_wrong_path(
