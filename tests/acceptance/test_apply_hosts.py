@@ -16,6 +16,7 @@ import yaml
 
 from deploy.cell import Node
 from deploy.cell.client import VOLUME_PATH
+from deploy.cell.network import SERVER_ADDRESS
 from tests.acceptance.faults import delete_fileserver, hear_nothing, standing_in
 from tests.acceptance.lab import CACHE_BLOCKS, Lab
 from tests.acceptance.processes import runs_with
@@ -118,6 +119,24 @@ def test_a_client_that_is_killed_brings_the_old_options_back(lab: Lab) -> None:
         client.kill()
         assert process.wait(250.0) in (6, 7, 8), lab.output
     assert newest(lab).state is ApplicationState.FAILED
+
+
+def test_a_fileserver_that_somebody_has_stopped_is_not_started_by_a_rollback(lab: Lab) -> None:
+    applied = lab.fstune("apply", recommended(lab), "--yes")
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    instance = [SERVER_ADDRESS, "dafs", "-localauth"]
+    assert lab.server.run(["bos", "shutdown", *instance, "-wait"]).status == 0
+    checked = lab.fstune("testbed", "check", str(lab.directory / "testbed.yaml"), "--dry-run")
+    refused = lab.fstune("rollback", newest(lab).id, "--yes")
+    stopped = process_in(lab.server, "dafileserver") is None
+    assert lab.server.run(["bos", "start", *instance]).status == 0
+    assert (checked.returncode, refused.returncode, stopped) == (4, 6, True), refused.stderr
+    assert "currently shutdown; start it first" in checked.stderr
+    assert "currently shutdown; start it first: bos start" in refused.stderr
+    wait_for(lambda: runs_with(lab.server, "dafileserver", "-p", "20"), "the fileserver")
+    settled = lab.fstune("rollback", newest(lab).id, "--yes")
+    assert settled.returncode == 0, settled.stdout + settled.stderr
+    assert newest(lab).state is ApplicationState.ROLLED_BACK
 
 
 def test_hosts_whose_controller_is_killed_put_themselves_back(lab: Lab) -> None:
