@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tuner.cli.options import (
     CampaignReference,
@@ -25,7 +24,7 @@ from tuner.errors import ConflictError
 from tuner.model import Campaign, Wish
 from tuner.report.campaign_list import campaigns_table
 from tuner.report.json_documents import listed_json, status_json
-from tuner.report.listing import show
+from tuner.report.listing import output, show
 from tuner.report.status import status_pages
 from tuner.results.expiry import with_expiries
 from tuner.run import presence
@@ -79,7 +78,7 @@ def status(
         say(status_json(now))
         return
     for page in status_pages(now):
-        show(Console(), page)
+        show(output(), page)
 
 
 def list_campaigns(
@@ -115,7 +114,7 @@ def list_campaigns(
     elif rows and not selection:
         say("No campaign matches.")
     else:
-        show(Console(), campaigns_table(selection, stalled))
+        show(output(), campaigns_table(selection, stalled))
 
 
 def _matching(

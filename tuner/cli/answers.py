@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tuner.cli.ending import no_answer
 from tuner.cli.options import (
@@ -31,7 +30,7 @@ from tuner.plan.rules import stored_rules
 from tuner.records.comparison import Comparison
 from tuner.report.answer import why_baseline
 from tuner.report.json_documents import campaign_json
-from tuner.report.listing import show
+from tuner.report.listing import output, show
 from tuner.report.noise import noise_document
 from tuner.report.recommendation_document import (
     RecommendationDocument,
@@ -123,7 +122,7 @@ def show_campaign(
             floor=floor_sentence(store.events(record.id, kinds=[EventKind.FLOOR_CHOSEN])),
             noise=None if noise is None else noise[0],
         )
-        show(Console(), page)
+        show(output(), page)
 
 
 def _noise(store: Store, campaign: Campaign) -> tuple[NoiseReport, tuple[str, ...]] | None:
@@ -220,7 +219,7 @@ def recommend(
                 why=sentences,
                 verbose=verbose,
             )
-            show(Console(), page)
+            show(output(), page)
         case Format.JSON:
             say(document.json_text())
         case Format.FLAGS:
@@ -254,7 +253,7 @@ def _list_all(
     elif not rows:
         say("No certified recommendation matches.")
     else:
-        show(Console(), known_page(rows))
+        show(output(), known_page(rows))
 
 
 def _print_rendering(form: Format, record: Campaign, part: str | None) -> None:

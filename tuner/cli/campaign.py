@@ -12,7 +12,7 @@ from tuner.cli.options import StateDir, state_directory
 from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.plan.rules import first_alpha, rules_of
-from tuner.report.listing import show
+from tuner.report.listing import output, show
 from tuner.report.plan import budget_lines, plan_page
 from tuner.report.testbed import commands_page, findings_page
 from tuner.services.kind import Rehearsal
@@ -45,7 +45,7 @@ def check(
         prepared = prepare(spec, directory)
     except SpecError as problem:
         raise SpecError(f"{file}: {problem}") from problem
-    console = Console()
+    console = output()
     show(console, _page(prepared))
     for section in spec.sections:
         try:

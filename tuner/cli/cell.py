@@ -6,7 +6,6 @@ import os
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from deploy.cell import Cell, Cells, CellSpec
@@ -15,6 +14,7 @@ from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.errors import NotFoundError
 from tuner.hosts.nodes import translate_errors
+from tuner.report.listing import output
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,7 +39,7 @@ def up(
     The first time, OpenAFS is fetched from Debian's packages; it is unpacked privately, never
     installed.
     """
-    console = Console(stderr=True)
+    console = output(stderr=True)
     with translate_errors(), console.status(f"cell {escape(name)}") as status:
         cells = Cells(state_directory(state_dir))
         cell = cells.up(CellSpec(name, clients, link), lambda text: status.update(escape(text)))

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, Final, Protocol
 
 import typer
-from rich.console import Console
 
 from tuner.cli.options import Database, StateDir
 from tuner.cli.say import say
@@ -24,7 +23,7 @@ from tuner.judge.ministat import CONFIDENCES, Edition
 from tuner.judge.two_sample import MIN_VALUES
 from tuner.report.compare import Sample, compare, compare_page
 from tuner.report.compare_document import compare_document
-from tuner.report.listing import show
+from tuner.report.listing import output, show
 from tuner.report.ministat import classic, classic_text
 from tuner.report.plots import SYMBOLS
 from tuner.text import counted
@@ -109,7 +108,7 @@ def compare_command(load_trial: TrialLoader) -> Callable[..., None]:
         if json:
             say(compare_document(compared, result).json_text(), nl=False)
         else:
-            show(Console(), compare_page(compared, plot=plot))
+            show(output(), compare_page(compared, plot=plot))
 
     return compare_
 

@@ -15,7 +15,7 @@ from tuner.errors import INTERRUPTED, NotFoundError, TunerError
 from tuner.model import Block, Campaign, Trial
 from tuner.records.comparison import Comparison
 from tuner.records.named_comparison import NamedComparison
-from tuner.report.listing import show
+from tuner.report.listing import output, show
 from tuner.report.summary import Effort, campaign_summary
 from tuner.results.named_comparison import stored_comparison
 from tuner.results.overview import reference_comparisons
@@ -109,7 +109,7 @@ def show_end(page: RenderableType) -> OSError | None:
     more; None if it was, or if nobody reads standard output any more.
     """
     try:
-        show(_EndConsole(), page)
+        show(output(_EndConsole), page)
     except OSError as problem:
         _drop_output()
         return problem

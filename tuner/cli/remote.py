@@ -10,8 +10,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from rich.console import Console
-
 from tuner.cli.ending import CampaignEnd, effort_of, no_answer
 from tuner.cli.say import say
 from tuner.cli.watching import Blocks, connection_message, watched
@@ -29,7 +27,7 @@ from tuner.remote.client import Client
 from tuner.remote.records import comparisons_of, recommendation_of
 from tuner.remote.stream import follow
 from tuner.report.json_documents import campaign_json
-from tuner.report.listing import show
+from tuner.report.listing import output, show
 from tuner.report.log import LogForm
 from tuner.report.noise import noise_document
 from tuner.report.recommendation_document import RecommendationDocument
@@ -240,7 +238,7 @@ def show_campaign(
             floor=floor_sentence(events),
             noise=None if noise is None else noise[0],
         )
-    show(Console(), page)
+    show(output(), page)
 
 
 def _absence(campaigns: Campaigns, record: Campaign) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tuner.cli.ending import show_end, stored_end, tell_end
 from tuner.cli.options import (
@@ -35,6 +34,7 @@ from tuner.errors import INTERRUPTED, ConflictError, InUseError, SpecError, Tune
 from tuner.judge.pilot import Pilot, PilotOutcome
 from tuner.model import Campaign, Prior
 from tuner.plan.rules import rules_of
+from tuner.report.listing import output
 from tuner.report.live import LiveProgress
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.pilot import pilot_page
@@ -257,7 +257,7 @@ def _conduct(
     """
     title = f"{campaign.name} · {campaign.id}"
     progress = (
-        progress_for(Console(), title=title, quiet=quiet)
+        progress_for(output(), title=title, quiet=quiet)
         if log is None
         else LogProgress(sys.stderr, log, campaign.id)
     )

@@ -10,13 +10,12 @@ from typing import Annotated
 
 import typer
 from pydantic import TypeAdapter, ValidationError
-from rich.console import Console
 
 from tuner.cli.say import say
 from tuner.documents import Duration
 from tuner.errors import INTERRUPTED, SpecError
 from tuner.records.standing import Standing
-from tuner.report.listing import show
+from tuner.report.listing import output, show
 from tuner.report.simulate import (
     study_document,
     study_page,
@@ -90,14 +89,14 @@ def simulate(
     if surface is None and not (names := surface_names()):
         raise SpecError("no surfaces are installed with fstune; give the path of a surface file")
     if surface is None:
-        with Console(stderr=True).status("finding the best configuration of each surface"):
+        with output(stderr=True).status("finding the best configuration of each surface"):
             surfaces = [load_surface(name) for name in names]
             for each in surfaces:
                 each.best()
         if as_json:
             say(json.dumps(surfaces_document(surfaces), indent=2, ensure_ascii=False))
         else:
-            show(Console(), surfaces_table(surfaces))
+            show(output(), surfaces_table(surfaces))
         return
     all_seeds = parse_seeds(seeds)
     settings = Settings(_budget_s(budget), noise, sampler, pilot)
@@ -108,7 +107,7 @@ def simulate(
         if as_json:
             say(json.dumps(study_document(loaded, settings, results), indent=2))
         elif results:
-            show(Console(), study_page(loaded, results))
+            show(output(), study_page(loaded, results))
     if interrupted:
         say(f"fstune: stopped after {len(results)} of {len(all_seeds)} campaigns", err=True)
         raise typer.Exit(INTERRUPTED)

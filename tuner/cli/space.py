@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import search_spaces
@@ -30,7 +29,7 @@ from tuner.cli import completion
 from tuner.cli.output import AsJson, list_rows, say_wrapped
 from tuner.cli.say import say
 from tuner.errors import SpecError
-from tuner.report.listing import Column
+from tuner.report.listing import Column, output
 from tuner.report.styles import QUIET, literal
 
 app = typer.Typer(
@@ -187,7 +186,7 @@ def explain(
     say_wrapped(f"{entry.name}: {entry.about}")
     say_wrapped("")
     details = [(label, text.replace("`", "")) for label, text in describe.details(entry)]
-    console = Console()
+    console = output()
     if console.is_terminal:
         grid = Table.grid(padding=(0, 2, 0, 0))
         for label, text in details:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.errors import ConflictError
-from tuner.report.listing import show
+from tuner.report.listing import output, show
 from tuner.report.testbed import commands_page, findings_page, hosts_page
 from tuner.services.kinds import type_of_file
 
@@ -37,7 +36,7 @@ def check(
     Nothing is changed. Ends with an error when a campaign would be refused.
     """
     findings = type_of_file(file).inspect(file, state_directory(state_dir), dry_run=dry_run)
-    console = Console()
+    console = output()
     show(console, hosts_page(findings.name, findings.hosts, findings.heading, findings.lines))
     console.print()
     show(console, findings_page(findings.findings, partly=not dry_run))

@@ -7,13 +7,12 @@ from typing import Annotated, TypeVar
 
 import typer
 from pydantic import TypeAdapter, ValidationError
-from rich.console import Console
 
 from tuner.cli.options import Database, StateDir, open_or_make_store, open_store
 from tuner.cli.say import say
 from tuner.documents import Duration, Name
 from tuner.errors import SpecError
-from tuner.report.listing import Column, Listing, show
+from tuner.report.listing import Column, Listing, output, show
 from tuner.report.styles import literal
 from tuner.store.access import Access
 from tuner.text import moment
@@ -92,7 +91,7 @@ def list_tokens(state_dir: StateDir = None, database: Database = None) -> None:
         )
         for token in tokens
     )
-    show(Console(), Listing(columns, rows))
+    show(output(), Listing(columns, rows))
 
 
 @app.command("revoke")

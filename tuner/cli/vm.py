@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from deploy.vm import Guest, GuestOptions, Guests, seed
@@ -16,6 +15,7 @@ from tuner.cli.named_nodes import show_by_name
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.hosts.nodes import translate_errors
+from tuner.report.listing import output
 from tuner.services.openafs.guest import write_testbed
 
 app = typer.Typer(
@@ -113,7 +113,7 @@ def _show(guest: Guest) -> None:
 @contextmanager
 def _showing(what: str) -> Iterator[tuple[Say, Say]]:
     """Show the current activity, and print a line for each completed stage."""
-    console = Console(stderr=True)
+    console = output(stderr=True)
     with translate_errors(), console.status(escape(what)) as status:
         yield (
             lambda text: status.update(escape(f"{what}: {text}")),

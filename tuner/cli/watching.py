@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 import typer
-from rich.console import Console
 
 from tuner.cli.ending import CampaignEnd, stored_end, tell_end
 from tuner.cli.say import say
@@ -20,6 +19,7 @@ from tuner.plan.rules import stored_rules
 from tuner.plan.scores import ScoreTable
 from tuner.records.estimate import Estimate
 from tuner.records.status import Absence
+from tuner.report.listing import output
 from tuner.report.log import LogForm, LogProgress
 from tuner.report.progress import Progress, progress_for
 from tuner.results.external_standing import incumbent_after, outside_standing
@@ -284,7 +284,7 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
     Then print its end and exit with its status. Ctrl-C only stops watching.
     """
     campaign = source.campaign()
-    console = Console()
+    console = output()
     progress: Progress = (
         progress_for(console, title=f"{campaign.name} · {campaign.id}", quiet=quiet)
         if log is None

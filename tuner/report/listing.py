@@ -6,11 +6,14 @@ else each row is one unshortened line, so that other programs can read it.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -20,9 +23,45 @@ from tuner.report.styles import QUIET
 _GAP, _READABLE = 2, 12
 
 
+#: Variables with which users ask for colours where the output is not a terminal.
+_FORCE = ("CLICOLOR_FORCE", "FORCE_COLOR")
+
+
+def output(kind: type[Console] = Console, *, stderr: bool = False) -> Console:
+    """Return a console for standard output or standard error.
+
+    Rich takes a wish for colours in a file or pipe as a terminal: it would draw a live view there.
+    """
+    if (sys.stderr if stderr else sys.stdout).isatty():
+        return kind(stderr=stderr)
+    forced = any(os.environ.get(name, "") not in ("", "0") for name in _FORCE)
+    colours = forced and not os.environ.get("NO_COLOR")
+    return kind(stderr=stderr, force_terminal=False, color_system="standard" if colours else None)
+
+
 def show(console: Console, page: RenderableType) -> None:
     """Print a page: fitted to a terminal, or with unwrapped lines to a file or pipe."""
-    console.print(page, soft_wrap=not console.is_terminal)
+    if console.is_terminal:
+        console.print(page)
+    else:
+        console.print(_Trimmed(page), soft_wrap=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trimmed:
+    """Render `inner` without the blanks at the ends of lines with which tables fill their width."""
+
+    inner: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in Segment.split_lines(console.render(self.inner, options)):
+            while line and not line[-1].text.strip(" "):
+                line.pop()
+            if line:
+                last = line.pop()
+                yield from line
+                yield last._replace(text=last.text.rstrip(" "))
+            yield Segment.line()
 
 
 def stacked(headings: Sequence[str], rows: Iterable[Sequence[Text]]) -> Table:
@@ -57,7 +96,7 @@ class Listing:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if not options.is_terminal:
-            yield Text("\n".join(self._lines()), no_wrap=True, overflow="ignore")
+            yield from self._lines()
         elif sum(self._least_widths()) + _GAP * len(self.columns) > options.max_width:
             yield stacked([column.heading for column in self.columns], self.rows)
         else:
@@ -83,12 +122,18 @@ class Listing:
             table.add_row(*row)
         return table
 
-    def _lines(self) -> list[str]:
-        rows = [tuple(c.heading for c in self.columns)]
-        rows += [tuple(cell.plain or "-" for cell in row) for row in self.rows]
-        widths = [max(cell_len(row[i]) for row in rows) for i in range(len(self.columns))]
-        return ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
+    def _lines(self) -> Iterator[Text]:
+        rows = [tuple(Text(c.heading, style=QUIET) for c in self.columns)]
+        rows += [tuple(cell if cell.plain else Text("-") for cell in row) for row in self.rows]
+        widths = [max(row[i].cell_len for row in rows) for i in range(len(self.columns))]
+        for row in rows:
+            line = Text("  ").join(map(_padded, row, widths))
+            line.rstrip()
+            line.no_wrap, line.overflow = True, "ignore"
+            yield line
 
 
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - cell_len(text))
+def _padded(text: Text, width: int) -> Text:
+    padded = text.copy()
+    padded.pad_right(width - text.cell_len)
+    return padded

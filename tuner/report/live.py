@@ -6,12 +6,15 @@ second from the latest state it was given. Text from outside cannot move the cur
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from types import FrameType
 from typing import Final, Self
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -37,6 +40,9 @@ _WIDEST: Final = 140
 _WIDTH_FOR_BARS: Final = 72
 _WIDTH_FOR_BOTH: Final = 108
 _LEAST_FOR_CHANGES: Final = 8
+#: Wider than any terminal: the next drawing is the first on an empty screen.
+_ANEW: Final = 1_000_000
+_HIDE_CURSOR, _SHOW_CURSOR = b"\x1b[?25l", b"\x1b[?25h"
 
 
 class LiveProgress:
@@ -63,6 +69,8 @@ class LiveProgress:
         self._notice = ""
         self._over = False
         self._last_width = 0
+        self._console = console
+        self._suspends = False
         self._live = Live(
             self,
             console=console,
@@ -73,12 +81,35 @@ class LiveProgress:
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
+        if threading.current_thread() is threading.main_thread():
+            # A shell without job control may have it ignored.
+            self._suspends = signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
+            if self._suspends:
+                signal.signal(signal.SIGTSTP, self._suspend)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._over = True
+        if self._suspends:
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         with suppress(OSError):  # a terminal that is gone needs no cursor restored
             self._live.stop()
+
+    def _suspend(self, number: int, frame: FrameType | None) -> None:
+        """Stop on Ctrl-Z with the cursor shown. Once continued, draw on an empty screen: the shell
+        has written below the last drawing.
+
+        Writes to the file descriptor directly: the stream may be in use when the signal arrives.
+        """
+        terminal = self._console.file.fileno()
+        with suppress(OSError):
+            os.write(terminal, _SHOW_CURSOR)
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, self._suspend)
+        self._last_width = _ANEW
+        with suppress(OSError):
+            os.write(terminal, _HIDE_CURSOR)
 
     def say(self, event: Event) -> None:
         """Add the event to the latest ones shown."""
@@ -103,7 +134,8 @@ class LiveProgress:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(options.max_width, _WIDEST)
         if options.max_width < self._last_width:
-            # The terminal has rewrapped the last drawing, so where it began is unknown.
+            # The terminal has rewrapped the last drawing, or a shell has written below it, so where
+            # it began is unknown.
             yield Control(ControlType.CLEAR, ControlType.HOME)
         self._last_width = options.max_width
         frame = self._frame(width, options.size.height)

@@ -7,12 +7,13 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ import yaml
 
 from tests.recommending import recommending, specification
 from tests.unit.campaign.campaigns import THREADS, failing, spec
-from tests.unit.cli.conftest import COMMAND
+from tests.unit.cli.conftest import COMMAND, Fstune
 from tuner.cli import ending
 from tuner.cli import run as commands
 from tuner.errors import INTERRUPTED, CampaignHalted, StoreError
@@ -72,7 +73,11 @@ class Terminal:
 
 @contextmanager
 def terminal(
-    arguments: list[str], environment: dict[str, str], rows: int = 40, columns: int = 120
+    arguments: list[str],
+    environment: dict[str, str],
+    rows: int = 40,
+    columns: int = 120,
+    command: Sequence[str] = COMMAND,
 ) -> Iterator[Terminal]:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -82,7 +87,7 @@ def terminal(
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     process = subprocess.Popen(
-        [*COMMAND, *arguments],
+        [*command, *arguments],
         env=environment,
         stdin=slave,
         stdout=slave,
@@ -146,6 +151,71 @@ def test_closing_the_terminal_pauses_and_restores(
     campaign, blocks = last(state)
     assert campaign is CampaignState.PAUSED
     assert BlockState.RUNNING not in blocks
+
+
+def test_ctrl_z_shows_the_cursor_and_fg_draws_anew(
+    long_file: Path, environment: dict[str, str]
+) -> None:
+    """In a shell: only its jobs can be stopped."""
+    shell = ("bash", "--norc", "--noprofile", "-i")
+    with terminal([], environment | {"PS1": "$ "}, command=shell) as screen:
+        line = shlex.join([*COMMAND, "run", str(long_file)])
+        os.write(screen.master, f"{line}\n".encode())
+        screen.until("Faster by", 2)
+        os.write(screen.master, b"\x1a")
+        screen.until("Stopped")
+        assert screen.output.rindex(SHOW) > screen.output.rindex(HIDE)
+        screen.output = ""
+        os.write(screen.master, b"fg\n")
+        screen.until("Faster by", 2)
+        # Drawn over the shell's lines otherwise.
+        assert "\x1b[2J" in screen.output.partition("Faster by")[0]
+        os.write(screen.master, b"\x03")
+        screen.until("paused; continue with")
+
+
+@pytest.mark.parametrize("name", ["FORCE_COLOR", "CLICOLOR_FORCE"])
+def test_a_log_with_colours_has_plain_lines_too(
+    fstune: Fstune, campaign_file: Path, environment: dict[str, str], name: str
+) -> None:
+    """As in continuous integration."""
+    environment[name] = "1"
+    done = fstune("run", campaign_file)
+    assert done.returncode == 0, done.stderr
+    assert HIDE not in done.stdout
+    assert re.search(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ block 1 complete", done.stdout, re.M)
+    # Its answer is in bold.
+    assert re.search(r"^\x1b\[1[^m]*m.*Recommended", done.stdout, re.M)
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [
+        ({}, False),
+        ({"CLICOLOR_FORCE": "1"}, True),
+        ({"CLICOLOR_FORCE": "0"}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_lines_in_a_file_have_no_blanks_at_their_ends_and_colours_only_if_asked_for(
+    fstune: Fstune,
+    finished: str,
+    environment: dict[str, str],
+    variables: dict[str, str],
+    coloured: bool,
+) -> None:
+    plain = {}
+    for command in ("show", "recommend", "list"):
+        done = fstune(command)
+        assert not re.search(r"[ ]$", done.stdout, re.M), done.stdout
+        assert "\x1b" not in done.stdout
+        plain[command] = done.stdout
+    environment |= variables
+    for command, text in plain.items():
+        output = fstune(command).stdout
+        assert ("\x1b[" in output) is coloured
+        assert re.sub(r"\x1b\[[\d;]*m", "", output) == text
 
 
 def test_a_dumb_terminal_gets_plain_lines(campaign_file: Path, environment: dict[str, str]) -> None:

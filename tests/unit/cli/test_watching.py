@@ -107,7 +107,7 @@ def test_a_live_view_begins_with_the_present_standing_and_needs_few_of_the_earli
 ) -> None:
     shows = _Recording()
     monkeypatch.setattr(watching, "_AT_A_TIME", 10)
-    monkeypatch.setattr(watching, "Console", lambda: Console(force_terminal=True, width=100))
+    monkeypatch.setattr(watching, "output", lambda: Console(force_terminal=True, width=100))
     monkeypatch.setattr(watching, "progress_for", lambda *_, **__: shows)
     before = datetime.now(UTC)
     with Store.open(campaign.directory) as store:
