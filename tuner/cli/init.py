@@ -7,6 +7,7 @@ questions; every question becomes an option here.
 from __future__ import annotations
 
 import inspect
+import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,6 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import TypeAdapter, ValidationError
-from rich.console import Console
 
 import search_spaces
 import workloads
@@ -27,11 +27,11 @@ from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.compose import Prepared, prepare
 from tuner.documents import Duration, checked_name
-from tuner.errors import ConflictError, NotFoundError, SpecError
+from tuner.errors import ConflictError, NotFoundError, SpecError, StoreError
 from tuner.measure.workload import load_workload
 from tuner.new_file import prepared_files, put_in_place
 from tuner.plan.answer import AT_STAKE
-from tuner.report.listing import show
+from tuner.report.listing import output, show
 from tuner.report.testbed import findings_page
 from tuner.services.kind import Rehearsal
 from tuner.services.kinds import starts
@@ -257,7 +257,7 @@ def _tell(files: _Files, choices: Sequence[Choice], texts: Mapping[str, str]) ->
 def _tell_next(
     campaign: Path, prepared: Prepared, rehearsals: Sequence[tuple[Rehearsal, str | None]]
 ) -> None:
-    console = Console()
+    console = output()
     for rehearsal, _ in rehearsals:
         show(console, findings_page(rehearsal.findings))
     file = shlex.quote(str(campaign))
@@ -289,6 +289,8 @@ def init(**options: Any) -> None:
     file, yes = options["file"], options["yes"]
     if not file.parent.is_dir():
         raise NotFoundError(f"{file}: there is no directory {file.parent}")
+    if not os.access(file.parent, os.W_OK):  # told before the questions, not after them
+        raise StoreError(f"{file.parent}: cannot be written")
     if file.suffix not in (".yaml", ".yml"):
         raise SpecError(f"{file}: name a file that ends in .yaml")
     person = not yes and sys.stdin.isatty()

@@ -62,16 +62,15 @@ class Asker:
         """Whether the user confirms; False if there is nobody to ask."""
         if not self._person:
             return False
-        say(f"{question} [y/N] ", nl=False)
-        return _line().lower() in ("y", "yes")
+        return _line(f"{question} [y/N] ").lower() in ("y", "yes")
 
     def _of_person(
         self, question: Question, read: Callable[[str], T], default: str | None, known: str
     ) -> T:
-        say(f"\n{question.text}\n  {' '.join(filter(None, (known, question.why)))}")
+        gap = " " if known and not known[-1].isspace() else ""
+        say(f"\n{question.text}\n  {known}{gap}{question.why}")
         while True:
-            say("> " if default is None else f"[{default}] > ", nl=False)
-            line = _line() or default
+            line = _line("> " if default is None else f"[{default}] > ") or default
             if line is None:
                 continue
             try:
@@ -80,10 +79,16 @@ class Asker:
                 say(f"  {problem}")
 
 
-def _line() -> str:
+def _line(prompt: str) -> str:
     """Read one line from the user. Raises SpecError at the end of input."""
-    sys.stdout.flush()
-    line = sys.stdin.readline()
+    try:
+        say(prompt, nl=False)
+        sys.stdout.flush()
+        line = sys.stdin.readline()
+    except KeyboardInterrupt:
+        say("")  # what follows begins on a line of its own
+        raise
     if not line:
+        say("")
         raise SpecError("standard input ended before the last question; nothing was written")
     return line.strip()

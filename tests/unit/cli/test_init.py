@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from tests.toy.kind import TOY
 from tests.toy.start import ToyStart
 from tests.unit.cli.conftest import Fstune
 from tests.unit.cli.test_terminal import terminal
+from tuner.errors import StoreError
 from tuner.services.kinds import _check
 from tuner.services.openafs.kind import OPENAFS
 from tuner.services.start import Question
@@ -154,10 +154,33 @@ def test_a_person_is_asked_again_and_before_a_file_is_replaced(
 
 def test_ctrl_c_leaves_no_file(environment: dict[str, str], tmp_path: Path) -> None:
     with terminal(["init", str(tmp_path / "mine.yaml")], environment) as screen:
-        screen.until("What should be tuned?")
-        screen.process.send_signal(signal.SIGINT)
+        screen.until("> ")
+        os.write(screen.master, b"\x03")
         assert screen.to_the_end() == 130, screen.output
+    # The shell's prompt begins on a line of its own.
+    assert screen.output.endswith("\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_end_of_input_is_told_on_a_line_of_its_own(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    with terminal(["init", str(tmp_path / "mine.yaml")], environment) as screen:
+        screen.until("\n  You can start over")
+        screen.until("> ")
+        os.write(screen.master, b"\x04")
+        assert screen.to_the_end() == 2, screen.output
+    assert "\nfstune: standard input ended before the last question" in screen.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_written_is_told_before_the_questions(
+    fstune: Fstune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.cli.init.os.access", lambda *_: False)  # root may write anywhere
+    done = fstune("init", tmp_path / "mine.yaml")
+    assert done.returncode == StoreError.exit_code
+    assert done.stderr == f"fstune: {tmp_path}: cannot be written\n"
 
 
 @pytest.mark.parametrize(
