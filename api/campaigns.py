@@ -249,9 +249,23 @@ def list_events(
     limit: Limit = 100,
     token: PageToken = None,
     after: After = 0,
+    kinds: Annotated[
+        str, Query(max_length=500, description="Only these kinds, separated by commas; empty: all.")
+    ] = "",
+    newest: Annotated[
+        int | None,
+        Query(ge=1, le=1000, description="Only so many of the newest ones, in one page."),
+    ] = None,
 ) -> Page[EventDocument]:
     """List a campaign's events, in order."""
-    events = serving.store.events(campaign.id, after_number(token, after), limit + 1)
+    only = [kind for kind in kinds.split(",") if kind]
+    if newest is not None:
+        if token is not None:
+            raise SpecError("newest: all of them are in one page, so there is no other page")
+        last = serving.pages.events(campaign.id, after, kinds=only, last=newest)
+        return Page(items=[EventDocument.model_validate(event) for event in last], next=None)
+    first = after_number(token, after)
+    events = serving.store.events(campaign.id, first, limit + 1, kinds=only or None)
     return page(events, limit, lambda event: (event.number,), EventDocument.model_validate)
 
 

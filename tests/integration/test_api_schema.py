@@ -96,6 +96,9 @@ class NotStarting:
     def refuse_queue(self, command: str, reference: str) -> None:
         """Refuse nothing, as nothing is left to workers."""
 
+    def refuse_queued(self, campaign: str) -> None:
+        """Refuse nothing, as nothing is left to workers."""
+
     def refuse_too_many(self) -> None:
         """Refuse nothing, as nothing runs."""
 

@@ -12,8 +12,9 @@ from typing import BinaryIO, TypeVar
 
 from tuner.cli.ending import CampaignEnd, effort_of, no_answer
 from tuner.cli.say import say
-from tuner.cli.watching import Blocks, connection_message, watched
+from tuner.cli.watching import Blocks, connection_message, needed_events, watched
 from tuner.documents import read_document
+from tuner.errors import SpecError
 from tuner.model import Block, BlockKind, Campaign, Event, Trial, Wish
 from tuner.new_file import new_file
 from tuner.page.forms import ReportForm
@@ -76,8 +77,14 @@ class _ServerSource:
         return self._ask(lambda: self._campaigns.events(self._id, after))
 
     def earlier(self, after: int) -> list[Event]:
-        """The stream begins with them, before all could be read."""
-        return []
+        """See Source.earlier; none from a server of an earlier release."""
+        try:
+            return needed_events(
+                lambda count: self._campaigns.newest_events(self._id, after, count),
+                lambda kinds: self._campaigns.events_of(self._id, kinds, after),
+            )
+        except SpecError:
+            return []
 
     def follow(
         self,

@@ -69,6 +69,18 @@ class Blocks:
     measurements: int
 
 
+def needed_events(
+    newest: Callable[[int], list[Event]], of_kinds: Callable[[Sequence[str]], list[Event]]
+) -> list[Event]:
+    """Return the events that a live view needs: the newest, and of all others those of lasting
+    kinds.
+    """
+    last = newest(_AT_A_TIME)
+    if len(last) < _AT_A_TIME:
+        return last
+    return [event for event in of_kinds(_LASTING) if event.number < last[0].number] + last
+
+
 class Source(Protocol):
     """Where a campaign's records are read from."""
 
@@ -132,12 +144,11 @@ class StoreSource:
         return self._store.events(self._id, after)
 
     def earlier(self, after: int) -> list[Event]:
-        """Return the newest events, and of all others those of lasting kinds."""
-        newest = self._pages.events(self._id, after, last=_AT_A_TIME)
-        if len(newest) < _AT_A_TIME:
-            return newest
-        lasting = self._store.events(self._id, after, kinds=_LASTING)
-        return [event for event in lasting if event.number < newest[0].number] + newest
+        """Read them from the store."""
+        return needed_events(
+            lambda count: self._pages.events(self._id, after, last=count),
+            lambda kinds: self._store.events(self._id, after, kinds=kinds),
+        )
 
     def follow(
         self,

@@ -80,6 +80,20 @@ class Campaigns:
         events = (read_event(document) for document in self._after(campaign, "events", after))
         return [event for event in events if event.number > after]
 
+    def newest_events(self, campaign: str, after: int, count: int) -> list[Event]:
+        """Return as many of the newest events with numbers above ``after``, in order. Raises
+        SpecError if the server is of an earlier release.
+        """
+        return self._some_events(campaign, {"after": after, "newest": count})
+
+    def events_of(self, campaign: str, kinds: Sequence[str], after: int) -> list[Event]:
+        """Return the events of these kinds with numbers above ``after``, in order."""
+        return self._some_events(campaign, {"after": after, "kinds": ",".join(kinds)})
+
+    def _some_events(self, campaign: str, which: Params) -> list[Event]:
+        documents = self.client.pages(campaign_path(campaign, "events"), which)
+        return [read_event(document) for document in documents]
+
     def estimates(self, campaign: str, kind: BlockKind) -> dict[int, tuple[Estimate, int]]:
         """Return its trials against the baseline; empty when the server no longer has this."""
         try:

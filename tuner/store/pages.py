@@ -202,13 +202,21 @@ class Pages:
         return self._read(lambda connection: connection.scalar(query) or 0)
 
     def events(
-        self, campaign: str, after: int, *, without: Collection[str] = (), last: int | None = None
+        self,
+        campaign: str,
+        after: int,
+        *,
+        kinds: Collection[str] = (),
+        without: Collection[str] = (),
+        last: int | None = None,
     ) -> list[Event]:
-        """Return the events with numbers above ``after``, in order, without the kinds ``without``.
-        ``last``: only that many of the newest ones.
+        """Return the events with numbers above ``after``, in order, of these ``kinds`` if there are
+        any, without the kinds ``without``. ``last``: only that many of the newest ones.
         """
         table = tables.event
         query = select(table).where(table.c.campaign == campaign, table.c.number > after)
+        if kinds:
+            query = query.where(table.c.kind.in_(kinds))
         if without:
             query = query.where(table.c.kind.not_in(without))
         query = query.order_by(table.c.number.desc()).limit(last)

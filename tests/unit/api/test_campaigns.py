@@ -201,6 +201,27 @@ def test_events_are_streamed_completely_and_resumed_after_an_interruption(
     assert streamed(client, {"Last-Event-ID": str(listed[-1]["number"])}) == []
 
 
+def test_events_can_be_listed_by_kind_and_from_the_end(client: TestClient) -> None:
+    def listed(**query: int | str) -> list[dict[str, object]]:
+        answer = client.get("/v1/campaigns/last/events", params=query)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["next"] is None
+        return list(answer.json()["items"])
+
+    every = listed(limit=1000)
+    some = [one for one in every if one["kind"] in ("measured", "started")]
+    assert 3 < len(some) < len(every)
+    assert listed(limit=1000, kinds="measured,started") == some
+    assert listed(newest=3) == every[-3:]
+    assert listed(newest=2, kinds="measured") == [o for o in some if o["kind"] == "measured"][-2:]
+    assert listed(newest=1000, after=every[4]["number"]) == every[5:]  # type: ignore[arg-type]
+    assert listed(kinds="no-such-kind") == []
+    first = client.get("/v1/campaigns/last/events", params={"limit": 1}).json()["next"]
+    refused = client.get("/v1/campaigns/last/events", params={"newest": 1, "page": first})
+    assert refused.status_code == 422
+    assert "newest: all of them are in one page" in refused.json()["detail"]
+
+
 def streamed(client: TestClient, headers: dict[str, str]) -> list[dict[str, object]]:
     """The events in the stream of a campaign that is over."""
     events = []

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.remote.test_client import Server, client, problem, stream
 from tests.unit.report.samples import AT, RECOMMENDED, campaign
 from tuner.cli import remote
+from tuner.cli import watching as cli_watching
 from tuner.errors import SpecError
 from tuner.model import Wish
 from tuner.remote.campaigns import Campaigns
@@ -96,6 +97,36 @@ def test_a_server_of_an_earlier_release_sends_all_blocks() -> None:
     look = source.blocks()
     assert look is not None
     assert (look.last.number, look.complete, look.measurements) == (3, 2, 5)
+
+
+def events(*kinds: str, first: int = 1) -> httpx2.Response:
+    return rows(
+        *(
+            {"number": n, "at": AT.isoformat(), "kind": kind, "message": "", "data": {}}
+            for n, kind in enumerate(kinds, first)
+        )
+    )
+
+
+def test_a_live_view_asks_for_the_newest_events_and_of_all_others_for_those_that_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cli_watching, "_AT_A_TIME", 3)
+    newest = events("block-started", "measured", "restored", first=7)
+    lasting = rows(*events("started").json()["items"], *newest.json()["items"][2:])
+    server = Server(newest, lasting)
+    assert [event.number for event in watching(server).earlier(0)] == [1, 7, 8, 9]
+    queries = [dict(request.url.params) for request in server.requests]
+    assert (queries[0]["newest"], queries[0]["after"]) == ("3", "0")
+    assert "trial-promoted" in queries[1]["kinds"].split(",")
+    # Of a short campaign, the newest are all.
+    server = Server(events("started", "measured"))
+    assert [event.number for event in watching(server).earlier(0)] == [1, 2]
+
+
+def test_a_server_of_an_earlier_release_sends_all_events_as_they_are_followed() -> None:
+    refused = problem(422, "bad-input", "query.newest: unknown parameter; known: limit, page")
+    assert watching(Server(refused)).earlier(0) == []
 
 
 def test_before_the_first_block_there_is_nothing_to_show() -> None:
