@@ -78,11 +78,16 @@ class _ServerSource:
 
     def earlier(self, after: int) -> list[Event]:
         """See Source.earlier; none from a server of an earlier release."""
+        campaigns, campaign = self._campaigns, self._id
+
+        def newest(count: int) -> list[Event]:
+            return self._ask(lambda: campaigns.newest_events(campaign, after, count))
+
+        def of_kinds(kinds: Sequence[str]) -> list[Event]:
+            return self._ask(lambda: campaigns.events_of(campaign, kinds, after))
+
         try:
-            return needed_events(
-                lambda count: self._campaigns.newest_events(self._id, after, count),
-                lambda kinds: self._campaigns.events_of(self._id, kinds, after),
-            )
+            return needed_events(newest, of_kinds)
         except SpecError:
             return []
 

@@ -119,9 +119,12 @@ def test_a_live_view_asks_for_the_newest_events_and_of_all_others_for_those_that
     queries = [dict(request.url.params) for request in server.requests]
     assert (queries[0]["newest"], queries[0]["after"]) == ("3", "0")
     assert "trial-promoted" in queries[1]["kinds"].split(",")
-    # Of a short campaign, the newest are all.
-    server = Server(events("started", "measured"))
-    assert [event.number for event in watching(server).earlier(0)] == [1, 2]
+    # Of a short campaign, the newest are all. A server that dies meanwhile is waited for.
+    lost: list[str] = []
+    server = Server(*[httpx2.ConnectError("refused")] * 9, events("started", "measured"))
+    source = remote._ServerSource(Campaigns(client(server)), "7f3a2b", lost.append)
+    assert [event.number for event in source.earlier(0)] == [1, 2]
+    assert [bool(why) for why in lost] == [True, False]
 
 
 def test_a_server_of_an_earlier_release_sends_all_events_as_they_are_followed() -> None:
