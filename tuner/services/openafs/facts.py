@@ -297,7 +297,7 @@ def _all_facts(host: Connector, section: ServerSection, restarts: bool) -> Serve
         status = _status(host, section)
         if status.running:  # otherwise, preflight says what it is instead
             clients = parse.clients_connected(_answer(host, rx, section))
-            listing = _patiently(host, ["vos", "listvol", address, "-localauth"])
+            listing = patiently(host, ["vos", "listvol", address, "-localauth"])
             volumes, offline = parse.volumes(listing), parse.offline_volumes(listing)
         if volumes and volume in volumes:  # otherwise, preflight says that it is not there
             volume_text = check(host, ["vos", "examine", volume, "-localauth"])
@@ -352,7 +352,7 @@ def _answer(host: Connector, rx: Sequence[str], section: ServerSection) -> str:
     return result.stdout
 
 
-def _patiently(host: Connector, argv: Sequence[str]) -> str:
+def patiently(host: Connector, argv: Sequence[str]) -> str:
     """Run a query with retries: the volserver answers later than its instance reports running."""
     for _ in range(_TRIES - 1):
         result = host.ask(argv)

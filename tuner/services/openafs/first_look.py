@@ -15,6 +15,7 @@ from tuner.errors import TestbedError
 from tuner.hosts.connector import Connector, check
 from tuner.services.openafs import fuse, kernel_client, parse
 from tuner.services.openafs.cache_manager import cache_info
+from tuner.services.openafs.facts import patiently
 from tuner.services.openafs.kernel_client import directories
 from tuner.services.openafs.server_log import find_log
 
@@ -84,7 +85,7 @@ def look_at_server(host: Connector) -> ServerLook:
         )
     version_text = check(host, ["rxdebug", addresses[0], str(parse.BOSSERVER_PORT), "-version"])
     try:
-        volumes = parse.volumes(check(host, ["vos", "listvol", addresses[0], "-localauth"]))
+        volumes = parse.volumes(patiently(host, ["vos", "listvol", addresses[0], "-localauth"]))
     except ValueError as problem:
         raise TestbedError(f"{host.host}: {problem}") from problem
     roots = sorted(name for name in volumes if name.startswith("root."))

@@ -11,6 +11,7 @@ import yaml
 
 from tuner.errors import TestbedError
 from tuner.hosts.connector import CommandResult, Connector
+from tuner.services.openafs import facts
 from tuner.services.openafs.first_look import ClientLook, look_at_client, look_at_server
 from tuner.services.openafs.start import _HostDraft
 
@@ -67,6 +68,27 @@ def test_a_server_tells_what_a_testbed_file_needs() -> None:
     assert look.addresses == ("192.0.2.9", "198.51.100.9")
     assert (look.instance, look.cell, look.tunable) == ("dafs", "example.org", True)
     assert (look.volumes, look.root_volumes) == (("bench", "home"), ("root.afs",))
+
+
+def test_a_volume_server_that_was_just_restarted_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a restart, vos fails for some seconds although the instance runs."""
+    monkeypatch.setattr(facts, "_PAUSE_S", 0.0)
+
+    class Restarted(AnsweringHost):
+        left = 3
+
+        def ask(
+            self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 60.0
+        ) -> CommandResult:
+            if argv[0] == "vos" and self.left:
+                self.left -= 1
+                return CommandResult(tuple(argv), 1, "", "Possible communication failure\n")
+            return AnsweringHost.ask(self, argv)
+
+    look = look_at_server(cast("Connector", Restarted(SERVER)))
+    assert look.volumes == ("bench", "home")
 
 
 def test_another_version_is_told_apart() -> None:
