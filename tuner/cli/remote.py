@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -78,16 +79,10 @@ class _ServerSource:
 
     def earlier(self, after: int) -> list[Event]:
         """See Source.earlier; none from a server of an earlier release."""
-        campaigns, campaign = self._campaigns, self._id
-
-        def newest(count: int) -> list[Event]:
-            return self._ask(lambda: campaigns.newest_events(campaign, after, count))
-
-        def of_kinds(kinds: Sequence[str]) -> list[Event]:
-            return self._ask(lambda: campaigns.events_of(campaign, kinds, after))
-
+        newest = partial(self._campaigns.newest_events, self._id, after)
+        of_kinds = partial(self._campaigns.events_of, self._id, after)
         try:
-            return needed_events(newest, of_kinds)
+            return self._ask(lambda: needed_events(newest, of_kinds))
         except SpecError:
             return []
 

@@ -86,7 +86,7 @@ class Campaigns:
         """
         return self._some_events(campaign, {"after": after, "newest": count})
 
-    def events_of(self, campaign: str, kinds: Sequence[str], after: int) -> list[Event]:
+    def events_of(self, campaign: str, after: int, kinds: Sequence[str]) -> list[Event]:
         """Return the events of these kinds with numbers above ``after``, in order."""
         return self._some_events(campaign, {"after": after, "kinds": ",".join(kinds)})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -97,22 +97,23 @@ def check_written(host: Connector, place: FileserverPlace, commands: tuple[str, 
 
 def _outdated(host: Connector, place: FileserverPlace, commands: tuple[str, ...]) -> str:
     """The BosConfig that lacks these command lines of the instance; "" if one has them."""
-    configs = _configs(host)
-    for instances in configs.values():
+    outdated = ""
+    for path, instances in _configs(host):
         entry = instances.get(place.instance)
         if entry is not None and (entry.type, entry.commands) == ("dafs", commands):
             return ""
-    return next(iter(configs), "")
+        outdated = outdated or path
+    return outdated
 
 
-def _configs(host: Connector) -> dict[str, dict[str, parse.ConfiguredInstance]]:
-    """The instances in each BosConfig that there is, by path."""
-    answers = {path: host.ask(["cat", path]) for path in _CONFIGS}
-    return {
-        path: parse.bos_config(answer.stdout)
-        for path, answer in answers.items()
-        if answer.status == 0
-    }
+def _configs(host: Connector) -> Iterator[tuple[str, dict[str, parse.ConfiguredInstance]]]:
+    """Each BosConfig that there is, by path, with its instances; read one after another, since the
+    first is usually enough and this is done at each restart.
+    """
+    for path in _CONFIGS:
+        answer = host.ask(["cat", path])
+        if answer.status == 0:
+            yield path, parse.bos_config(answer.stdout)
 
 
 def edited_config(host: Connector, address: str) -> str:
@@ -122,7 +123,7 @@ def edited_config(host: Connector, address: str) -> str:
     bosserver reads the file when it starts only, and writes all of it at each change.
     """
     running = host.ask(["bos", "status", address, "-long", "-localauth"])
-    configs = _configs(host)
+    configs = dict(_configs(host))
     if running.status != 0 or not configs:
         return ""
     try:
