@@ -27,8 +27,9 @@ pytestmark = [pytest.mark.vm, pytest.mark.cell, pytest.mark.timeout(3600)]
 
 #: Example campaign: the cost of encryption, on a testbed like this one.
 EXAMPLE = Path(__file__).parents[2] / "examples" / "encryption.yaml"
-#: A guest without contact restores itself after this time; hosts are waited for half as long.
-AFTER_S = 240
+#: A guest without contact restores itself after this time; hosts are waited for half as long. On a
+#: busy machine, a guest takes more than two minutes to start again.
+AFTER_S = 480
 #: Measuring time of a campaign; a comparison measures at least three blocks.
 _BUDGET_S = 360.0
 #: Time limit for expected output and for the end of a run.
@@ -168,7 +169,7 @@ def test_a_reboot_and_a_kill_in_the_middle_of_a_block_are_reported_as_such(
     with conducted.running("run", str(conducted.directory / "campaign.yaml")) as process:
         conducted.says(process, "block 1, ")
         guest.run(["systemctl", "reboot", "--force"], timeout_s=30.0)
-        assert process.wait(400.0) == 6, conducted.log
+        assert process.wait(_PATIENCE_S) == 6, conducted.log
     campaign, _, _ = conducted.records()
     assert campaign.state is CampaignState.FAILED
     assert "was restarted while it was in use" in campaign.reason
@@ -179,7 +180,7 @@ def test_a_reboot_and_a_kill_in_the_middle_of_a_block_are_reported_as_such(
     with conducted.running("resume") as process:
         conducted.says(process, ": trial 1, baseline")
         os.kill(guest.process.pid, signal.SIGKILL)
-        assert process.wait(400.0) == 6, conducted.log
+        assert process.wait(_PATIENCE_S) == 6, conducted.log
     campaign, _, events = conducted.records()
     assert campaign.state is CampaignState.FAILED
     failures = [event.data["failure"] for event in events if event.kind == "campaign-failed"]
