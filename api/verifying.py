@@ -20,7 +20,7 @@ from api.service import PathCampaign, Serving
 from tuner.apply.destination import recommended
 from tuner.apply.verify_verdict import LEAST_BLOCKS
 from tuner.model import Event
-from tuner.states import EventKind, VerifyOutcome
+from tuner.states import EventData, EventKind, VerifyOutcome
 from tuner.store import NewEvent
 from tuner.store.imported_rows import wrong_data
 from tuner.store.verifications import Verifications
@@ -111,10 +111,7 @@ def verify_recommendation(
     serving.starter.refuse_queue("verify", campaign.id)
     serving.starter.refuse_too_many()
     message = f"{who.name} asked to verify it in {request.blocks} blocks"
-    data: dict[str, str | int | float | bool | None] = {
-        "blocks": request.blocks,
-        "asked_by": who.name,
-    }
+    data: EventData = {"blocks": request.blocks, "asked_by": who.name}
     event = NewEvent(datetime.now(UTC), EventKind.VERIFY_REQUESTED, message, data)
     verifications = Verifications(serving.store)
     requested = verifications.ask(campaign.id, event)

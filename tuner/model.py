@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
-from tuner.states import BlockState, CampaignState, TrialState
+from tuner.states import BlockState, CampaignState, EventData, TrialState
 from tuner.time_use import TimeUse
 
 #: The value of a parameter. An unset parameter has no entry in a configuration at all.
@@ -299,7 +299,7 @@ class Event:
     at: datetime
     kind: str
     message: str
-    data: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    data: EventData = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

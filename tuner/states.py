@@ -157,6 +157,10 @@ def state_now(trial: TrialState, campaign: CampaignState) -> str:
     return str(CampaignState.PAUSED) if stopped else ACTIVE
 
 
+#: The particulars of an event, stored as JSON.
+EventData = Mapping[str, str | int | float | bool | None]
+
+
 class EventKind(StrEnum):
     """The kinds of events that other code looks for. All other kinds are only displayed."""
 

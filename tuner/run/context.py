@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tuner.records.standing import Observer
-from tuner.run.event_writer import Data
 from tuner.run.ledger import Ledger
 from tuner.services.testbed import ReadyTestbed
+from tuner.states import EventData
 from tuner.store import NewEvent, Store
 
-MakeEvent = Callable[[str, str, Data | None], NewEvent]
+MakeEvent = Callable[[str, str, EventData | None], NewEvent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,6 @@ class RunContext:
     seed: int
     check_stop: Callable[[], None]
 
-    def tell(self, kind: str, message: str, data: Data) -> None:
+    def tell(self, kind: str, message: str, data: EventData) -> None:
         """Store an event and show it."""
         self.observer.say(self.store.add_event(self.campaign, self.event(kind, message, data)))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from tuner.model import Event, Trial
 from tuner.records.standing import Observer
-from tuner.states import CampaignState, EventKind
+from tuner.states import CampaignState, EventData, EventKind
 from tuner.store import NewEvent, Store
-
-Data = Mapping[str, str | int | float | bool | None]
 
 #: Kinds of events that are written only once per campaign, however often their cause occurs.
 _ONCE_ONLY = (
@@ -29,9 +26,9 @@ class EventWriter:
         self._store = store
         self._id = campaign
         self._observer = observer
-        self._once: list[tuple[str, Data]] | None = None
+        self._once: list[tuple[str, EventData]] | None = None
 
-    def event(self, kind: str, message: str, data: Data | None = None) -> NewEvent:
+    def event(self, kind: str, message: str, data: EventData | None = None) -> NewEvent:
         """Create an event with the current time, to be stored together with its cause."""
         return NewEvent(datetime.now(UTC), kind, message, data or {})
 
@@ -49,11 +46,11 @@ class EventWriter:
         """Show an event that has been stored."""
         self._observer.say(event)
 
-    def tell(self, kind: str, message: str, data: Data | None = None) -> None:
+    def tell(self, kind: str, message: str, data: EventData | None = None) -> None:
         """Store a separate event and show it."""
         self.show(self._store.add_event(self._id, self.event(kind, message, data)))
 
-    def once(self, kind: str, message: str, what: Data, more: Data | None = None) -> None:
+    def once(self, kind: str, message: str, what: EventData, more: EventData | None = None) -> None:
         """Store and show an event about ``what``, unless the campaign already has one. ``more``:
         additional data of the event.
         """
@@ -73,7 +70,7 @@ class EventWriter:
         reason: str,
         kind: str,
         message: str,
-        data: Data | None = None,
+        data: EventData | None = None,
     ) -> None:
         """Move the campaign to a state, and show the event."""
         event = self.event(kind, message, data)

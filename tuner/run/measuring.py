@@ -29,12 +29,11 @@ from tuner.plan.rules import Rules
 from tuner.plan.steps import RunBlock
 from tuner.run.arm_runs import ArmRuns, arm_name
 from tuner.run.context import RunContext
-from tuner.run.event_writer import Data
 from tuner.run.failures import Failures, LeftOut
 from tuner.run.leftovers import LEFTOVER_KINDS, Leftovers, sentences_on
 from tuner.run.reference_runs import ReferenceRuns
 from tuner.run.remeasuring import Usual
-from tuner.states import BlockState, EventKind, TrialState
+from tuner.states import BlockState, EventData, EventKind, TrialState
 from tuner.store import NewEvent
 from tuner.text import duration
 from tuner.time_use import TimeUse
@@ -148,7 +147,7 @@ class BlockRunner:
         message = f"block {step.number} {state}" + (
             f": {reason}" if reason else f" in {duration(seconds)}"
         )
-        data: Data = {"block": step.number, **({} if problem is None else evidence(problem))}
+        data: EventData = {"block": step.number, **({} if problem is None else evidence(problem))}
         if isinstance(problem, TestbedError) and self._failed_in is not None:
             data = {**data, "trial": self._failed_in}
         event = self._event(f"block-{state}", message, data)
@@ -234,7 +233,7 @@ class BlockRunner:
             if measurement is None:
                 break
             who = f"block {step.number}, {arm_name(trial.number)}"
-            data: Data = {
+            data: EventData = {
                 "block": step.number,
                 "trial": trial.number,
                 "testbed": self._testbed,

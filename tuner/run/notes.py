@@ -15,11 +15,11 @@ from tuner.plan.planner import Planner
 from tuner.plan.rules import Rules
 from tuner.plan.steps import Finish, Halt, Phase, Plan
 from tuner.results.testbed_effect import effect_between
-from tuner.run.event_writer import Data, EventWriter
+from tuner.run.event_writer import EventWriter
 from tuner.run.failures import failed_runs, left_out
 from tuner.run.stored_floor import tell_floor
 from tuner.services.target import Target
-from tuner.states import EventKind, TrialState
+from tuner.states import EventData, EventKind, TrialState
 from tuner.store import Store
 
 
@@ -98,7 +98,7 @@ class Notes:
         """Report each alarm once, when a check of the guards is due."""
         for guard in now.guards if self._is_look() else ():
             if guard.alarm is not Alarm.NONE:
-                data: Data = {"guard": str(guard.kind), "alarm": str(guard.alarm)}
+                data: EventData = {"guard": str(guard.kind), "alarm": str(guard.alarm)}
                 message = f"{guard.alarm}: {guard.reason}"
                 self._writer.once(EventKind.GUARD, message, data, {"value": guard.value})
 
@@ -111,7 +111,7 @@ class Notes:
             return
         effect = effect_between(self._planner.table)
         if effect is not None and effect.shown:
-            data: Data = {"trial": effect.trial}
+            data: EventData = {"trial": effect.trial}
             message = f"warn: {effect.reason}"
             self._writer.once(EventKind.TESTBED_EFFECT, message, data, {"p": effect.p})
 

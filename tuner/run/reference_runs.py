@@ -14,9 +14,8 @@ from tuner.measure.workload_run import Report
 from tuner.model import PageCache, ReferenceRun
 from tuner.plan.steps import RunBlock
 from tuner.run.context import RunContext
-from tuner.run.event_writer import Data
 from tuner.services.testbed import Reference
-from tuner.states import EventKind
+from tuner.states import EventData, EventKind
 
 #: Consecutive failures after which a run of the campaign leaves a reference out.
 _MOST_FAILURES = 2
@@ -104,5 +103,5 @@ class ReferenceRuns:
         message = f"block {step.number}, {name}: {problem}"
         if self._is_left_out(reference):
             message += f"; {name} is left out for the rest of this run"
-        about: Data = {"block": step.number, "reference": name}
+        about: EventData = {"block": step.number, "reference": name}
         self._context.tell(EventKind.REFERENCE_FAILED, message, about)

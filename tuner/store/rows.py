@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cache
@@ -10,6 +9,8 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Row, Table
+
+from tuner.states import EventData
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -24,7 +25,7 @@ class NewEvent:
     at: datetime
     kind: str
     message: str
-    data: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    data: EventData = field(default_factory=dict)
 
 
 def values(table: Table, record: DataclassInstance, **columns: object) -> dict[str, object]:
