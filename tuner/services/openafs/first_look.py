@@ -75,10 +75,14 @@ def look_at_server(host: Connector) -> ServerLook:
     if not addresses:
         raise TestbedError(f"{host.host}: it has no address that clients could know it by")
     status = check(host, ["bos", "status", addresses[0], "-long", "-localauth"])
-    instances = tuple(re.findall(r"^Instance (\S+), \(type is (\w+)\)", status, re.MULTILINE))
-    dafs = [name for name, kind in instances if kind == "dafs"]
-    if not dafs:
-        running = ", ".join(f"{name} of type {kind}" for name, kind in instances) or "none"
+    try:
+        instances = parse.bos_instances(status)
+    except ValueError as problem:
+        raise TestbedError(f"{host.host}: {problem}") from problem
+    instance = next((name for name, each in instances.items() if parse.is_dafs(each.summary)), None)
+    if instance is None:
+        types = (f"{name} of type {each.type}" for name, each in instances.items())
+        running = ", ".join(types) or "none"
         raise TestbedError(
             f"{host.host}: bosserver has no instance of type dafs, which is what fstune tunes; "
             f"its instances: {running}"
@@ -91,12 +95,12 @@ def look_at_server(host: Connector) -> ServerLook:
     roots = sorted(name for name in volumes if name.startswith("root."))
     return ServerLook(
         addresses=addresses,
-        instance=dafs[0],
+        instance=instance,
         version=version_text.partition("version:")[2].strip(),
         volumes=tuple(sorted(volumes.difference(roots))),
         root_volumes=tuple(roots),
         cell=_first_text(host, _CELL_NAMES),
-        log=find_log(host, _command(status, dafs[0])),
+        log=find_log(host, instances[instance].commands[0]),
     )
 
 
@@ -131,12 +135,6 @@ def look_at_client(host: Connector) -> ClientLook:
         f"{host.host}: the kernel's client runs, but none of {', '.join(_UNIT_FILES.values())} is "
         "there; write the testbed file by hand, see docs/testbeds.md"
     )
-
-
-def _command(status: str, instance: str) -> str:
-    """The first command line of an instance in ``bos status -long``, "" if it has none."""
-    own = status.partition(f"Instance {instance}, ")[2].partition("\nInstance ")[0]
-    return next(iter(parse.bos_commands(own)), "")
 
 
 def _configured_cache(host: Connector) -> str:

@@ -37,6 +37,10 @@ class InstanceStatus:
     notifier: tuple[str, ...] = ()
 
     @property
+    def type(self) -> str:
+        return self.summary.partition("(type is ")[2].partition(")")[0]
+
+    @property
     def running(self) -> bool:
         return "currently running normally" in self.summary
 
@@ -60,15 +64,10 @@ def is_dafs(summary: str) -> bool:
     return "(type is dafs)" in summary
 
 
-def bos_commands(text: str) -> tuple[str, ...]:
-    """Parse the command lines of an instance in ``bos status HOST INSTANCE -long``."""
-    return tuple(re.findall(r"^    Command \d+ is '(.*)'$", text, re.MULTILINE))
-
-
 def bos_status(text: str) -> InstanceStatus:
     """Parse ``bos status HOST INSTANCE -long``."""
     summary = re.search(r"^Instance \S+, (.*?)$", text, re.MULTILINE)
-    commands = bos_commands(text)
+    commands = tuple(re.findall(r"^    Command \d+ is '(.*)'$", text, re.MULTILINE))
     if summary is None or not commands:
         raise ValueError(f"bos status: no instance in {text.strip()[:200]!r}")
     error = re.search(r"^    Last error exit at (.*?)$", text, re.MULTILINE)
@@ -101,7 +100,7 @@ class ConfiguredInstance:
     def is_as(self, status: InstanceStatus) -> bool:
         """Whether bosserver has the instance so, whatever state it is in."""
         return (
-            f"(type is {self.type})" in status.summary
+            self.type == status.type
             and self.commands == status.commands
             and self.notifier == status.notifier
         )

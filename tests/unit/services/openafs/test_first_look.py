@@ -29,7 +29,7 @@ LISTED = (
 )
 SERVER = {
     "ip": ADDRESSES,
-    "bos": DAFS,
+    "bos": f"{DAFS}    Command 1 is '/usr/lib/openafs/dafileserver'\n",
     "rxdebug": "AFS version:  OpenAFS 1.8.9-1-debian 2022-12-14 root@x\n",
     "vos": LISTED,
     "cat -- /etc/openafs/server/ThisCell": "example.org\n",
@@ -99,7 +99,8 @@ def test_another_version_is_told_apart() -> None:
 @pytest.mark.parametrize(
     ("without", "message"),
     [
-        ({"bos": "Instance fs, (type is fs) currently running normally.\n"}, "fs of type fs"),
+        ({"bos": "Instance fs, (type is fs) disabled.\n    Command 1 is '/x'\n"}, "fs of type fs"),
+        ({"bos": "Instance fs, (type is fs) disabled.\n"}, "no instance"),
         ({"ip": ""}, "no address"),
         ({"vos": "Could not fetch the list\n"}, "vos listvol"),
     ],
