@@ -122,36 +122,36 @@ class Planner:
             self.rules = settled_rules(self.rules, self._pilot.assessment)
         advance(self._replay, trials, table, self.rules, failed)
         state = _State(
-            trials,
-            table,
-            self.rules,
-            failed,
-            self._replay,
-            self._pilot,
-            self._guide,
-            testbeds,
-            self._judge,
-            self._compared,
+            trials=trials,
+            failed=failed,
+            testbeds=testbeds,
+            table=table,
+            rules=self.rules,
+            replay=self._replay,
+            pilot=self._pilot,
+            guide=self._guide,
+            judge=self._judge,
+            compared=self._compared,
         )
-        return state.next(earlier_blocks)
+        return state.plan(earlier_blocks)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
     """Everything that one plan is made from."""
 
     trials: Sequence[Trial]
+    failed: set[int]
+    testbeds: int
     table: ScoreTable
     rules: Rules
-    failed: set[int]
     replay: Replay
     pilot: PilotPlan
     guide: Guide
-    testbeds: int
     judge: Judge
     compared: Sequence[Proposal]
 
-    def next(self, earlier_blocks: int) -> Plan:
+    def plan(self, earlier_blocks: int) -> Plan:
         table, rules = self.table, self.rules
         here = self._here()
         if (reason := void_reason(table.ended_blocks[earlier_blocks:], self.failed)) is not None:
@@ -165,9 +165,9 @@ class _State:
             return replace(here, step=Halt(reason))
         if guards_due(table, rules.testbeds):
             here = replace(here, guards=guards(table))
-        if rules.compares:
-            return self._compare(here)
         all_attempts = attempts(table.ended_blocks, [one.block for one in table.scored])
+        if rules.compares:
+            return self._compare(here, all_attempts)
         standings = [self.judge.standing(each, rules, self.failed) for each in all_attempts]
         here = self._with_certificates(here, all_attempts, standings)
         if all_attempts and (open_ := self._open(all_attempts[-1], standings[-1])):
@@ -180,9 +180,8 @@ class _State:
             return replace(here, step=step, live=cut_off)
         return self._move(here, all_attempts, standings)
 
-    def _compare(self, here: Plan) -> Plan:
+    def _compare(self, here: Plan, all_attempts: Sequence[Attempt]) -> Plan:
         """Measure given configurations until enough is known of each, or the budget is used up."""
-        all_attempts = attempts(self.table.ended_blocks, [one.block for one in self.table.scored])
         if not all_attempts:
             groups = tuple([tuple(self.compared)] * self.testbeds)
             step = Explore(here.round + 1, self.table.newest + 1, BlockKind.CERTIFY, groups)
@@ -225,13 +224,15 @@ class _State:
         newest = standings[-1]
         every = {f: c for each in standings for f, c in each.certificates.items()}
         adjustments = {f: a for each in standings for f, a in each.adjustments.items()}
-        budget = ended_by_budget(self.table, self.rules, all_attempts, standings)
-        here = replace(here, certificates=every, adjustments=adjustments)
-        here = replace(here, guards=newest.guards, ended_by_budget=budget)
-        if newest.best is not None:
-            here = replace(here, certificate=newest.certificates[newest.best])
-        answers = answers_so_far(standings, self._prediction, self.rules.race.delta)
-        return replace(here, answers=answers)
+        return replace(
+            here,
+            certificate=None if newest.best is None else newest.certificates[newest.best],
+            certificates=every,
+            adjustments=adjustments,
+            guards=newest.guards,
+            ended_by_budget=ended_by_budget(self.table, self.rules, all_attempts, standings),
+            answers=answers_so_far(standings, self._prediction, self.rules.race.delta),
+        )
 
     def _open(self, attempt: Attempt, standing: Certification) -> tuple[int, ...]:
         """The finalists of the newest attempt that are worth another block."""
@@ -241,15 +242,14 @@ class _State:
             return ()
         if len(attempt.blocks) < _LOOK_AGAIN:
             return standing.open
-        return tuple(n for n in standing.open if not self._doomed(self._prediction(n)))
+        return tuple(n for n in standing.open if not self._is_doomed(self._prediction(n)))
 
     def _prediction(self, trial: int) -> Prediction:
         return self._view().prediction(self.trials[trial])
 
-    def _doomed(self, prediction: Prediction) -> bool:
-        return (
-            prediction.gain < margin(self.rules.race.delta) / 2.0 or prediction.feasible < _DOOMED
-        )
+    def _is_doomed(self, prediction: Prediction) -> bool:
+        least = margin(self.rules.race.delta) / 2.0
+        return prediction.gain < least or prediction.feasible < _DOOMED
 
     def _newest_round(self) -> int:
         """The newest round that has a block."""
@@ -284,7 +284,6 @@ class _State:
     ) -> Plan:
         """Search on, begin an attempt, or finish."""
         rules, view = self.rules, self._view()
-        wide = here.answer is not None and can_narrow(here.answer, all_attempts, rules)
         # Its blocks of the search are no fresh ones: alone, they would tell nothing.
         certified = None if here.answer is None else here.answer.finalist
         picks = cache(lambda: view.picks(rules.arms * self.testbeds, self._most_new()))
@@ -293,7 +292,7 @@ class _State:
         position = Position(
             attempt=len(all_attempts) + 1,
             answers=tuple(map(self._prediction, numbers)),
-            wide=wide,
+            wide=here.answer is not None and can_narrow(here.answer, all_attempts, rules),
             arms_left=cost.arms_left(rules),
             total_arms=cost.total_arms(rules),
             measured=sum(len(each.block.times_s) for each in self.table.scored),
@@ -362,18 +361,20 @@ class _State:
         if self.table.ended_blocks and not self.table.scored:
             reason = no_block_reason(self.table.ended_blocks[-1], self.trials)
             return replace(here, step=Halt(reason))
-        here = replace(here, spare=Cost.of(self.table).spare(self.rules))
         step = here.answer or nearest(standings)
         others = {f: c for f, c in here.certificates.items() if f != step.finalist}
         step = replace(step, others=others)
         if step.finalist is not None:
             contributions = self._view().contributions(self.trials[step.finalist])
             step = replace(step, contributions=tuple(contributions))
-        return replace(here, step=step, phase=Phase.DONE, live=(), certificate=step.certificate)
+        spare, certificate = Cost.of(self.table).spare(self.rules), step.certificate
+        return replace(
+            here, step=step, phase=Phase.DONE, live=(), certificate=certificate, spare=spare
+        )
 
     def _view(self) -> View:
-        out = {n for n, ending in self.replay.endings.items()}
-        return self.guide.look(self._trials_of_rounds(), self.table, out, self.rules.race.floor)
+        out, floor = set(self.replay.endings), self.rules.race.floor
+        return self.guide.look(self._trials_of_rounds(), self.table, out, floor)
 
     def _most_new(self) -> int | None:
         if self.rules.max_trials is None:
