@@ -259,23 +259,20 @@ def _measure(
                 raise KeyboardInterrupt(f"a request to {request.wish} from {request.asked_by}")
 
         context = RunContext(
-            actor.store,
-            verification.id,
-            ready,
-            lane.ledger,
-            observer,
-            writer.event,
-            rules.seed,
-            check,
-        )
-        runner = lane.blocks = BlockRunner(
-            context,
-            rules,
-            writing_use=ledgers.writing,
+            store=actor.store,
+            campaign=verification.id,
+            rules=rules,
             testbed=destination.name,
+            ready=ready,
+            ledger=lane.ledger,
+            observer=observer,
+            writer=writer,
             failures=Failures(),
+            writing_use=ledgers.writing,
+            check_stop=check,
             safe_point=safe_point,
         )
+        runner = lane.blocks = BlockRunner(context)
 
         def run(number: int) -> None:
             if (closed := testbed.unavailable()) is not None:

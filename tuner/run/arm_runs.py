@@ -51,7 +51,7 @@ class ArmRuns:
             self._leftovers.remove()
         self._context.check_stop()
         # All arms of a block do the same work; the next block does different work.
-        seed = workload_seed(self._context.seed, step.number)
+        seed = workload_seed(self._context.rules.seed, step.number)
         watch = ArmWatch(self._ready.watch, seed)
         with finishing():
             watch.begin()
@@ -102,7 +102,9 @@ class ArmRuns:
             return {"engine_cpu_s": report.cpu_s, **report.diagnostics, **counters}
         finally:
             for about in sorted(watch.remarks.keys() - self._remarked):
-                self._context.tell(EventKind.DIAGNOSTICS, watch.remarks[about], {"about": about})
+                self._context.writer.tell(
+                    EventKind.DIAGNOSTICS, watch.remarks[about], {"about": about}
+                )
             self._remarked |= watch.remarks.keys()
 
     def _make_cold(self, watch: ArmWatch, doing: Callable[[str], None]) -> None:

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from tuner.plan.rules import Rules
 from tuner.records.standing import Observer
+from tuner.run.event_writer import EventWriter
+from tuner.run.failures import Failures
 from tuner.run.ledger import Ledger
 from tuner.services.testbed import ReadyTestbed
-from tuner.states import EventData
-from tuner.store import NewEvent, Store
-
-MakeEvent = Callable[[str, str, EventData | None], NewEvent]
+from tuner.store import Store
+from tuner.time_use import TimeUse
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """A campaign on an open testbed.
 
-    ``seed``: the campaign's. ``check_stop``: called before a workload run and after a failed one;
-    whatever it raises ends the block.
+    ``testbed``: its name. ``writing_use``: yields the time use to be stored. ``check_stop``: called
+    before a workload run and after a failed one; ``safe_point``: called between two arms; whatever
+    they raise ends the block. A patient stop lets a workload run finish.
     """
 
     store: Store
     campaign: str
+    rules: Rules
+    testbed: str | None
     ready: ReadyTestbed
     ledger: Ledger
     observer: Observer
-    event: MakeEvent
-    seed: int
+    writer: EventWriter
+    failures: Failures
+    writing_use: Callable[[], AbstractContextManager[TimeUse]]
     check_stop: Callable[[], None]
-
-    def tell(self, kind: str, message: str, data: EventData) -> None:
-        """Store an event and show it."""
-        self.observer.say(self.store.add_event(self.campaign, self.event(kind, message, data)))
+    safe_point: Callable[[], None]

@@ -10,8 +10,7 @@ again at the end of its block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from tuner.errors import (
@@ -25,18 +24,16 @@ from tuner.errors import (
 )
 from tuner.model import BASELINE, Block, BlockKind, Event, Measurement, Trial
 from tuner.plan.piloting import is_as_found
-from tuner.plan.rules import Rules
 from tuner.plan.steps import RunBlock
 from tuner.run.arm_runs import ArmRuns, arm_name
 from tuner.run.context import RunContext
-from tuner.run.failures import Failures, LeftOut
+from tuner.run.failures import LeftOut
 from tuner.run.leftovers import LEFTOVER_KINDS, Leftovers, sentences_on
 from tuner.run.reference_runs import ReferenceRuns
 from tuner.run.remeasuring import Usual
 from tuner.states import BlockState, EventData, EventKind, TrialState
 from tuner.store import NewEvent
 from tuner.text import duration
-from tuner.time_use import TimeUse
 
 #: Consecutive blocks that may be cut off by a lost connection before the run ends.
 _MOST_CUT_OFF = 1
@@ -49,40 +46,27 @@ class _BlockVoid(Exception):
 class BlockRunner:
     """Runs blocks of one campaign on one open testbed."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        rules: Rules,
-        *,
-        writing_use: Callable[[], AbstractContextManager[TimeUse]],
-        testbed: str | None,
-        failures: Failures,
-        safe_point: Callable[[], None],
-    ) -> None:
-        """``writing_use``: yields the time use to be stored. ``testbed``: its name.
-
-        ``safe_point``: called between two arms; whatever it raises ends the block. A patient stop
-        lets a workload run finish.
-        """
-        self._writing_use = writing_use
-        self._testbed = testbed
-        self._safe_point = safe_point
+    def __init__(self, context: RunContext) -> None:
+        self._writing_use = context.writing_use
+        self._testbed = testbed = context.testbed
+        self._safe_point = context.safe_point
         self._check_stop = context.check_stop
         self._store = store = context.store
         self._id = campaign = context.campaign
         self._ready = ready = context.ready
         self._ledger = context.ledger
         self._observer = context.observer
-        self._event = context.event
-        self._tell = context.tell
-        self._failures = failures
+        self._event = context.writer.event
+        self._tell = context.writer.tell
+        self._show = context.writer.show
+        self._failures = context.failures
         self._cut_off = 0
         #: The trial during whose run in this block a host failed.
         self._failed_in: int | None = None
         sentences = sentences_on(store.events(campaign, kinds=LEFTOVER_KINDS), testbed)
         self.leftovers = Leftovers(ready, campaign, self._tell_left, sentences)
         self._arm_runs = ArmRuns(context, self.leftovers)
-        self._usual = Usual.of_campaign(store, campaign, testbed, rules)
+        self._usual = Usual.of_campaign(store, campaign, testbed, context.rules)
         self._reference_runs = ReferenceRuns(context)
 
     def beginning(self, step: RunBlock) -> tuple[Block, NewEvent]:
@@ -112,7 +96,7 @@ class BlockRunner:
         began = self._ledger.clock()
         self._failed_in = None
         try:
-            self._observer.say(event)
+            self._show(event)
             self._arm_runs.restarts = step.restarts(trials)
             measurements = self._arms(step, trials)
             self._reference_runs.run(step, len(step.order))
@@ -155,7 +139,7 @@ class BlockRunner:
             event_row = self._store.end_block(
                 self._id, step.number, state, reason, seconds, event, use
             )
-        self._observer.say(event_row)
+        self._show(event_row)
 
     def _arms(self, step: RunBlock, trials: Mapping[int, Trial]) -> dict[int, Measurement]:
         """Measure the arms of a block; returns the measurements by trial."""
@@ -208,7 +192,7 @@ class BlockRunner:
             f"block {step.number}, {arm_name(trial.number)}: {_seconds(measurement)}",
             {"block": step.number, "trial": trial.number},
         )
-        self._observer.say(self._store.add_measurement(self._id, step.number, measurement, event))
+        self._show(self._store.add_measurement(self._id, step.number, measurement, event))
         return measurement
 
     def _measure_again(
@@ -243,9 +227,7 @@ class BlockRunner:
             }
             message = f"{who} measured again: {disturbed.reason}; now {_seconds(measurement)}"
             event = self._event(EventKind.MEASURED_AGAIN, message, data)
-            self._observer.say(
-                self._store.replace_measurement(self._id, step.number, measurement, event)
-            )
+            self._show(self._store.replace_measurement(self._id, step.number, measurement, event))
             self._usual.again += 1
             measurements[trial.number] = measurement
         self._usual.learn(measurements.values())
@@ -320,7 +302,7 @@ class BlockRunner:
             if not self._failures.is_new(trial.number):
                 return  # it failed on another testbed at the same time
             row = self._store.move_trial(self._id, trial.number, TrialState.FAILED, reason, event)
-        self._observer.say(row)
+        self._show(row)
 
     def _tell_left(self, kind: str, sentence: str) -> None:
         self._tell(kind, sentence, {"testbed": self._testbed})

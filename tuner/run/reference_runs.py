@@ -40,7 +40,7 @@ class ReferenceRuns:
 
         Raises TestbedError if the host does not answer.
         """
-        draw = random.Random(f"{self._context.seed}:references:{step.number}")
+        draw = random.Random(f"{self._context.rules.seed}:references:{step.number}")
         for number, reference in enumerate(self._references):
             index = draw.randrange(len(step.order) + 1)
             due = (step.number - 1) % reference.plan.every == 0
@@ -53,7 +53,7 @@ class ReferenceRuns:
     def _measure(self, step: RunBlock, position: int, number: int, reference: Reference) -> None:
         context, name = self._context, reference.plan.name
         started, before_s = datetime.now(UTC), self._ledger.seconds_on("workload")
-        seed = workload_seed(context.seed, step.number)
+        seed = workload_seed(context.rules.seed, step.number)
         context.check_stop()
         try:
             with finishing(), self._ledger.on("workload"):
@@ -74,12 +74,13 @@ class ReferenceRuns:
             seed,
         )
         times = ", ".join(f"{n} {c.elapsed_s:.2f} s" for n, c in run.components.items())
-        event = context.event(
+        event = context.writer.event(
             EventKind.REFERENCE_MEASURED,
             f"block {step.number}, {name}: {times}",
             {"block": step.number, "reference": name},
         )
-        context.observer.say(context.store.add_reference(context.campaign, step.number, run, event))
+        event_row = context.store.add_reference(context.campaign, step.number, run, event)
+        context.writer.show(event_row)
 
     def _run(self, reference: Reference, run_id: str, seed: int) -> tuple[Report, PageCache | None]:
         """Run the workload; also return whether the page cache was dropped before the cold stages,
@@ -104,4 +105,4 @@ class ReferenceRuns:
         if self._is_left_out(reference):
             message += f"; {name} is left out for the rest of this run"
         about: EventData = {"block": step.number, "reference": name}
-        self._context.tell(EventKind.REFERENCE_FAILED, message, about)
+        self._context.writer.tell(EventKind.REFERENCE_FAILED, message, about)

@@ -16,7 +16,7 @@ from tuner.errors import CampaignHalted, ConflictError, TestbedError, TunerError
 from tuner.interruption import check
 from tuner.judge.pilot import Pilot
 from tuner.measure.workload import Workload
-from tuner.model import BASELINE, Aspect, BlockTimes, Campaign, Event, Trial, Wish
+from tuner.model import Aspect, BlockTimes, Campaign, Event, Trial, Wish
 from tuner.plan.piloting import TWIN_ORIGIN
 from tuner.plan.planner import Planner
 from tuner.plan.rounds import trials_and_blocks
@@ -26,7 +26,7 @@ from tuner.propose.one_thread import one_thread
 from tuner.records.standing import Observer
 from tuner.results.standing import standing, stored_standing
 from tuner.run.context import RunContext
-from tuner.run.equivalence import Facts, as_found, check_alike, least_facts
+from tuner.run.equivalence import as_found, check_alike, least_facts
 from tuner.run.event_writer import EventWriter
 from tuner.run.failures import RELEASE, Failures, left_out
 from tuner.run.holding import LeaseKeeper
@@ -104,7 +104,6 @@ class Runner:
         self._pilot_only = pilot_only
         self._admitted = admitted
         self._target: Target
-        self._facts: Facts
         self._failures: Failures
         self.pilot: Pilot | None = None
         self._together = spec.testbed is None
@@ -241,66 +240,66 @@ class Runner:
             raise StopRequested(request)
 
     def _prepare(self) -> None:
-        """Inspect the testbeds; in the first run, their configuration becomes the baseline."""
+        """Inspect the testbeds, and begin to plan and to measure on them."""
         lanes = self._testbeds.in_use()
         targets = {lane.label: lane.ready.target for lane in lanes if lane.ready is not None}
         check_alike(targets)
         if len(self._spec.sections) > 1 and (text := self._spec.sections[0].type.several):
             self._writer.once(EventKind.SHARED_MACHINE, f"warn: {text}", {})
-        self._facts = least_facts(targets)
+        facts = least_facts(targets)
         self._check_identity(programs(self._target.identity))
         self._failures = Failures(left_out(self._store, self._id, self._blocks))
         for lane in lanes:
-            ready = lane.ready
-            assert ready is not None
-            text = f"{self._testbeds.prefix(lane)}testbed ready: {ready.target.identity}"
-            name, findings = self._testbeds.event_data(lane), as_found(ready)
-            if any(b.times_s for b in self._blocks if not name or b.testbed == lane.name):
-                then = self._findings.get(name.get("testbed", ""), {})
-                check_testbed(self._id, then, findings)
-            self._writer.tell(EventKind.TESTBED_READY, text, {**name, **findings})
-            context = RunContext(
-                self._store,
-                self._id,
-                ready,
-                lane.ledger,
-                self._testbeds.observer(lane),
-                self._writer.event,
-                self._rules.seed,
-                self._check_halt,
-            )
-            lane.blocks = BlockRunner(
-                context,
-                self._rules,
-                writing_use=self._ledgers.writing,
-                testbed=lane.name,
-                failures=self._failures,
-                safe_point=self._safe_point,
-            )
-            lane.blocks.leftovers.remove_earlier()
+            self._prepare_lane(lane)
+        self._store_baseline()
+        priors = stored_priors(self._store, self._id, self._target.baseline)
+        guide = guide_of(self._target, facts, self._spec, self._rules, priors)
+        self._planner = Planner(self._rules, guide, compared(self._target, facts, self._spec))
+        self._notes = Notes(
+            self._store, self._id, self._planner, self._writer, together=self._together
+        )
+
+    def _prepare_lane(self, lane: Lane) -> None:
+        """Check that a testbed is as it was measured before, and clear it of earlier runs."""
+        ready, observer = lane.ready, self._testbeds.observer(lane)
+        assert ready is not None
+        text = f"{self._testbeds.prefix(lane)}testbed ready: {ready.target.identity}"
+        name, findings = self._testbeds.event_data(lane), as_found(ready)
+        if any(b.times_s for b in self._blocks if not name or b.testbed == lane.name):
+            check_testbed(self._id, self._findings.get(name.get("testbed", ""), {}), findings)
+        self._writer.tell(EventKind.TESTBED_READY, text, {**name, **findings})
+        context = RunContext(
+            store=self._store,
+            campaign=self._id,
+            rules=self._rules,
+            testbed=lane.name,
+            ready=ready,
+            ledger=lane.ledger,
+            observer=observer,
+            writer=EventWriter(self._store, self._id, observer),
+            failures=self._failures,
+            writing_use=self._ledgers.writing,
+            check_stop=self._check_halt,
+            safe_point=self._safe_point,
+        )
+        lane.blocks = BlockRunner(context)
+        lane.blocks.leftovers.remove_earlier()
+
+    def _store_baseline(self) -> None:
+        """In the first run, make the configuration as found the baseline, and the first trial."""
         baseline = self._target.baseline
         try:
             event = self._writer.event("baseline", "the baseline is the configuration as found")
             event_row = self._store.set_baseline(self._id, baseline, event)
         except ConflictError as problem:
-            raise ChangedError(
-                f"{problem}: the testbed has changed; undo that or start a new campaign"
-            ) from problem
+            advice = "the testbed has changed; undo that or start a new campaign"
+            raise ChangedError(f"{problem}: {advice}") from problem
         if event_row is not None:
-            self._observer.say(event_row)
-        flags = self._target.flags(baseline)
-        first_trials = [Trial(BASELINE, baseline, 0, "as found", TrialState.RUNNING, flags)]
-        if self._rules.pilot is not None:
-            twin = Trial(BASELINE + 1, baseline, 0, TWIN_ORIGIN, TrialState.RUNNING, flags)
-            first_trials.append(twin)
+            self._writer.show(event_row)
         if not self._store.trials(self._id):
-            self._add(first_trials)
-        priors = stored_priors(self._store, self._id, baseline)
-        guide = guide_of(self._target, self._facts, self._spec, self._rules, priors)
-        self._planner = Planner(self._rules, guide, compared(self._target, self._facts, self._spec))
-        self._notes = Notes(
-            self._store, self._id, self._planner, self._writer, together=self._together
-        )
+            state, flags = TrialState.RUNNING, self._target.flags(baseline)
+            origins = ["as found"] if self._rules.pilot is None else ["as found", TWIN_ORIGIN]
+            self._add([Trial(n, baseline, 0, of, state, flags) for n, of in enumerate(origins)])
 
     def _conduct(self) -> None:
         while True:
