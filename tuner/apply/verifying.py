@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
 from tuner.applications import Application
@@ -118,6 +118,9 @@ def verify(
     observer = _Quiet(actor.say)
     writer = EventWriter(actor.store, verification.id, observer)
     rules = rules_of(spec, destination.needs.workload)
+    run = _Verification(
+        actor, verification.id, campaign, answer, destination, rules, observer, writer
+    )
     state, reason = CampaignState.CANCELLED, "it was interrupted"
     # Held until the end is stored: without its testbed, a verification that runs counts as dead.
     with ExitStack() as stack:
@@ -125,21 +128,11 @@ def verify(
             holding = stack.enter_context(actor.holding(verification.id, destination))
             message = f"{actor.by} verifies campaign {campaign.id}"
             writer.move(CampaignState.RUNNING, "", EventKind.STARTED, message, RELEASE)
-            ratios = _measure(
-                actor,
-                verification,
-                destination,
-                rules,
-                writer,
-                observer,
-                holding,
-                (before, after),
-                blocks,
-            )
+            ratios = run.measure(holding, (before, after), blocks)
             result = verified(ratios, answer.upper, names_of_changes(answer.baseline, before))
             caveats = failed_runs(actor.store, verification.id, _CANDIDATE)
             result = replace(result, caveat="; ".join(caveats))
-            _keep(actor, verification, campaign, answer, result, writer)
+            run.keep(result)
             state, reason = CampaignState.FINISHED, ""
         except KeyboardInterrupt as stop:
             reason = f"stopped by {str(stop) or 'Ctrl-C'}"
@@ -149,17 +142,12 @@ def verify(
             raise
         finally:
             with holding_off_stops(actor.say):
-                kind = f"campaign-{state}"
-                actor.store.void_running_blocks(
-                    verification.id,
-                    reason,
-                    NewEvent(datetime.now(UTC), EventKind.BLOCK_VOID, reason),
-                )
-                writer.move(
-                    state, reason, kind, f"verification {state}: {reason or result.outcome}"
-                )
+                void = writer.event(EventKind.BLOCK_VOID, reason)
+                actor.store.void_running_blocks(verification.id, reason, void)
+                message = f"verification {state}: {reason or result.outcome}"
+                writer.move(state, reason, f"campaign-{state}", message)
     # Last of all: readers of this event take the verification as finished.
-    _tell(actor, verification, campaign, destination, result, request)
+    run.tell(result, request)
     return actor.store.campaign(verification.id), result
 
 
@@ -221,81 +209,150 @@ def _spec(destination: Destination, after: Configuration, blocks: int) -> Campai
     return spec.model_copy(update=update)
 
 
-def _measure(
-    actor: Actor,
-    verification: Campaign,
-    destination: Destination,
-    rules: Rules,
-    writer: EventWriter,
-    observer: Observer,
-    holding: LeaseKeeper,
-    configurations: tuple[Configuration, Configuration],
-    blocks: int,
-) -> list[float]:
-    """Log ratios of the recommended configuration to the previous one, one per block."""
-    testbed = destination.lasting()
-    ledgers = Ledgers([testbed.clock])
-    testbed.claim(verification.id)
-    if isinstance(testbed, NamesHolder):  # so that nobody is told to resume it
-        testbed.say_verification()
-    lane = Lane(destination.name, destination.name, testbed, ledgers.each[0])
-    try:
-        lane.open(destination.needs.workload, actor.say)
-        ready = lane.ready
-        assert ready is not None
-        message = f"testbed ready: {ready.target.identity}"
-        writer.tell(EventKind.TESTBED_READY, message, as_found(ready))
-        trials = _trials(ready, configurations)
-        actor.store.set_baseline(
-            verification.id, configurations[0], writer.event("baseline", "what was there before")
-        )
-        added = [(trial, writer.trial(trial)) for trial in trials.values()]
-        actor.store.add_trials(verification.id, added)
+@dataclass(frozen=True, slots=True)
+class _Verification:
+    """A verification that runs. ``id``: its own as a campaign; ``campaign``: the one that it
+    verifies, with its ``answer``.
+    """
 
-        def safe_point() -> None:
-            check()
-            holding.check()
-            if (request := actor.store.request(verification.id)) is not None:
-                raise KeyboardInterrupt(f"a request to {request.wish} from {request.asked_by}")
+    actor: Actor
+    id: str
+    campaign: Campaign
+    answer: Recommendation
+    destination: Destination
+    rules: Rules
+    observer: Observer
+    writer: EventWriter
 
-        context = RunContext(
-            store=actor.store,
-            campaign=verification.id,
-            rules=rules,
-            testbed=destination.name,
-            ready=ready,
-            ledger=lane.ledger,
-            observer=observer,
-            writer=writer,
-            failures=Failures(),
-            writing_use=ledgers.writing,
-            check_stop=check,
-            safe_point=safe_point,
-        )
-        runner = lane.blocks = BlockRunner(context)
-
-        def run(number: int) -> None:
-            if (closed := testbed.unavailable()) is not None:
-                raise CampaignHalted(closed.reason)
-            safe_point()
-            step = RunBlock.shuffled(rules.seed, number, BlockKind.CERTIFY, 1, [_CANDIDATE])
-            block, event = runner.beginning(step)
-            event_row = actor.store.begin_block(
-                verification.id, block, event, holding.lease(destination.name)
+    def measure(
+        self,
+        holding: LeaseKeeper,
+        configurations: tuple[Configuration, Configuration],
+        blocks: int,
+    ) -> list[float]:
+        """Log ratios of the recommended configuration to the previous one, one per block."""
+        testbed = self.destination.lasting()
+        ledgers = Ledgers([testbed.clock])
+        testbed.claim(self.id)
+        if isinstance(testbed, NamesHolder):  # so that nobody is told to resume it
+            testbed.say_verification()
+        lane = Lane(self.destination.name, self.destination.name, testbed, ledgers.each[0])
+        try:
+            lane.open(self.destination.needs.workload, self.actor.say)
+            ready = lane.ready
+            assert ready is not None
+            message = f"testbed ready: {ready.target.identity}"
+            self.writer.tell(EventKind.TESTBED_READY, message, as_found(ready))
+            trials = _trials(ready, configurations)
+            self.actor.store.set_baseline(
+                self.id, configurations[0], self.writer.event("baseline", "what was there before")
             )
-            runner.run(step, trials, event_row)
-            failed = actor.store.trials(verification.id)[_CANDIDATE]
-            if failed.state is TrialState.FAILED:
-                raise ConfigurationError(f"the recommended configuration fails: {failed.reason}")
+            added = [(trial, self.writer.trial(trial)) for trial in trials.values()]
+            self.actor.store.add_trials(self.id, added)
 
-        return _enough(actor, verification, rules, run, blocks)
-    finally:
-        with holding_off_stops(actor.say):
-            events, failure = lane.give_back(verification.id, actor.say)
-            for kind, sentence in events:
-                writer.tell(kind, sentence)
-            if failure is not None:
-                raise failure
+            def safe_point() -> None:
+                check()
+                holding.check()
+                if (request := self.actor.store.request(self.id)) is not None:
+                    raise KeyboardInterrupt(f"a request to {request.wish} from {request.asked_by}")
+
+            context = RunContext(
+                store=self.actor.store,
+                campaign=self.id,
+                rules=self.rules,
+                testbed=self.destination.name,
+                ready=ready,
+                ledger=lane.ledger,
+                observer=self.observer,
+                writer=self.writer,
+                failures=Failures(),
+                writing_use=ledgers.writing,
+                check_stop=check,
+                safe_point=safe_point,
+            )
+            runner = lane.blocks = BlockRunner(context)
+
+            def run(number: int) -> None:
+                if (closed := testbed.unavailable()) is not None:
+                    raise CampaignHalted(closed.reason)
+                safe_point()
+                step = RunBlock.shuffled(
+                    self.rules.seed, number, BlockKind.CERTIFY, 1, [_CANDIDATE]
+                )
+                block, event = runner.beginning(step)
+                event_row = self.actor.store.begin_block(
+                    self.id, block, event, holding.lease(self.destination.name)
+                )
+                runner.run(step, trials, event_row)
+                failed = self.actor.store.trials(self.id)[_CANDIDATE]
+                if failed.state is TrialState.FAILED:
+                    raise ConfigurationError(
+                        f"the recommended configuration fails: {failed.reason}"
+                    )
+
+            return self._enough(run, blocks)
+        finally:
+            with holding_off_stops(self.actor.say):
+                events, failure = lane.give_back(self.id, self.actor.say)
+                for kind, sentence in events:
+                    self.writer.tell(kind, sentence)
+                if failure is not None:
+                    raise failure
+
+    def _enough(self, run: Callable[[int], None], blocks: int) -> list[float]:
+        for number in range(1, blocks * (1 + _MOST_VOID) + 1):
+            run(number)
+            table = ScoreTable(self.rules.components, self.rules.weights)
+            table.extend(self.actor.store.blocks(self.id))
+            if len(table.scored) == blocks:
+                return [
+                    float(one.scores[_CANDIDATE] - one.scores[BASELINE]) for one in table.scored
+                ]
+        raise CampaignHalted(f"{number} blocks, of which fewer than {blocks} could be completed")
+
+    def keep(self, result: Verified) -> None:
+        """Store the result in the verification."""
+        trials = self.actor.store.trials(self.id)
+        holds = result.outcome is VerifyOutcome.HOLDS
+        winner = trials[_CANDIDATE if holds else BASELINE]
+        notes = [*self.answer.notes]
+        if result.caveat:  # the campaign may have one of the same words
+            notes.append(f"in this verification, {result.caveat}")
+        if not result.can_be_judged:
+            notes.append(result.reason)
+        advice = Recommendation(
+            answer=Answer.RECOMMENDED if holds else Answer.NO_IMPROVEMENT,
+            reason=f"{Recommendation.VERIFICATION}{self.campaign.id} {result.outcome}",
+            trial=_CANDIDATE,
+            configuration=winner.configuration,
+            baseline=trials[BASELINE].configuration,
+            flags=winner.flags,
+            baseline_flags=trials[BASELINE].flags,
+            confidence=result.confidence,
+            blocks=result.blocks,
+            ratio=result.ratio,
+            lower=result.lower,
+            upper=result.upper,
+            notes=tuple(notes),
+            settings=self.answer.settings if holds else {},
+        )
+        event = self.writer.event(EventKind.RECOMMENDATION, f"the certificate {result.outcome}")
+        self.actor.store.save_recommendation(self.id, advice, event)
+
+    def tell(self, result: Verified, request: int | None) -> None:
+        """Record the result in the campaign that recommended the configuration."""
+        message = (
+            f"{self.actor.by} verified it: the certificate {result.outcome} (campaign {self.id})"
+        )
+        data = {
+            "campaign": self.id,
+            "request": request,
+            "elsewhere": self.destination.other,
+            **asdict(result),
+        }
+        self.actor.store.add_event(
+            self.campaign.id, NewEvent(datetime.now(UTC), EventKind.VERIFIED, message, data)
+        )
 
 
 def _trials(
@@ -312,75 +369,3 @@ def _trials(
         )
         for number, configuration in zip(_NAMES, configurations, strict=True)
     }
-
-
-def _enough(
-    actor: Actor, verification: Campaign, rules: Rules, run: Callable[[int], None], blocks: int
-) -> list[float]:
-    for number in range(1, blocks * (1 + _MOST_VOID) + 1):
-        run(number)
-        table = ScoreTable(rules.components, rules.weights)
-        table.extend(actor.store.blocks(verification.id))
-        if len(table.scored) == blocks:
-            return [float(one.scores[_CANDIDATE] - one.scores[BASELINE]) for one in table.scored]
-    raise CampaignHalted(f"{number} blocks, of which fewer than {blocks} could be completed")
-
-
-def _keep(
-    actor: Actor,
-    verification: Campaign,
-    campaign: Campaign,
-    answer: Recommendation,
-    result: Verified,
-    writer: EventWriter,
-) -> None:
-    """Store the result in the verification."""
-    trials = actor.store.trials(verification.id)
-    holds = result.outcome is VerifyOutcome.HOLDS
-    winner = trials[_CANDIDATE if holds else BASELINE]
-    notes = [*answer.notes]
-    if result.caveat:  # the campaign may have one of the same words
-        notes.append(f"in this verification, {result.caveat}")
-    if not result.can_be_judged:
-        notes.append(result.reason)
-    advice = Recommendation(
-        answer=Answer.RECOMMENDED if holds else Answer.NO_IMPROVEMENT,
-        reason=f"{Recommendation.VERIFICATION}{campaign.id} {result.outcome}",
-        trial=_CANDIDATE,
-        configuration=winner.configuration,
-        baseline=trials[BASELINE].configuration,
-        flags=winner.flags,
-        baseline_flags=trials[BASELINE].flags,
-        confidence=result.confidence,
-        blocks=result.blocks,
-        ratio=result.ratio,
-        lower=result.lower,
-        upper=result.upper,
-        notes=tuple(notes),
-        settings=answer.settings if holds else {},
-    )
-    event = writer.event(EventKind.RECOMMENDATION, f"the certificate {result.outcome}")
-    actor.store.save_recommendation(verification.id, advice, event)
-
-
-def _tell(
-    actor: Actor,
-    verification: Campaign,
-    campaign: Campaign,
-    destination: Destination,
-    result: Verified,
-    request: int | None,
-) -> None:
-    """Record the result in the campaign that recommended the configuration."""
-    message = (
-        f"{actor.by} verified it: the certificate {result.outcome} (campaign {verification.id})"
-    )
-    data = {
-        "campaign": verification.id,
-        "request": request,
-        "elsewhere": destination.other,
-        **asdict(result),
-    }
-    actor.store.add_event(
-        campaign.id, NewEvent(datetime.now(UTC), EventKind.VERIFIED, message, data)
-    )
