@@ -6,6 +6,7 @@ It names the application by import string, because ``tuner`` never imports ``api
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import signal
 import socket
@@ -113,18 +114,7 @@ def serve(
         _network("FSTUNE_API_TRUSTED_PROXIES:", one) for one in sorted(settings.trusted_proxies)
     ]
     root = settings.root_path if root_path is None else _root_path(root_path)
-    if (tls_cert is None) != (tls_key is None):
-        raise SpecError("--tls-cert and --tls-key belong together")
-    if not is_loopback(host):
-        if not auth:
-            raise SpecError(f"--host {host}: beyond the loopback, tokens are required; add --auth")
-        if tls_cert is None and not plain_http:
-            raise SpecError(
-                f"--host {host}: tokens would be sent unencrypted; add --tls-cert and --tls-key, "
-                "or --plain-http if a proxy in front of this service provides TLS"
-            )
-    if tls_cert is not None and tls_key is not None:
-        _check_certificate(tls_cert, tls_key)
+    _check_protection(host, tls_cert, tls_key, auth=auth, plain_http=plain_http)
     if testbeds is not None:
         _check_directory("--testbeds", testbeds)
     elif settings.testbeds is not None:
@@ -134,27 +124,23 @@ def serve(
             raise SpecError(f"--allow {kind}: choose {' or '.join(map(repr, offers()))}")
     _check_address(host, port)
     # The application reads its settings from the environment, as if it were started separately.
-    os.environ["FSTUNE_STATE_DIR"] = str(state_directory(state_dir).absolute())
-    if address is not None:
-        os.environ["FSTUNE_DATABASE_URL"] = address
-    if auth:
-        os.environ["FSTUNE_API_AUTH"] = "true"
-    if testbeds is not None:
-        os.environ["FSTUNE_API_TESTBEDS"] = str(testbeds.absolute())
-    if queued:
-        os.environ["FSTUNE_API_QUEUE"] = "true"
-    if allow:
-        os.environ["FSTUNE_API_ALLOW"] = "[" + ",".join(f'"{kind}"' for kind in allow) + "]"
+    environment = {
+        "FSTUNE_STATE_DIR": str(state_directory(state_dir).absolute()),
+        "FSTUNE_DATABASE_URL": address,
+        "FSTUNE_API_AUTH": "true" if auth else None,
+        "FSTUNE_API_TESTBEDS": None if testbeds is None else str(testbeds.absolute()),
+        "FSTUNE_API_QUEUE": "true" if queued else None,
+        "FSTUNE_API_ALLOW": json.dumps(allow) if allow else None,
+    }
+    os.environ.update({name: value for name, value in environment.items() if value is not None})
     for client in ("FSTUNE_SERVER", "FSTUNE_TOKEN", "FSTUNE_TOKEN_FILE"):
         # Commands started by the service must run locally and not use a server in turn.
         os.environ.pop(client, None)
     # Problems with the database are reported here as by other commands.
     with open_or_make_store(state_dir, database):
         pass
-    scheme, address_text = (
-        "http" if tls_cert is None else "https",
-        f"[{host}]" if ":" in host else host,
-    )
+    scheme = "http" if tls_cert is None else "https"
+    address_text = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
         "api.app:create_app",
         factory=True,
@@ -218,6 +204,24 @@ def _network(name: str, text: str) -> str:
         return str(ipaddress.ip_network(text))
     except ValueError as problem:
         raise SpecError(f"{name} {text}: {problem}") from None
+
+
+def _check_protection(
+    host: str, certificate: Path | None, key: Path | None, *, auth: bool, plain_http: bool
+) -> None:
+    """Raise SpecError where anybody but this machine could use the service or read the tokens."""
+    if (certificate is None) != (key is None):
+        raise SpecError("--tls-cert and --tls-key belong together")
+    if not is_loopback(host):
+        if not auth:
+            raise SpecError(f"--host {host}: beyond the loopback, tokens are required; add --auth")
+        if certificate is None and not plain_http:
+            raise SpecError(
+                f"--host {host}: tokens would be sent unencrypted; add --tls-cert and --tls-key, "
+                "or --plain-http if a proxy in front of this service provides TLS"
+            )
+    if certificate is not None and key is not None:
+        _check_certificate(certificate, key)
 
 
 def _check_directory(name: str, directory: Path) -> None:
