@@ -51,14 +51,7 @@ def compared_document(comparison: NamedComparison) -> Json:
     """Return a comparison of named configurations."""
 
     def of(effect: ShownEffect) -> Json:
-        estimate = effect.estimate
-        bounded = estimate is not None and not unbounded(estimate.lower, estimate.upper)
-        return {
-            "result": effect.word,
-            "percent": None if estimate is None else _percent(estimate.ratio),
-            "lower_percent": _percent(estimate.upper) if estimate and bounded else None,
-            "upper_percent": _percent(estimate.lower) if estimate and bounded else None,
-        }
+        return {"result": effect.word, **_percentages(effect.estimate)}
 
     return {
         "delta": comparison.delta,
@@ -108,7 +101,6 @@ def campaign_document(campaign: Campaign, stalled: str = "") -> Json:
 
 
 def _trial(trial: Trial, estimate: Estimate | None) -> Json:
-    bounded = estimate is not None and not unbounded(estimate.lower, estimate.upper)
     return {
         "number": trial.number,
         "origin": trial.origin,
@@ -116,6 +108,13 @@ def _trial(trial: Trial, estimate: Estimate | None) -> Json:
         "reason": trial.reason,
         "configuration": trial.configuration.as_dict(),
         "flags": {component: list(words) for component, words in trial.flags.items()},
+        **_percentages(estimate),
+    }
+
+
+def _percentages(estimate: Estimate | None) -> Json:
+    bounded = estimate is not None and not unbounded(estimate.lower, estimate.upper)
+    return {
         "percent": None if estimate is None else _percent(estimate.ratio),
         "lower_percent": _percent(estimate.upper) if estimate and bounded else None,
         "upper_percent": _percent(estimate.lower) if estimate and bounded else None,
