@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from tuner.judge.levels import ALPHA, FIRST_SHARE
 from tuner.model import BASELINE, BlockKind, BlockTimes
+from tuner.states import BlockState
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +46,22 @@ def alpha_of(number: int) -> float:
     return ALPHA * FIRST_SHARE * (1.0 - FIRST_SHARE) ** (number - 1)
 
 
-def attempts(blocks: Sequence[BlockTimes], scored: Sequence[BlockTimes]) -> tuple[Attempt, ...]:
-    """Return the attempts so far, in order. ``blocks``: all blocks; ``scored``: the complete ones.
+def attempts(blocks: Sequence[BlockTimes]) -> tuple[Attempt, ...]:
+    """Return the attempts so far, in order. ``blocks``: all that have ended.
 
     All blocks of an attempt belong to one round; its finalists are those of its first block.
     """
-    first: dict[int, BlockTimes] = {}
+    rounds: dict[int, list[BlockTimes]] = {}
     for block in blocks:
         if block.kind is BlockKind.CERTIFY:
-            first.setdefault(block.round, block)
-    complete: dict[int, list[BlockTimes]] = {round_: [] for round_ in first}
-    for block in scored:
-        if block.kind is BlockKind.CERTIFY:
-            complete[block.round].append(block)
+            rounds.setdefault(block.round, []).append(block)
     return tuple(
         Attempt(
             number,
             round_,
-            block.number,
-            tuple(sorted(n for n in block.order if n != BASELINE)),
-            tuple(complete[round_]),
+            of_round[0].number,
+            tuple(sorted(n for n in of_round[0].order if n != BASELINE)),
+            tuple(block for block in of_round if block.state is BlockState.COMPLETE),
         )
-        for number, (round_, block) in enumerate(first.items(), start=1)
+        for number, (round_, of_round) in enumerate(rounds.items(), start=1)
     )

@@ -179,7 +179,7 @@ def comparison(trials: Sequence[Trial], table: ScoreTable, rules: Rules) -> Name
     compared = [trial for trial in trials if trial.origin.startswith(ORIGIN)]
     if not compared:
         return None
-    all_attempts = attempts(table.ended_blocks, [one.block for one in table.scored])
+    all_attempts = attempts(table.ended_blocks)
     watched = guards(table)
     judgement = judge(all_attempts[0], rules, watched) if all_attempts else None
     alpha = level(len(compared))

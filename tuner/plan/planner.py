@@ -165,7 +165,7 @@ class _State:
             return replace(here, step=Halt(reason))
         if guards_due(table, rules.testbeds):
             here = replace(here, guards=guards(table))
-        all_attempts = attempts(table.ended_blocks, [one.block for one in table.scored])
+        all_attempts = attempts(table.ended_blocks)
         if rules.compares:
             return self._compare(here, all_attempts)
         standings = [self.judge.standing(each, rules, self.failed) for each in all_attempts]

@@ -29,10 +29,6 @@ def block(
     return block_times(Block(number, kind, round_, order, state, arms), COMPONENTS)
 
 
-def complete(blocks: list[BlockTimes]) -> list[BlockTimes]:
-    return [each for each in blocks if each.state is BlockState.COMPLETE]
-
-
 def test_blocks_of_one_round_are_one_attempt() -> None:
     blocks = [
         block(1, 1, 1, 2, kind=BlockKind.SEARCH),
@@ -41,7 +37,7 @@ def test_blocks_of_one_round_are_one_attempt() -> None:
         block(4, 3, 1, 3, kind=BlockKind.SEARCH),
         block(5, 4, 3),
     ]
-    first, second = attempts(blocks, blocks)
+    first, second = attempts(blocks)
     assert (first.number, first.round, first.finalists) == (1, 2, (2,))
     assert [b.number for b in first.blocks] == [2, 3]
     assert first.alpha == alpha_of(1)
@@ -52,7 +48,7 @@ def test_blocks_of_one_round_are_one_attempt() -> None:
 
 def test_the_same_finalist_again_is_another_attempt_on_its_own_blocks() -> None:
     blocks = [block(1, 2, 7), block(2, 2, 7), block(3, 5, 7)]
-    first, second = attempts(blocks, blocks)
+    first, second = attempts(blocks)
     assert first.finalists == second.finalists == (7,)
     assert [b.number for b in first.blocks] == [1, 2]
     assert [b.number for b in second.blocks] == [3]
@@ -60,18 +56,18 @@ def test_the_same_finalist_again_is_another_attempt_on_its_own_blocks() -> None:
 
 def test_finalists_are_those_of_the_first_block_though_it_is_void() -> None:
     blocks = [block(1, 2, 4, 3, void=True), block(2, 2, 4)]
-    (only,) = attempts(blocks, complete(blocks))
+    (only,) = attempts(blocks)
     assert only.finalists == (3, 4)
     assert [b.number for b in only.blocks] == [2]
 
 
 def test_an_attempt_without_a_complete_block_has_used_its_error() -> None:
     blocks = [block(1, 2, 4, void=True), block(2, 3, 4)]
-    first, second = attempts(blocks, complete(blocks))
+    first, second = attempts(blocks)
     assert first.blocks == ()
     assert second.alpha == alpha_of(2) < first.alpha
 
 
 def test_no_fresh_block_no_attempt() -> None:
     blocks = [block(1, 1, 1, kind=BlockKind.SEARCH), block(2, 0, 1, kind=BlockKind.PILOT)]
-    assert attempts(blocks, blocks) == ()
+    assert attempts(blocks) == ()

@@ -44,7 +44,7 @@ def standing(
 ) -> Certification:
     """Judge an attempt with these fresh blocks."""
     table = table_of(parts)
-    (attempt,) = attempts(table.ended_blocks, [one.block for one in table.scored])
+    (attempt,) = attempts(table.ended_blocks)
     return Judge(table).standing(attempt, of, ())
 
 
@@ -81,7 +81,7 @@ def test_what_forbids_a_claim_is_named_also_beside_an_open_floor(
     ratios: tuple[float, ...], outcome: CertificateOutcome
 ) -> None:
     table = table_of([(16, {1: ratios})])
-    (attempt,) = attempts(table.ended_blocks, [one.block for one in table.scored])
+    (attempt,) = attempts(table.ended_blocks)
     guard = Guard(GuardKind.DEPENDENCE, Alarm.REFUSE, 1.0, 9.0, 40, "they depend on each other")
     certificate = certification(attempt, RULES, [guard]).certificates[1]
     assert (certificate.outcome, certificate.doubt) == (outcome, guard.reason)
