@@ -19,7 +19,7 @@ from tuner.judge.observations import Observations
 from tuner.judge.score import checked_weights, log_times
 from tuner.judge.series import testbed_numbers
 from tuner.measure.covariates import covariate_row
-from tuner.model import BASELINE, COVARIATES, Block, BlockKind, BlockTimes
+from tuner.model import BASELINE, COVARIATES, Block, BlockKind, BlockTimes, ComponentResult
 from tuner.states import BlockState
 
 Floats = npt.NDArray[np.float64]
@@ -53,6 +53,13 @@ class Differences:
     testbed: Ints
 
 
+def times_of(
+    results: Mapping[str, ComponentResult], components: Sequence[str]
+) -> tuple[float, ...]:
+    """Return the times (s) of a run in the order of ``components``."""
+    return tuple(results[name].elapsed_s for name in components)
+
+
 def block_times(block: Block | BlockTimes, components: Sequence[str]) -> BlockTimes:
     """Reduce a block to its times (s), ordered as ``components``. Raises KeyError if one is
     missing.
@@ -70,10 +77,7 @@ def block_times(block: Block | BlockTimes, components: Sequence[str]) -> BlockTi
         testbed=block.testbed,
         batch=block.batch,
         slot=block.slot,
-        times_s={
-            m.trial: tuple(m.components[name].elapsed_s for name in components)
-            for m in block.measurements
-        },
+        times_s={m.trial: times_of(m.components, components) for m in block.measurements},
         covariates={
             m.trial: row for m in block.measurements if (row := covariate_row(m.diagnostics))
         },
@@ -97,7 +101,7 @@ class ScoreTable:
         times and covariates, which take more than half of the memory and are not needed to show
         scores.
         """
-        self._keep_times = keep_times
+        self.keeps_times = keep_times
         self.components = tuple(components)
         self._weights = checked_weights(weights, len(self.components)).tolist()
         #: Every block added, including void ones.
@@ -132,11 +136,6 @@ class ScoreTable:
         table = cls(components, weights)
         table.extend(blocks)
         return table
-
-    @property
-    def keeps_times(self) -> bool:
-        """Whether times and covariates are kept in addition to the scores."""
-        return self._keep_times
 
     def extend(self, blocks: Iterable[Block | BlockTimes]) -> None:
         """Add the blocks that follow those added so far, up to the first that is still running."""
@@ -242,7 +241,7 @@ class ScoreTable:
             return []
         logs = log_times(times)
         self._logs.append(logs)
-        if self._keep_times:
+        if self.keeps_times:
             self._covariates.append(_covariates(complete))
         # Summed in a fixed order, however many blocks there are; a matrix product would not be.
         total = logs[:, 0] * self._weights[0]
@@ -263,7 +262,7 @@ class ScoreTable:
 
     def _count_in(self, block: BlockTimes) -> None:
         self.ended_blocks.append(
-            block if self._keep_times else replace(block, times_s={}, covariates={})
+            block if self.keeps_times else replace(block, times_s={}, covariates={})
         )
         self.seconds += block.duration_s
         self.measurements += len(block.times_s)

@@ -17,7 +17,7 @@ from tuner.judge.score import log_scores
 from tuner.judge.thresholds import threshold
 from tuner.model import BASELINE, Answer, Block, BlockKind, Campaign, PageCache, Recommendation
 from tuner.plan.rules import MeasuredWith, Rules, stored_rules
-from tuner.plan.times import times_of
+from tuner.plan.scores import times_of
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
 from tuner.states import BlockState
