@@ -22,6 +22,7 @@ from tuner.page.forms import ReportForm
 from tuner.page.recommendations import Filters, KnownRecommendation
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
+from tuner.records.numbers import Numbers
 from tuner.records.status import Absence, Status
 from tuner.remote.address import address_of, server_options
 from tuner.remote.campaigns import Campaigns
@@ -229,14 +230,14 @@ def show_campaign(
             say(campaign_json(record, trials, estimates, stalled, comparison, document))
             return
         events = campaigns.events(record.id)
+        fresh = campaigns.estimates(record.id, BlockKind.CERTIFY)
+        numbers = Numbers(estimates, fresh, campaigns.drift(record.id))
         page = campaign_page(
             replace(record, baseline=trials[0].configuration if trials else None),
             trials,
             campaigns.blocks_with_measurements(record.id),
             events[-most_events:],
-            estimates=estimates,
-            fresh=campaigns.estimates(record.id, BlockKind.CERTIFY),
-            drift=campaigns.drift(record.id),
+            numbers,
             references=comparisons_of(answer) if answer is not None else (),
             comparison=comparison,
             absence=_absence(campaigns, record),

@@ -70,7 +70,7 @@ def campaign_summary(
     programs, by component; `comparison`: of a campaign that compares named configurations. Without
     a recommendation (a campaign stopped early) the page reports how far the campaign got.
     """
-    parts: list[RenderableType] = [_title(campaign), *comparison_sections(comparison), ""]
+    parts: list[RenderableType] = [title(campaign), *comparison_sections(comparison), ""]
     if recommendation is None:
         parts.append(Text(no_answer_yet(campaign.state), style=STRONG))
         if campaign.reason:
@@ -132,7 +132,8 @@ def time_rows(use: TimeUse) -> tuple[tuple[str, float], ...]:
     )
 
 
-def _title(campaign: Campaign) -> Text:
+def title(campaign: Campaign) -> Text:
+    """Return the line with the name and the identifier of a campaign."""
     return Text.assemble(
         (clean(campaign.name), STRONG), (f"  campaign {clean(campaign.id)}", QUIET)
     )

@@ -25,8 +25,8 @@ from tuner.model import (
 )
 from tuner.records.comparison import Comparison
 from tuner.records.differences import changes
-from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import NamedComparison
+from tuner.records.numbers import Numbers
 from tuner.report.answer import claim, headline, section
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Printable, paragraph, sparkline
@@ -36,12 +36,11 @@ from tuner.report.noise import noise_sections
 from tuner.report.ranking import best_first
 from tuner.report.references import clients_text, references_section
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
-from tuner.report.summary import so_far_text
+from tuner.report.summary import so_far_text, title
 from tuner.report.trial_estimates import TrialEstimate, strongest_estimates
 from tuner.report.why import why_sections
 from tuner.states import ACTIVE, BlockState, CampaignState, TrialState, state_now
 from tuner.text import (
-    clean,
     counted,
     duration,
     interval,
@@ -70,14 +69,10 @@ def campaign_page(
     trials: Sequence[Trial],
     blocks: Sequence[Block],
     events: Sequence[Event],
+    numbers: Numbers,
     *,
-    estimates: Mapping[int, Estimate] | None = None,
-    fresh: Mapping[int, tuple[Estimate, int]] | None = None,
-    drift: Sequence[float] = (),
     references: Sequence[Comparison] = (),
     comparison: NamedComparison | None = None,
-    clients: Mapping[str, float] | None = None,
-    testbeds_differ: str = "",
     counts: Sequence[BlockCount] | None = None,
     absence: str = "",
     why: Sequence[str] = (),
@@ -85,23 +80,21 @@ def campaign_page(
     floor: str = "",
     noise: NoiseReport | None = None,
 ) -> RenderableType:
-    """Render one campaign: its state, its trials (`estimates` by trial number), its last events.
+    """Render one campaign: its state, its trials, its last events.
 
-    Without `everything`, list only the trials that look best, and no diagnostics. `fresh`: the
-    estimates from fresh blocks, and their number; they replace those of the search.
+    Without `everything`, list only the trials that look best, and no diagnostics. The estimates
+    from fresh blocks replace those of the search.
 
-    `drift`: the baseline's time in each complete block, divided by its mean. `clients`: each
-    client's time divided by the mean of all, by host, if there are several. `testbeds_differ`: a
-    sentence on how they differ. `counts`: of all blocks, if `blocks` are only the newest.
-    `absence`: why the campaign makes no progress although its state is running. `why`: a sentence
-    for each large change in the diagnostics. `floor`: a sentence on how it was chosen. `noise`: how
-    much each noise-reduction measure helped.
+    `counts`: of all blocks, if `blocks` are only the newest. `absence`: why the campaign makes no
+    progress although its state is running. `why`: a sentence for each large change in the
+    diagnostics. `floor`: a sentence on how it was chosen. `noise`: how much each noise-reduction
+    measure helped.
     """
     counts = block_counts(blocks) if counts is None else counts
     parts: list[RenderableType] = [
-        Text.assemble((clean(campaign.name), STRONG), (f"  campaign {clean(campaign.id)}", QUIET)),
+        title(campaign),
         "",
-        _facts(campaign, trials, counts, drift, absence, floor),
+        _facts(campaign, trials, counts, numbers.drift, absence, floor),
     ]
     if campaign.recommendation is not None:
         r = campaign.recommendation
@@ -110,13 +103,13 @@ def campaign_page(
     parts += why_sections(campaign.recommendation, why)
     parts += comparison_sections(comparison)
     parts += references_section(references)
-    if clients:
-        parts.append(section("Clients", clients_text(clients)))
+    if numbers.clients:
+        parts.append(section("Clients", clients_text(numbers.clients)))
     if used := _testbeds(counts):
-        differ = [paragraph(testbeds_differ)] if testbeds_differ else []
+        differ = [paragraph(numbers.testbeds_differ)] if numbers.testbeds_differ else []
         parts.append(section("Testbeds", *map(paragraph, used), *differ))
     if trials:
-        strongest = _trial_estimates(campaign, estimates or {}, fresh or {})
+        strongest = _trial_estimates(campaign, numbers)
         ranks = {number: row.estimate for number, row in strongest.items()}
         order = best_first(trials, _compared(campaign), ranks)
         listed = order[: None if everything else _MOST_TRIALS]
@@ -141,16 +134,12 @@ def _headline(recommendation: Recommendation) -> RenderableType:
     return paragraph(answer.plain, str(answer.style))
 
 
-def _trial_estimates(
-    campaign: Campaign,
-    estimates: Mapping[int, Estimate],
-    fresh: Mapping[int, tuple[Estimate, int]],
-) -> dict[int, TrialEstimate]:
+def _trial_estimates(campaign: Campaign, numbers: Numbers) -> dict[int, TrialEstimate]:
     """Return the strongest estimate of each trial; nothing if nothing was searched."""
-    if not estimates:
+    if not numbers.estimates:
         return {}
-    search = {trial: (estimate, 0) for trial, estimate in estimates.items()}
-    by_kind = {BlockKind.SEARCH: search, BlockKind.CERTIFY: fresh}
+    search = {trial: (estimate, 0) for trial, estimate in numbers.estimates.items()}
+    by_kind = {BlockKind.SEARCH: search, BlockKind.CERTIFY: numbers.fresh}
     return strongest_estimates(by_kind, campaign.recommendation)
 
 
@@ -261,7 +250,7 @@ def _trial(
     campaign: CampaignState,
     baseline: Configuration,
     estimates: Mapping[int, TrialEstimate],
-    recommended: int | None = None,
+    recommended: int | None,
 ) -> tuple[Text, ...]:
     is_baseline = trial.number == BASELINE
     cells = [Text(str(trial.number), style=NAME), state_text(state_now(trial.state, campaign))]

@@ -6,15 +6,15 @@ rows take several times as much memory as the scores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tuner.errors import SpecError
 from tuner.model import BASELINE, Block, BlockCount, BlockKind, Campaign
 from tuner.plan.rules import MeasuredWith, Rules, stored_rules
 from tuner.plan.scores import ScoreTable
 from tuner.records.comparison import Comparison
-from tuner.records.estimate import Estimate
+from tuner.records.numbers import Numbers
 from tuner.results.drift import drift
 from tuner.results.reference_comparison import client_ratios, stored_reference_comparisons
 from tuner.results.standing import against_baseline
@@ -26,23 +26,6 @@ from tuner.store.pages import Pages
 _AT_A_TIME = 2000
 #: Number of newest blocks that are read in full.
 _WHOLE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """Results derived from all times.
-
-    ``estimates``: each trial compared with the baseline in the search; ``fresh``: in fresh blocks,
-    with their number. ``drift``: the baseline's time in each complete block divided by its mean.
-    ``clients``: the time of each of several clients divided by the mean of all, in the newest
-    blocks. ``testbeds_differ``: how testbeds differ, if they do.
-    """
-
-    estimates: Mapping[int, Estimate] = field(default_factory=dict)
-    fresh: Mapping[int, tuple[Estimate, int]] = field(default_factory=dict)
-    drift: Sequence[float] = ()
-    clients: Mapping[str, float] = field(default_factory=dict)
-    testbeds_differ: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ from tuner.cli.ending import effort_of, stored_end
 from tuner.model import BASELINE, BlockKind
 from tuner.plan.rules import stored_rules
 from tuner.plan.scores import ScoreTable
+from tuner.records.numbers import Numbers
 from tuner.report.tables import block_counts
 from tuner.results import overview as reading
 from tuner.results.drift import drift
-from tuner.results.overview import Numbers, overview
+from tuner.results.overview import overview
 from tuner.results.reference_comparison import client_ratios, stored_reference_comparisons
 from tuner.results.standing import against_baseline
 from tuner.results.testbed_effect import effect_between

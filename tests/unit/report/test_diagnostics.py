@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.unit.report.samples import AT, BASELINE, campaign, printed
 from tests.unit.store.records import DISTURBED
 from tuner.model import Block, BlockKind, Measurement
+from tuner.records.numbers import Numbers
 from tuner.report.diagnostics import diagnostics_rows
 from tuner.report.tables import campaign_page
 from tuner.states import BlockState
@@ -80,7 +81,7 @@ def test_the_page_of_a_campaign_compares_the_answer_with_the_baseline() -> None:
         (0, {"client1.rx.resends": 9.0}),
         (4, {"client1.rx.resends": 1234.0}),
     ]
-    page = printed(campaign_page(campaign(), (), (block(1, *arms),), ()))
+    page = printed(campaign_page(campaign(), (), (block(1, *arms),), (), Numbers()))
     assert "Diagnostics (median)" in page
     assert "What baseline trial 4" in page
     assert "packets sent again 9 1 234" in page

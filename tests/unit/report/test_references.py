@@ -8,6 +8,7 @@ import math
 from tests.unit.report.samples import RECOMMENDED, campaign, printed
 from tuner.records.comparison import Comparison
 from tuner.records.estimate import Estimate
+from tuner.records.numbers import Numbers
 from tuner.report.recommendation_document import (
     RecommendationDocument,
     recommendation_document,
@@ -39,7 +40,7 @@ def test_every_page_shows_them() -> None:
     c = campaign()
     pages = (
         recommendation_page(c, RECOMMENDED, references=[DISK, SLOW]),
-        campaign_page(c, [], [], [], references=[DISK, SLOW]),
+        campaign_page(c, [], [], [], Numbers(), references=[DISK, SLOW]),
         campaign_summary(c, RECOMMENDED, effort=Effort(1, 2, 3), references=[DISK, SLOW]),
     )
     for page in pages:
@@ -65,6 +66,6 @@ def test_a_slow_client_stands_out() -> None:
         "client1: 5.3% faster than the mean of all client2: like the mean of all "
         "client3: 12.0% slower than the mean of all"
     )
-    page = campaign_page(campaign(), [], [], [], clients=ratios)
+    page = campaign_page(campaign(), [], [], [], Numbers(clients=ratios))
     assert "client3: 12.0% slower" in printed(page)
-    assert "Clients" not in printed(campaign_page(campaign(), [], [], []))
+    assert "Clients" not in printed(campaign_page(campaign(), [], [], [], Numbers()))

@@ -21,6 +21,7 @@ from tests.unit.report.samples import (
 )
 from tuner.model import Answer, Block, BlockKind, Measurement, Recommendation, Trial
 from tuner.records.estimate import Estimate
+from tuner.records.numbers import Numbers
 from tuner.report.campaign_list import campaigns_table
 from tuner.report.tables import EVENTS_SHOWN, block_counts, campaign_page
 from tuner.states import BlockState, CampaignState, TrialState
@@ -123,7 +124,7 @@ def test_a_campaign_whose_process_is_gone_is_not_called_running() -> None:
 )
 def test_no_trial_runs_while_its_campaign_does_not(state: CampaignState, word: str) -> None:
     trials = (*TRIALS, Trial(5, BETTER, 1, "tpe", TrialState.RUNNING))
-    page = campaign_page(campaign(None, state=state), trials, BLOCKS, [])
+    page = campaign_page(campaign(None, state=state), trials, BLOCKS, [], Numbers())
     rows = [line.split() for line in screen_of(page, 120).lines]
     states = {row[0]: row[1] for row in rows if row and row[0].isdigit()}
     assert states == {"0": word, "3": "pruned", "4": "complete", "5": word}
@@ -136,7 +137,9 @@ def test_a_summary_has_the_best_trials_and_no_diagnostics() -> None:
         Trial(n, BASELINE if n == 0 else BETTER, 1, "x", TrialState.RUNNING) for n in range(99)
     ]
     estimates = {n: Estimate(0.9, 0.8, 0.9 + 0.001 * (99 - n)) for n in range(1, 99)}
-    page = campaign_page(campaign(), trials, BLOCKS, [], estimates=estimates, everything=False)
+    page = campaign_page(
+        campaign(), trials, BLOCKS, [], Numbers(estimates=estimates), everything=False
+    )
     lines = screen_of(page, 120).lines
     listed = [line.split()[0] for line in lines if line.split()[1:2] == ["active"]]
     assert listed == ["0", "4", *map(str, range(98, 90, -1))]
@@ -144,26 +147,26 @@ def test_a_summary_has_the_best_trials_and_no_diagnostics() -> None:
 
 
 def test_the_answer_is_complete_on_a_narrow_terminal() -> None:
-    text = printed(campaign_page(campaign(), [], [], []), 30)
+    text = printed(campaign_page(campaign(), [], [], [], Numbers()), 30)
     assert "Recommended: 12.4% faster than the baseline" in text
 
 
 def test_the_answer_of_a_campaign_that_still_runs_may_change() -> None:
     remark = "So far: the campaign is running; it may find more as it continues"
     running = campaign(state=CampaignState.RUNNING)
-    assert remark in printed(campaign_page(running, [], [], []), 100)
-    assert "So far" not in printed(campaign_page(campaign(), [], [], []), 100)
+    assert remark in printed(campaign_page(running, [], [], [], Numbers()), 100)
+    assert "So far" not in printed(campaign_page(campaign(), [], [], [], Numbers()), 100)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_fit_a_terminal(width: int) -> None:
-    page = campaign_page(campaign(), TRIALS, BLOCKS, [event()], estimates=ESTIMATES)
+    page = campaign_page(campaign(), TRIALS, BLOCKS, [event()], Numbers(estimates=ESTIMATES))
     for content in (page, campaigns_table([campaign()])):
         assert max(map(len, screen_of(content, width).lines)) <= width
 
 
 def test_a_narrow_terminal_gets_every_cell_one_below_the_other() -> None:
-    page = campaign_page(campaign(), TRIALS, BLOCKS, [event()], estimates=ESTIMATES)
+    page = campaign_page(campaign(), TRIALS, BLOCKS, [event()], Numbers(estimates=ESTIMATES))
     lines = screen_of(page, 40).lines
     assert max(map(len, lines)) <= 40
     rows = [tuple(line.split(maxsplit=1)) for line in lines]
@@ -177,7 +180,9 @@ def test_a_narrow_terminal_gets_every_cell_one_below_the_other() -> None:
 
 
 def test_a_pipe_gets_whole_rows_on_one_line_each() -> None:
-    page = campaign_page(campaign(), TRIALS, BLOCKS, [event("x" * 200)], estimates=ESTIMATES)
+    page = campaign_page(
+        campaign(), TRIALS, BLOCKS, [event("x" * 200)], Numbers(estimates=ESTIMATES)
+    )
     screen = screen_of(page, 60, terminal=False)
     assert "\x1b" not in screen.text
     pruned = next(line for line in screen.lines if line.startswith("3  "))
@@ -190,7 +195,7 @@ def test_a_pipe_gets_whole_rows_on_one_line_each() -> None:
 
 
 def test_a_campaign_is_shown_with_trials_estimates_and_reasons() -> None:
-    text = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], estimates=ESTIMATES), 160)
+    text = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], Numbers(estimates=ESTIMATES)), 160)
     assert "Trials 1 complete, 1 pruned" in text
     assert "Blocks 2 complete, 1 of them for certification, 1 void, 4 measurements" in text
     assert "Took 1 h 12 min, 2.5% of it in fstune itself" in text
@@ -214,7 +219,9 @@ def test_trials_are_listed_best_first(everything: bool) -> None:
         6: Estimate(1.02, 1.01, 1.03),
         7: Estimate(0.95, 0.9, 1.01),
     }
-    page = campaign_page(campaign(), trials, BLOCKS, [], estimates=estimates, everything=everything)
+    page = campaign_page(
+        campaign(), trials, BLOCKS, [], Numbers(estimates=estimates), everything=everything
+    )
     rows = [line.split() for line in screen_of(page, 160).lines]
     assert [row[0] for row in rows if row[1:2] == ["complete"]] == list("04512763")
 
@@ -222,14 +229,14 @@ def test_trials_are_listed_best_first(everything: bool) -> None:
 def test_estimates_from_fresh_blocks_replace_those_of_the_search_and_say_so() -> None:
     trials = (*TRIALS, Trial(5, BETTER, 1, "tpe", TrialState.COMPLETE, reason="not needed"))
     fresh = {4: (Estimate(0.5, 0.4, 0.6), 9), 5: (Estimate(1 / 1.2, 1 / 1.3, 1 / 1.1), 3)}
-    page = campaign_page(campaign(), trials, BLOCKS, [], estimates=ESTIMATES, fresh=fresh)
+    page = campaign_page(campaign(), trials, BLOCKS, [], Numbers(estimates=ESTIMATES, fresh=fresh))
     lines = printed(page, 160)
     assert "4 complete +12.4% +9.8% to +15.1%" in lines
     assert "recommended: 95% interval, on 8 fresh blocks" in lines
     assert "5 complete +20.0% +10.0% to +30.0%" in lines
     assert "not needed; on 3 fresh blocks" in lines
     # A comparison has its own table.
-    page = campaign_page(campaign(), trials, BLOCKS, [], fresh=fresh)
+    page = campaign_page(campaign(), trials, BLOCKS, [], Numbers(fresh=fresh))
     assert "fresh blocks" not in printed(page, 160).partition("Trials Trial")[2]
 
 
@@ -240,19 +247,19 @@ def test_a_trial_that_was_not_certified_has_the_numbers_of_the_answer_too() -> N
     fresh = {4: (Estimate(0.5, 0.4, 0.6), 9)}
     record = replace(campaign(), recommendation=answer)
     lines = printed(
-        campaign_page(record, TRIALS, BLOCKS, [], estimates=ESTIMATES, fresh=fresh), 160
+        campaign_page(record, TRIALS, BLOCKS, [], Numbers(estimates=ESTIMATES, fresh=fresh)), 160
     )
     assert "4 complete +12.4% +9.8% to +15.1%" in lines
     assert "95% interval, on 8 fresh blocks" in lines
 
 
 def test_without_estimates_there_is_no_column_for_them() -> None:
-    assert "Faster by" not in printed(campaign_page(campaign(), TRIALS, BLOCKS, []))
+    assert "Faster by" not in printed(campaign_page(campaign(), TRIALS, BLOCKS, [], Numbers()))
 
 
 def test_a_campaign_without_anything_yet() -> None:
     young = replace(campaign(None, state=CampaignState.CREATED), baseline=None, time_use=TimeUse())
-    text = printed(campaign_page(young, [], [], []))
+    text = printed(campaign_page(young, [], [], [], Numbers()))
     assert "State created" in text
     assert "Trials none yet" in text
     assert "Answer" not in text
@@ -261,7 +268,7 @@ def test_a_campaign_without_anything_yet() -> None:
 
 def test_the_last_events_are_shown() -> None:
     events = [replace(event(f"number {i}.", i), at=AT + timedelta(seconds=i)) for i in range(30)]
-    text = printed(campaign_page(campaign(), [], [], events))
+    text = printed(campaign_page(campaign(), [], [], events, Numbers()))
     assert "2026-03-01T12:00:34Z number 29." in text
     assert text.count("number") == EVENTS_SHOWN
 
@@ -273,21 +280,25 @@ def test_every_one_of_several_testbeds_is_shown_with_its_blocks() -> None:
         for place, block in enumerate(BLOCKS)
     ]
     for terminal in (True, False):
-        page = campaign_page(campaign(), TRIALS, blocks, [], testbeds_differ="They differ.")
+        page = campaign_page(
+            campaign(), TRIALS, blocks, [], Numbers(testbeds_differ="They differ.")
+        )
         text = "".join(screen_of(page, 80, terminal=terminal).text.split())
         assert "".join(f"{names[0]}: 2 blocks".split()) in text
         assert "".join(f"{names[1]}: 0 blocks".split()) in text
         assert "Theydiffer." in text
-    assert "Testbeds" not in printed(campaign_page(campaign(), TRIALS, BLOCKS, []))
+    assert "Testbeds" not in printed(campaign_page(campaign(), TRIALS, BLOCKS, [], Numbers()))
 
 
 def test_a_page_of_the_newest_blocks_counts_all() -> None:
     counts = block_counts((*BLOCKS, *BLOCKS))
-    text = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], counts=counts))
+    text = printed(campaign_page(campaign(), TRIALS, BLOCKS, [], Numbers(), counts=counts))
     assert "Blocks 4 complete, 2 of them for certification, 2 void, 8 measurements" in text
     counted = replace(
         BLOCKS[0], measurements=(replace(measured(0), diagnostics={"host.steal_s": 1.0}),)
     )
-    page = campaign_page(campaign(), TRIALS, [counted], [], counts=counts)
+    page = campaign_page(campaign(), TRIALS, [counted], [], Numbers(), counts=counts)
     assert "Diagnostics (median of the newest 1 block)" in printed(page)
-    assert "Diagnostics (median) " in printed(campaign_page(campaign(), TRIALS, [counted], []))
+    assert "Diagnostics (median) " in printed(
+        campaign_page(campaign(), TRIALS, [counted], [], Numbers())
+    )

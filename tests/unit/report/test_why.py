@@ -10,6 +10,7 @@ import pytest
 from tests.unit.report.samples import NOT_BETTER, RECOMMENDED, campaign, printed
 from tests.unit.report.test_diagnostics import Counts, block
 from tuner.model import Block, Recommendation
+from tuner.records.numbers import Numbers
 from tuner.report.recommendation_document import recommendation_page
 from tuner.report.tables import campaign_page
 from tuner.report.why import median_interval, reasons
@@ -90,7 +91,7 @@ def test_a_terminal_says_why_only_for_recommendations_with_enough_blocks(
     assert len(sentences) == 1
     record = campaign(answer)
     for page in (
-        campaign_page(record, [], [], [], why=sentences),
+        campaign_page(record, [], [], [], Numbers(), why=sentences),
         recommendation_page(record, answer, why=sentences),
     ):
         text = printed(page, 200)
