@@ -304,14 +304,14 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
     live = log is None and not quiet and console.is_terminal and not console.is_dumb_terminal
     try:
         with progress:
-            writer = _Teller(source, progress, live=live)
+            teller = _Teller(source, progress, live=live)
             earlier = source.earlier(after) if live else []
             for event in earlier:
-                writer.note(event)
-            writer.look()
+                teller.note(event)
+            teller.look()
             if not _has_stopped(source, earlier):
-                _follow(source, earlier[-1].number if earlier else after, writer)
-            writer.look()
+                _follow(source, earlier[-1].number if earlier else after, teller)
+            teller.look()
             end = source.end()
     except KeyboardInterrupt:
         what = f"{campaign.id}{source.options}"
@@ -321,7 +321,7 @@ def watched(source: Source, after: int, log: LogForm | None, *, quiet: bool = Fa
             err=True,
         )
         raise typer.Exit(INTERRUPTED) from None
-    tell_end(end, writer.restored, _error(end.campaign, writer.last), source.options)
+    tell_end(end, teller.restored, _error(end.campaign, teller.last), source.options)
 
 
 def connection_message(why: str) -> str:
@@ -338,13 +338,13 @@ def _has_stopped(source: Source, events: Sequence[Event]) -> bool:
     return source.campaign().state in _STOPPED
 
 
-def _follow(source: Source, after: int, writer: _Teller) -> None:
+def _follow(source: Source, after: int, teller: _Teller) -> None:
     """Forward all events until the campaign is over or its run has stopped and is not resumed."""
     while True:
         stopped = False
-        for event in source.follow(after, writer.lost, writer.missed):
+        for event in source.follow(after, teller.lost, teller.missed):
             after = event.number
-            writer.say(event)
+            teller.say(event)
             # Outside the hours of its testbeds, a campaign waits for the next run.
             is_stop = event.kind in _STOPS and "until" not in event.data
             stopped = is_stop and source.campaign().state in _STOPPED
@@ -355,7 +355,7 @@ def _follow(source: Source, after: int, writer: _Teller) -> None:
         rest: Sequence[Event] = source.events(after)
         for event in rest:
             after = event.number
-            writer.say(event)
+            teller.say(event)
         is_resumed = bool(rest) and rest[-1].kind == EventKind.RESUME_REQUESTED
         if not is_resumed and source.campaign().state in _STOPPED:
             return
