@@ -162,13 +162,10 @@ def report_document(
         },
         verdicts=[_verdict(look, verdict, baseline) for verdict in look.verdicts],
         unmeasured=len(numbers - {BASELINE, *(one.trial for one in look.verdicts)}),
-        drift=[
-            Drift(block=p.block, kind=p.kind, started=p.started, ratio=p.ratio)
-            for p in snapshot.drift
-        ],
+        drift=[Drift.model_validate(point, from_attributes=True) for point in snapshot.drift],
         disturbances=[
-            Disturbance(at=e.at, kind=e.kind, message=e.message)
-            for e in look.events[-_MOST_DISTURBANCES:]
+            Disturbance.model_validate(event, from_attributes=True)
+            for event in look.events[-_MOST_DISTURBANCES:]
         ],
         counters=[] if snapshot.leader == BASELINE else list(_counters(look)),
         why=sentences,
@@ -176,10 +173,7 @@ def report_document(
         threats=threats(evidence),
         applying=[]
         if answer is None or answer.answer is not Answer.RECOMMENDED
-        else [
-            Applying(part=s.part, put=s.put, then=s.then, options=s.options, undo=s.undo)
-            for s in steps(answer, spaces)
-        ],
+        else [Applying.model_validate(s, from_attributes=True) for s in steps(answer, spaces)],
         campaign_file=_campaign_file(look.spec, record.spec),
         commands=[
             "fstune campaign check campaign.yaml",
