@@ -283,7 +283,7 @@ class _Look:
         if not after:
             rare = self._pages.events(self._id, 0, without=_USUAL)
             last = self._pages.events(self._id, 0, last=_MOST_EVENTS)
-            new = sorted({e.number: e for e in (*rare, *last)}.values(), key=_by_number)
+            new = [event for _, event in sorted({e.number: e for e in (*rare, *last)}.items())]
             moves = self._store.events(self._id, kinds=MOVES)
         else:
             new = moves = self._pages.events(self._id, after)
@@ -329,10 +329,6 @@ class _Look:
                 t for t, values in pairs if t not in estimates or estimates[t][1] != len(values)
             ]
             estimates |= against_baseline(table, rules, kind, stale)
-
-
-def _by_number(event: Event) -> int:
-    return event.number
 
 
 def _thinned(events: list[Event]) -> list[Event]:
