@@ -10,8 +10,9 @@ from typing import Any
 import yaml
 
 import tuner
+from search_spaces import Space
 from tuner.errors import SpecError
-from tuner.model import BASELINE, Answer, Block, Campaign, Configuration, Event
+from tuner.model import BASELINE, Answer, Block, Campaign, Configuration, Event, Recommendation
 from tuner.page.conditions import hosts_found, noise, recorded
 from tuner.page.disturbances import CONCERNED, disturbing
 from tuner.page.document import (
@@ -32,7 +33,7 @@ from tuner.page.snapshot import Snapshot, SnapshotCache, TrialComparison
 from tuner.page.threats import Evidence, threats
 from tuner.page.why import paired, sample
 from tuner.plan.rules import Rules
-from tuner.records.differences import changes, differences
+from tuner.records.differences import Difference, changes, differences
 from tuner.report.answer import claim, headline
 from tuner.report.applying import meanings, steps, without_effect
 from tuner.report.diagnostics import diagnostics_rows
@@ -111,20 +112,6 @@ def report_document(
     # The leader is the recommended trial once there is one.
     sentences = [] if snapshot.leader == BASELINE else reasons(sample(look.paired), snapshot.leader)
     stay = frozenset[str]() if answer is None else without_effect(answer, spaces)
-    evidence = Evidence(
-        campaign=record,
-        spec=look.spec,
-        programs=" ".join([*look.identities, *(space.program for space in spaces.values())]),
-        clients=look.clients,
-        trials=snapshot.trials,
-        effort=look.effort,
-        events=look.events,
-        drift=snapshot.drift,
-        readable=snapshot.readable,
-        chosen_floor=snapshot.floor,
-        hosts=bool(look.hosts),
-        without_effect=stay,
-    )
     return ReportDocument(
         fstune=tuner.__version__,
         campaign=record.id,
@@ -146,15 +133,7 @@ def report_document(
         ),
         trial=snapshot.leader,
         measured=list(_measurement_facts(look)),
-        settings=[
-            SettingChange(
-                name=d.name,
-                before=value_text(d.old),
-                after=value_text(d.new),
-                gain="" if answer is None else gain_of_setting(answer, d.name),
-            )
-            for d in changed
-        ],
+        settings=[_setting(change, answer) for change in changed],
         equal=equal,
         meanings=[] if answer is None else meanings(answer, spaces, stay),
         components={
@@ -170,7 +149,7 @@ def report_document(
         counters=[] if snapshot.leader == BASELINE else list(_counters(look)),
         why=sentences,
         effects=effects_document(effects.of(snapshot)),
-        threats=threats(evidence),
+        threats=threats(_evidence(look, record, spaces, stay)),
         applying=[]
         if answer is None or answer.answer is not Answer.RECOMMENDED
         else [Applying.model_validate(s, from_attributes=True) for s in steps(answer, spaces)],
@@ -182,6 +161,35 @@ def report_document(
         ],
         compared=None if comparison is None else compared(comparison),
         noise=noise(snapshots.store, campaign, snapshot.rules),
+    )
+
+
+def _evidence(
+    look: _Look, campaign: Campaign, spaces: Mapping[str, Space], stay: frozenset[str]
+) -> Evidence:
+    snapshot = look.snapshot
+    return Evidence(
+        campaign=campaign,
+        spec=look.spec,
+        programs=" ".join([*look.identities, *(space.program for space in spaces.values())]),
+        clients=look.clients,
+        trials=snapshot.trials,
+        effort=look.effort,
+        events=look.events,
+        drift=snapshot.drift,
+        readable=snapshot.readable,
+        chosen_floor=snapshot.floor,
+        hosts=bool(look.hosts),
+        without_effect=stay,
+    )
+
+
+def _setting(change: Difference, answer: Recommendation | None) -> SettingChange:
+    return SettingChange(
+        name=change.name,
+        before=value_text(change.old),
+        after=value_text(change.new),
+        gain="" if answer is None else gain_of_setting(answer, change.name),
     )
 
 
