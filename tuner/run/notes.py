@@ -12,7 +12,6 @@ from tuner.plan.answer import recommendation, withdrawal
 from tuner.plan.certifying import guards_due
 from tuner.plan.piloting import TWIN_ORIGIN
 from tuner.plan.planner import Planner
-from tuner.plan.rules import Rules
 from tuner.plan.steps import Finish, Halt, Phase, Plan
 from tuner.results.testbed_effect import effect_between
 from tuner.run.event_writer import EventWriter
@@ -27,19 +26,27 @@ class Notes:
     """Records the findings of a campaign's plan. ``together``: it has several testbeds."""
 
     def __init__(
-        self, store: Store, campaign: str, planner: Planner, writer: EventWriter, *, together: bool
+        self,
+        store: Store,
+        campaign: str,
+        planner: Planner,
+        target: Target,
+        writer: EventWriter,
+        *,
+        together: bool,
     ) -> None:
         self._store = store
         self._id = campaign
         self._planner = planner
+        self._target = target
         self._writer = writer
         self._together = together
 
-    def write(self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target) -> None:
+    def write(self, trials: Sequence[Trial], now: Plan) -> None:
         """Record everything that is new in a plan."""
         self._settle(trials, now)
-        tell_floor(self._writer, rules)
-        self._tell_certified(trials, now, rules, target)
+        tell_floor(self._writer, self._planner.rules)
+        self._tell_certified(trials, now)
         self._tell_pilot(trials, now)
         self._tell_guards(now)
         self._tell_testbeds(now)
@@ -115,9 +122,7 @@ class Notes:
             message = f"warn: {effect.reason}"
             self._writer.once(EventKind.TESTBED_EFFECT, message, data, {"p": effect.p})
 
-    def _tell_certified(
-        self, trials: Sequence[Trial], now: Plan, rules: Rules, target: Target
-    ) -> None:
+    def _tell_certified(self, trials: Sequence[Trial], now: Plan) -> None:
         """Store an answer that can be used while the search continues, and that it is withdrawn
         when it is no longer one. What is stored decides, so that a resumed campaign does as well.
         """
@@ -130,37 +135,31 @@ class Notes:
         if now.answer is not None and now.answer.finalist != before:
             here = replace(now, step=now.answer)
             doubts = self._failures_of(now.answer.finalist)
-            advice = self._advice(here, trials, rules, target, doubts)
+            advice = self._advice(here, trials, doubts)
             message = f"trial {advice.trial} {advice.reason}; the search continues"
             event = self._writer.event(EventKind.CERTIFIED, message, {"trial": advice.trial})
             self._writer.show(self._store.save_recommendation(self._id, advice, event))
         # A plan that halts, or is still in the pilot, has not judged the certificates.
         is_judgement = now.phase is not Phase.PILOT and not isinstance(now.step, Halt)
         if now.answer is None and earlier is not None and is_judgement:
-            advice = withdrawal(now, trials, earlier, target.flags)
+            advice = withdrawal(now, trials, earlier, self._target.flags)
             event = self._writer.event(EventKind.WITHDRAWN, advice.reason, {"trial": before})
             self._writer.show(self._store.save_recommendation(self._id, advice, event))
 
-    def answer(self, now: Plan, rules: Rules, target: Target) -> None:
+    def answer(self, now: Plan) -> None:
         """Store the answer. ``now.step`` must be Finish."""
         trials = self._store.trials(self._id)
         effect = effect_between(self._planner.table) if self._together else None
         doubts = [effect.reason] if effect is not None and effect.shown else []
         if isinstance(now.step, Finish):
             doubts += self._failures_of(now.step.finalist)
-        advice = self._advice(now, trials, rules, target, doubts)
+        advice = self._advice(now, trials, doubts)
         message = f"{advice.answer.replace('_', ' ')}: {advice.reason}"
         event = self._writer.event(EventKind.RECOMMENDATION, message)
         self._writer.show(self._store.save_recommendation(self._id, advice, event))
 
-    def _advice(
-        self,
-        now: Plan,
-        trials: Sequence[Trial],
-        rules: Rules,
-        target: Target,
-        doubts: Sequence[str],
-    ) -> Recommendation:
+    def _advice(self, now: Plan, trials: Sequence[Trial], doubts: Sequence[str]) -> Recommendation:
+        rules, target = self._planner.rules, self._target
         return recommendation(
             now, trials, rules, target.flags, target.risks, campaign=self._id, doubts=doubts
         )

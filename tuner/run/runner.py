@@ -252,11 +252,12 @@ class Runner:
         for lane in lanes:
             self._prepare_lane(lane)
         self._store_baseline()
-        priors = stored_priors(self._store, self._id, self._target.baseline)
-        guide = guide_of(self._target, facts, self._spec, self._rules, priors)
-        self._planner = Planner(self._rules, guide, compared(self._target, facts, self._spec))
+        target = self._target
+        priors = stored_priors(self._store, self._id, target.baseline)
+        guide = guide_of(target, facts, self._spec, self._rules, priors)
+        self._planner = Planner(self._rules, guide, compared(target, facts, self._spec))
         self._notes = Notes(
-            self._store, self._id, self._planner, self._writer, together=self._together
+            self._store, self._id, self._planner, target, self._writer, together=self._together
         )
 
     def _prepare_lane(self, lane: Lane) -> None:
@@ -309,7 +310,7 @@ class Runner:
             with one_thread():
                 now = self._plan(trials)
             self.pilot = now.pilot
-            self._notes.write(trials, now, self._planner.rules, self._target)
+            self._notes.write(trials, now)
             self._show(trials, now)
             if self._pilot_only and now.phase is not Phase.PILOT and not trials[-1].round:
                 raise KeyboardInterrupt("the end of its pilot")
@@ -323,7 +324,7 @@ class Runner:
                 case Halt():
                     raise CampaignHalted(f"the campaign halted: {now.step.reason}")
                 case Finish():
-                    self._notes.answer(now, self._planner.rules, self._target)
+                    self._notes.answer(now)
                     return
 
     def _plan(self, trials: Sequence[Trial]) -> Plan:

@@ -259,10 +259,10 @@ def test_a_trial_never_measured_where_others_failed_has_a_caveat_too(begin: Begi
     ran = SimpleNamespace(block=replace(BLOCK, testbed="c"), scores={BASELINE: 0.0, 4: 0.0})
     plans: Any = SimpleNamespace(table=SimpleNamespace(ended_blocks=[], scored=[ran]))
     nothing: Any = None
-    notes = Notes(campaign.store, campaign.id, plans, nothing, together=True)
+    notes = Notes(campaign.store, campaign.id, plans, nothing, nothing, together=True)
     assert notes._missing_on(4) == (
         "it did not run on b: its workload failed there",
         "it was never measured on a, where the workloads of other trials failed",
     )
-    alone = Notes(campaign.store, campaign.id, plans, nothing, together=False)
+    alone = Notes(campaign.store, campaign.id, plans, nothing, nothing, together=False)
     assert notes._failures_of(None) == alone._missing_on(4) == ()

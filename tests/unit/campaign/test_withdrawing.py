@@ -51,8 +51,8 @@ def offering(store: Store) -> Campaign:
 def write(store: Store, campaign: Campaign, plan: Plan) -> None:
     """Note a plan as a run does that has just begun or was just resumed."""
     writer = EventWriter(store, campaign.id, Recorder())
-    notes = Notes(store, campaign.id, planner(RULES), writer, together=False)
-    notes.write(store.trials(campaign.id), plan, RULES, TARGET)
+    notes = Notes(store, campaign.id, planner(RULES), TARGET, writer, together=False)
+    notes.write(store.trials(campaign.id), plan)
 
 
 def test_an_answer_that_is_contradicted_is_withdrawn_once(store: Store, offering: Campaign) -> None:
