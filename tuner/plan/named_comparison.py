@@ -28,7 +28,7 @@ from tuner.judge.score import component_differences, margin
 from tuner.judge.verdict import Verdict
 from tuner.model import BASELINE, Trial
 from tuner.plan.attempts import Attempt, attempts
-from tuner.plan.certifying import guards, paired, refusal, single, suspicion
+from tuner.plan.certifying import Certification, guards, paired, refusal, single, suspicion
 from tuner.plan.rules import Rules
 from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import Finish
@@ -162,16 +162,11 @@ def _width(interval: Interval) -> float:
 def finish(judgement: Judgement, failed: Collection[int]) -> Finish:
     """Return the answer: the fastest certified configuration, otherwise the nearest one."""
     candidates = {n: each for n, each in judgement.certificates.items() if n not in failed}
-    if not candidates:
+    standing = Certification(candidates, judgement.guards, ())
+    if standing.best is None:
         return Finish(None, None)
-
-    def rank(number: int) -> tuple[bool, float]:
-        certificate = candidates[number]
-        return not certificate.is_certified, certificate.verdict.interval.upper
-
-    best = min(candidates, key=rank)
-    others = {n: each for n, each in candidates.items() if n != best}
-    return Finish(best, candidates[best], others, guards=judgement.guards)
+    others = {n: each for n, each in candidates.items() if n != standing.best}
+    return replace(standing.finish(standing.best), others=others)
 
 
 def comparison(trials: Sequence[Trial], table: ScoreTable, rules: Rules) -> NamedComparison | None:
