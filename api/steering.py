@@ -130,7 +130,7 @@ def pause_campaign(
 ) -> CampaignDocument:
     """Pause a running campaign at its next safe point."""
     _refuse_stale(serving, campaign, if_match)
-    return _wish_document(serving, campaign, Wish.PAUSE, who)
+    return send_wish(serving, campaign, Wish.PAUSE, who)
 
 
 @router.post(
@@ -147,7 +147,7 @@ def cancel_campaign(
     `last` is not accepted.
     """
     _refuse_stale(serving, campaign, if_match)
-    return _wish_document(serving, campaign, Wish.CANCEL, who)
+    return send_wish(serving, campaign, Wish.CANCEL, who)
 
 
 @router.post(
@@ -168,16 +168,10 @@ def resume_campaign(
     return resume(serving, campaign, who, override_pilot=override_pilot)
 
 
-def send_wish(serving: Service, campaign: Campaign, wish: Wish, who: Visitor) -> Campaign:
-    """Pause or cancel a campaign and return its updated record. May raise ConflictError."""
+def send_wish(serving: Service, campaign: Campaign, wish: Wish, who: Visitor) -> CampaignDocument:
+    """Pause or cancel a campaign. May raise ConflictError."""
     steer(serving.store, campaign, wish, who.name, datetime.now(UTC))
-    return serving.store.campaign(campaign.id)
-
-
-def _wish_document(
-    serving: Service, campaign: Campaign, wish: Wish, who: Visitor
-) -> CampaignDocument:
-    return CampaignDocument.of(send_wish(serving, campaign, wish, who), serving.store)
+    return CampaignDocument.of(serving.store.campaign(campaign.id), serving.store)
 
 
 def resume(
