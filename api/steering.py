@@ -29,7 +29,7 @@ from tuner.compose import Prepared, prepare
 from tuner.errors import ConflictError, SpecError
 from tuner.model import Campaign, Prior, Wish
 from tuner.plan.rules import rules_of
-from tuner.run.branching import guiding_trials, no_priors, priors
+from tuner.run.priors import guiding_trials, no_priors, priors
 from tuner.run.steering import in_use, refuse_verification, steer
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec

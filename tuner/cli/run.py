@@ -40,7 +40,7 @@ from tuner.report.log import LogForm, LogProgress
 from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
 from tuner.report.standing import guided_by
-from tuner.run.branching import guiding_trials, no_priors, priors
+from tuner.run.priors import guiding_trials, no_priors, priors
 from tuner.run.runner import Outcome
 from tuner.run.steering import in_use, refuse_verification
 from tuner.run.waiting import wait

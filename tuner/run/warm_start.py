@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from tuner.errors import SpecError
 from tuner.model import Aspect, Campaign, Prior
 from tuner.plan.rules import Rules
-from tuner.run.branching import priors
+from tuner.run.priors import priors
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState
 from tuner.store import Store

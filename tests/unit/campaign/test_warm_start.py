@@ -11,7 +11,7 @@ from tests.unit.campaign.campaigns import THREADS, Campaign, Recorder, failing, 
 from tests.unit.campaign.conftest import Begin
 from tuner.model import BlockKind, Configuration, Prior, Recommendation, Trial
 from tuner.plan.rules import rules_of
-from tuner.run.branching import no_priors, priors
+from tuner.run.priors import no_priors, priors
 from tuner.run.stored_priors import compared_with
 from tuner.run.warm_start import warm_start
 from tuner.spec.campaign import CampaignSpec
