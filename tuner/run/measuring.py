@@ -253,11 +253,14 @@ class BlockRunner:
             self._ready.distrust()
             self.leftovers.expect()
             self._check_stop()  # a stop may be why it failed
+            # Asked once it has failed again: one failure is mended by repeating the run.
+            why = self._ready.why_unusable() if which else ""
+            failure = WorkloadError(f"{problem}; {why}", problem.details) if why else problem
             what = "the run failed" if which else "the run failed and is repeated"
-            message = f"block {step.number}, {arm_name(trial.number)}: {what}: {problem}"
+            message = f"block {step.number}, {arm_name(trial.number)}: {what}: {failure}"
             data = {"block": step.number, "trial": trial.number, **evidence(problem)}
             self._tell(EventKind.RUN_FAILED, message, data)
-            raise
+            raise failure from problem.__cause__
 
     def _configuration_failed(self, trial: Trial, problem: ConfigurationError) -> None:
         if is_as_found(trial):

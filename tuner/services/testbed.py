@@ -43,8 +43,10 @@ class ReadyTestbed:
     ``make_cold`` empties the clients' caches between the stages of a workload. ``watch`` reads the
     diagnostics. ``hosts``: the state of hosts that affects measurements, besides the programs.
     ``distrust``: called when a run has failed. A client that has died is restarted when the next
-    configuration is applied, even if that does not change its settings. ``predecessors``: campaigns
-    and applications whose processes died there, so that their runs may have left files.
+    configuration is applied, even if that does not change its settings. ``why_unusable``: why
+    the workload cannot use its storage, as the servers see it, "" if they know of nothing; raises
+    nothing. ``predecessors``: campaigns and applications whose processes died there, so that their
+    runs may have left files.
     """
 
     target: Target
@@ -54,6 +56,7 @@ class ReadyTestbed:
     references: tuple[Reference, ...] = ()
     hosts: tuple[HostState, ...] = ()
     distrust: Callable[[], None] = lambda: None
+    why_unusable: Callable[[], str] = lambda: ""
     predecessors: tuple[str, ...] = ()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -37,6 +38,7 @@ from tuner.report.summary import Effort, campaign_summary
 from tuner.run.arm_runs import ArmRuns
 from tuner.run.failures import Failures
 from tuner.services.simulated import testbed as simulated
+from tuner.services.testbed import ReadyTestbed
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
 
@@ -102,6 +104,36 @@ def test_a_run_that_fails_once_is_repeated_in_its_block(
     (event,) = (e for e in campaign.store.events(campaign.id) if e.kind == "run-failed")
     assert event.message.startswith("block 3, ")
     assert event.message.endswith("the run failed and is repeated: stage read: short-read")
+
+
+def test_a_campaign_that_halts_says_what_the_servers_say_of_their_storage(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are asked only about runs that fail again."""
+    calls: list[str] = []
+    real = simulated.SimulatedTestbed.open
+
+    def why() -> str:
+        calls.append("")
+        return "its volume bench is off-line"
+
+    def open_testbed(*arguments: Any) -> ReadyTestbed:
+        return replace(real(*arguments), why_unusable=why)
+
+    def run(engine: object, run_id: str) -> object:
+        raise WorkloadError("stage write: timed out", {"exit_status": 1})
+
+    monkeypatch.setattr(simulated.SimulatedTestbed, "open", open_testbed)
+    monkeypatch.setattr(simulated._SimulatedEngine, "report", run)
+    campaign = begin(spec(faster(low=15)))
+    outcome = campaign.run()
+    assert isinstance(outcome.error, CampaignHalted)
+    assert outcome.campaign.reason.endswith("stage write: timed out; its volume bench is off-line")
+    failed = [e for e in campaign.store.events(campaign.id) if e.kind == "run-failed"]
+    again = [event for event in failed if ": the run failed: " in event.message]
+    assert len(again) == len(calls) < len(failed)
+    assert all(event.message.endswith("is off-line") for event in again)
+    assert all(event.data["exit_status"] == 1 for event in failed)
 
 
 @pytest.mark.parametrize(

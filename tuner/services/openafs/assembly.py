@@ -19,7 +19,7 @@ from tuner.measure.together import Together
 from tuner.measure.workload import Workload
 from tuner.services.host_state import host_state
 from tuner.services.journal import Journal
-from tuner.services.openafs import fuse, kernel_client
+from tuner.services.openafs import fuse, kernel_client, volumes
 from tuner.services.openafs.bosserver import FileserverPlace
 from tuner.services.openafs.cache_manager import CacheManager
 from tuner.services.openafs.client import Client
@@ -46,13 +46,15 @@ class Layout:
     """Where things are on the hosts of a testbed.
 
     ``directory``: for files of fstune; ``path``: where the clients see the volume. ``page_cache``:
-    description of what happens to the server's page cache before cold reads.
+    description of what happens to the server's page cache before cold reads. ``volumes``: those
+    that the workload may use.
     """
 
     directory: str
     path: str
     server: FileserverPlace
     page_cache: str
+    volumes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,10 @@ def assemble(
     if network is not None:
         states = tuple(state.without(network.tuned) for state in states)
     target = Target(parts, follows=follows)
-    return ReadyTestbed(target, engine, make_cold, watch, references, states, cache.distrust)
+    why_unusable = partial(volumes.why_unusable, server, layout.server.address, layout.volumes)
+    return ReadyTestbed(
+        target, engine, make_cold, watch, references, states, cache.distrust, why_unusable
+    )
 
 
 def _make_cold(cache: CacheManager, runtime: ClientRuntime) -> None:

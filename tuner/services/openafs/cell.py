@@ -47,6 +47,7 @@ LAYOUT = Layout(
     path=VOLUME_PATH,
     server=FileserverPlace(SERVER_ADDRESS, RESTORE),
     page_cache="not controllable: the volumes are in memory",
+    volumes=(VOLUME,),
 )
 
 

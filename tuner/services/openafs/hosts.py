@@ -201,7 +201,7 @@ def layout(file: TestbedFile, stop_s: int = USUAL_STOP_S) -> Layout:
     server, directory = file.server, file.restore.directory
     words = server.address, f"{directory}/restore", server.instance, server.log
     place = FileserverPlace(*words, stop_s)
-    return Layout(directory, file.path, place, _PAGE_CACHE)
+    return Layout(directory, file.path, place, _PAGE_CACHE, server.volumes)
 
 
 def _kernels(file: TestbedFile, hosts: Sequence[Hold]) -> list[Hold]:

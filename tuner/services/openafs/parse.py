@@ -189,6 +189,24 @@ def offline_volumes(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"^(\S+)\s+\d+ RW\s.*\sOff-line\s*$", text, re.MULTILINE))
 
 
+def volume_partitions(text: str) -> dict[str, str]:
+    """The partition of each volume that has a name, from ``vos listvol HOST``."""
+    partitions: dict[str, str] = {}
+    partition = ""
+    for line in text.splitlines():
+        if head := re.match(r"Total number of volumes on server \S+ partition (\S+):", line):
+            partition = head[1]
+        elif volume := re.match(r"(\S+)\s+\d+ RW\s", line):
+            partitions[volume[1]] = partition
+    return partitions
+
+
+def partitions_free_kib(text: str) -> dict[str, int]:
+    """The free space of each partition of a server in KiB, from ``vos partinfo HOST``."""
+    lines = re.findall(r"^Free space on partition (\S+): (-?\d+) K blocks", text, re.MULTILINE)
+    return {name: int(free) for name, free in lines}
+
+
 def volume_quota(text: str) -> tuple[int, int]:
     """Quota (0: none) and usage of a volume in KiB, from ``vos examine``."""
     quota = re.search(r"^\s+MaxQuota\s+(\d+) K", text, re.MULTILINE)
