@@ -23,7 +23,7 @@ class LogEnd:
 
 def log_end(host: Connector, path: str) -> LogEnd:
     """Return where the log ends now."""
-    result = host.ask(["stat", "--format=%i %s", path])
+    result = host.ask(["stat", "--dereference", "--format=%i %s", path])
     if result.status != 0:
         return LogEnd()
     with understood(host.host):

@@ -23,6 +23,18 @@ def test_only_what_was_added_counts(tmp_path: Path) -> None:
     assert log_since(HOST, str(log), end).started
 
 
+def test_a_log_behind_a_symbolic_link_is_judged_by_what_was_added(tmp_path: Path) -> None:
+    """As where logs are kept on another disk."""
+    log = tmp_path / "FileLog"
+    log.symlink_to(tmp_path / "elsewhere")
+    log.write_text(START)
+    end = log_end(HOST, str(log))
+    assert not log_since(HOST, str(log), end).started
+    with log.open("a") as file:
+        file.write(START)
+    assert log_since(HOST, str(log), end).started
+
+
 @pytest.mark.parametrize("before", ["", "short\n", 5 * START])
 def test_a_log_that_a_start_renames_is_read_from_its_beginning(tmp_path: Path, before: str) -> None:
     """With -transarc-logs; the new file may already be longer than the old one."""
