@@ -84,7 +84,11 @@ def status(
 def list_campaigns(
     state: Annotated[
         list[CampaignState] | None,
-        typer.Option("--state", help="Only campaigns in this state; may be repeated."),
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            help=f"Only campaigns in this state ({', '.join(CampaignState)}); may be repeated.",
+        ),
     ] = None,
     name: Annotated[
         str | None, typer.Option("--name", help="Only campaigns with this in their name.")

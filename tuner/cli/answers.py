@@ -136,7 +136,12 @@ def _noise(store: Store, campaign: Campaign) -> tuple[NoiseReport, tuple[str, ..
 
 def recommend(
     campaign: CampaignReference = "last",
-    form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+    form: Annotated[
+        Format,
+        typer.Option(
+            "--format", metavar="FORMAT", help=f"How to print it: {', '.join(map(str, Format))}."
+        ),
+    ] = Format.TEXT,
     part: Annotated[
         str | None,
         typer.Option(

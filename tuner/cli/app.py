@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import inspect
 import sys
 from collections import UserDict
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import tuner
+from tuner.cli.help_page import adapt, print_help
 from tuner.cli.say import plain, say
 from tuner.errors import SpecError, TunerError
 
@@ -205,6 +205,10 @@ class _Group(TyperGroup):
         gc.enable()  # off since tuner.cli.main
         return name, command, rest
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help of fstune itself."""
+        print_help(super().format_help, ctx, formatter)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a wrong value is reported without pydantic's words before the reason."""
         try:
@@ -225,16 +229,8 @@ def _load(name: str, where: str) -> Any:
         alone.command(name)(value)
     command = typer.main.get_group(alone).commands[name]
     for one in (command, *getattr(command, "commands", {}).values()):
-        one.help = _flowing(one.help or "")
-        for argument in one.params:
-            if argument.param_type_name == "argument" and argument.metavar is None:
-                argument.metavar = argument.name.upper()
+        adapt(one)
     return command
-
-
-def _flowing(text: str) -> str:
-    """Unwrap each paragraph, so that help can wrap it to the terminal's width."""
-    return "\n\n".join(" ".join(lines.split()) for lines in inspect.cleandoc(text).split("\n\n"))
 
 
 app = typer.Typer(

@@ -8,9 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import typer
 
@@ -45,7 +44,7 @@ def _described(name: str, command: Any) -> _Described:
     words = " ".join(_argument(one) for one in arguments)
     options = [one for one in parameters if one.param_type_name == "option"]
     usage = " ".join(filter(None, ("fstune", name, "[OPTIONS]" if options else "", words)))
-    rows = [(_argument(one), one.help or "") for one in arguments]
+    rows = [(_argument(one), _help(one)) for one in arguments]
     rows += [(_option(one), _help(one)) for one in options]
     return _Described(name, usage, command.help or "", tuple(rows))
 
@@ -59,26 +58,14 @@ def _option(one: Any) -> str:
     names = ", ".join([*one.opts, *one.secondary_opts])
     if one.is_flag:
         return names
-    return f"{names} {one.metavar or _value(one.type_descriptor.annotation)}"
-
-
-def _value(annotation: object) -> str:
-    """Return the placeholder for values of an option's type."""
-    for inner in get_args(annotation):
-        if inner is not type(None):
-            return _value(inner)
-    if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return "|".join(str(word.value) for word in annotation)
-    if annotation in (int, float):
-        return "NUMBER"
-    return "PATH" if annotation is Path else "TEXT"
+    return f"{names} {one.metavar}"
 
 
 def _help(one: Any) -> str:
     text = one.help or ""
-    if one.is_flag or one.default in (None, "", ()) or callable(one.default):
+    if getattr(one, "is_flag", False) or one.default in (None, "", ()) or callable(one.default):
         return text
-    if not isinstance(one.default, int | float | str):
+    if not isinstance(one.default, int | float | str | Path):
         return text
     return f"{text} Default: {one.default}."
 

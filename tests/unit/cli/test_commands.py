@@ -15,6 +15,7 @@ from tests.unit.campaign.campaigns import failing, spec
 from tests.unit.cli.conftest import Fstune, process_of
 from tuner.cli import main
 from tuner.cli.app import app
+from tuner.cli.reference import commands
 from tuner.errors import NO_IMPROVEMENT, SpecError
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
@@ -72,6 +73,27 @@ def test_help_names_the_testbeds_of_every_kind_that_is_installed(
     with process_of(variables, command, "--help") as process:
         output, _ = process.communicate(timeout=60)
     assert [word for word in words if word not in output] == []
+
+
+def test_help_fits_80_columns_and_its_lines_end_without_blanks(fstune: Fstune) -> None:
+    names = ["", "cell", "space", *(command.name for command in commands())]
+    for name in names:
+        result = fstune(*name.split(), "--help")
+        assert result.returncode == 0
+        lines = result.stdout.splitlines()
+        assert [line for line in lines if re.search(r" $|…|<\w", line)] == []
+        assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_help_in_a_file_has_the_encoding_of_the_output(
+    environment: dict[str, str], encoding: str
+) -> None:
+    with process_of({**environment, "PYTHONIOENCODING": encoding}, "list", "--help") as process:
+        output, errors = process.communicate(timeout=60)
+    assert errors == ""
+    assert output.isascii() == (encoding == "ascii")
+    assert "postgresql://USER@HOST/NAME." in output
 
 
 def test_version(fstune_process: Fstune) -> None:
