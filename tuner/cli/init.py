@@ -192,6 +192,10 @@ def _duration(text: str) -> tuple[float, str]:
 
 def _workload(text: str) -> str:
     """Return the name of a packaged workload, or the absolute path of a workload file."""
+    if text not in workloads.packaged() and not Path(text).exists():
+        raise ValueError(
+            f"workload {text}: no workload and no file {text!r}; see 'fstune workload list'"
+        )
     try:
         load_workload(text)
     except SpecError as problem:

@@ -23,7 +23,7 @@ from tuner.records.differences import differences
 from tuner.records.estimate import Estimate
 from tuner.records.none_ran import none_ran
 from tuner.report.drawing import Axis, ToWidth, paragraph
-from tuner.report.listing import stacked
+from tuner.report.listing import Labelled, stacked
 from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
 from tuner.text import (
     confidence_text,
@@ -291,13 +291,8 @@ def arguments(line: str) -> list[str]:
 
 def flags(of: Mapping[str, tuple[str, ...]]) -> RenderableType:
     """Render the command-line options, one row per component."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for component, arguments in of.items():
-        line = flag_line(arguments) or "(no options)"
-        table.add_row(literal(component, NAME), literal(line))
-    return table
+    lines = ((component, flag_line(words) or "(no options)") for component, words in of.items())
+    return Labelled(tuple((literal(component, NAME), literal(line)) for component, line in lines))
 
 
 def findings(

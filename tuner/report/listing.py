@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -64,18 +65,45 @@ class _Trimmed:
             yield Segment.line()
 
 
-def stacked(headings: Sequence[str], rows: Iterable[Sequence[Text]]) -> Table:
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Values beside their labels or, where too little room would be left, below them.
+
+    ``lines``: a label and its value each, or None for an empty line.
+    """
+
+    lines: tuple[tuple[Text, Text] | None, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = [line for line in self.lines if line is not None]
+        labels = max((label.cell_len for label, _ in lines), default=0)
+        widest = max((value.cell_len for _, value in lines), default=0)
+        if options.max_width - labels - _GAP >= min(widest, _READABLE):
+            grid = Table.grid(padding=(0, _GAP, 0, 0))
+            grid.add_column(no_wrap=True)
+            grid.add_column(overflow="fold")
+            for line in self.lines:
+                grid.add_row(*(line or ()))
+            yield grid
+            return
+        for line in self.lines:
+            if line is None:
+                yield Text()
+            elif line[0].cell_len + _GAP + line[1].cell_len <= options.max_width:
+                yield Text(" " * _GAP).join(line)
+            else:
+                yield line[0]
+                yield Padding(line[1], (0, 0, 0, _GAP), expand=False)
+
+
+def stacked(headings: Sequence[str], rows: Iterable[Sequence[Text]]) -> Labelled:
     """Return the rows one below the other, each with a line for every cell that is not empty."""
-    grid = Table.grid(padding=(0, _GAP, 0, 0))
-    grid.add_column(style=QUIET, no_wrap=True)
-    grid.add_column(overflow="fold")
-    for number, row in enumerate(rows):
-        if number:
-            grid.add_row()
-        for heading, cell in zip(headings, row, strict=True):
-            if cell.plain:
-                grid.add_row(heading, cell)
-    return grid
+    lines: list[tuple[Text, Text] | None] = []
+    for row in rows:
+        lines += [None] if lines else []
+        cells = zip(headings, row, strict=True)
+        lines += [(Text(heading, style=QUIET), cell) for heading, cell in cells if cell.plain]
+    return Labelled(tuple(lines))
 
 
 @dataclass(frozen=True, slots=True)

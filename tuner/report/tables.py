@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from tuner.judge.noise_records import NoiseReport
@@ -30,7 +29,7 @@ from tuner.records.numbers import Numbers
 from tuner.report.answer import claim, headline, section
 from tuner.report.diagnostics import Row, diagnostics_rows
 from tuner.report.drawing import Printable, paragraph, sparkline
-from tuner.report.listing import Column, Listing
+from tuner.report.listing import Column, Listing, stacked
 from tuner.report.named_comparison import comparison_sections
 from tuner.report.noise import noise_sections
 from tuner.report.ranking import best_first
@@ -161,30 +160,27 @@ def _facts(
     absence: str,
     floor: str,
 ) -> RenderableType:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style=QUIET, no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row("State", state_text(campaign.state))
+    facts = {"State": state_text(campaign.state)}
     if absence:
-        grid.add_row("Stalled", literal(absence, SLOWER))
+        facts["Stalled"] = literal(absence, SLOWER)
     if campaign.reason:
-        grid.add_row("Reason", literal(campaign.reason))
-    grid.add_row("Created", moment(campaign.created))
-    grid.add_row("Updated", moment(campaign.updated))
-    grid.add_row("Seed", str(campaign.seed))
+        facts["Reason"] = literal(campaign.reason)
+    facts["Created"] = Text(moment(campaign.created))
+    facts["Updated"] = Text(moment(campaign.updated))
+    facts["Seed"] = Text(str(campaign.seed))
     if floor:
-        grid.add_row("Floor", literal(floor))
-    grid.add_row("Trials", _trial_counts(trials, campaign.state))
-    grid.add_row("Blocks", _blocks(counts))
+        facts["Floor"] = literal(floor)
+    facts["Trials"] = Text(_trial_counts(trials, campaign.state))
+    facts["Blocks"] = Text(_blocks(counts))
     if len(drift) > 1:
         spread = interval(min(drift), max(drift))
         line = sparkline(drift, _DRIFT_CELLS)
-        grid.add_row("Baseline", f"{line}  time by block, {spread} than average")
+        facts["Baseline"] = Text(f"{line}  time by block, {spread} than average")
     use = campaign.time_use
     if use.wall_s > 0.0:
         own = f"{100.0 * use.overhead_share:.1f}% of it in fstune itself"
-        grid.add_row("Took", f"{duration(use.wall_s)}, {own}")
-    return grid
+        facts["Took"] = Text(f"{duration(use.wall_s)}, {own}")
+    return stacked(list(facts), [list(facts.values())])
 
 
 def _trial_counts(trials: Sequence[Trial], campaign: CampaignState) -> str:

@@ -152,6 +152,19 @@ def test_a_person_is_asked_again_and_before_a_file_is_replaced(
     assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
 
 
+def test_the_workloads_are_listed_once_however_often_a_wrong_one_is_named(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    arguments = ["init", str(tmp_path / "mine.yaml"), "--start", "simulated", "--time", "10m"]
+    with terminal(arguments, environment) as screen:
+        screen.until("[mixed-use] >")
+        os.write(screen.master, b"mixed\n")
+        screen.until("see 'fstune workload list'")
+        os.write(screen.master, b"\x03")
+        assert screen.to_the_end() == 130, screen.output
+    assert screen.output.count("webserver") == 1
+
+
 def test_ctrl_c_leaves_no_file(environment: dict[str, str], tmp_path: Path) -> None:
     with terminal(["init", str(tmp_path / "mine.yaml")], environment) as screen:
         screen.until("> ")

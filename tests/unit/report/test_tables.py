@@ -179,6 +179,14 @@ def test_a_narrow_terminal_gets_every_cell_one_below_the_other() -> None:
     assert REASON.replace(" ", "") in "".join("".join(lines).split())
 
 
+def test_where_no_room_is_left_beside_its_label_a_value_is_below_it() -> None:
+    page = campaign_page(campaign(), TRIALS, BLOCKS, [event()], estimates=ESTIMATES)
+    text = "\n".join(line.rstrip() for line in screen_of(page, 20).lines)
+    assert "\nState  finished\n" in text
+    assert "\nBlocks\n  2 complete, 1 of\n  them for\n  certification, 1\n" in text
+    assert "\n95% interval\n  +9.8% to +15.1%\n" in text
+
+
 def test_a_pipe_gets_whole_rows_on_one_line_each() -> None:
     page = campaign_page(
         campaign(), TRIALS, BLOCKS, [event("x" * 200)], Numbers(estimates=ESTIMATES)
