@@ -70,7 +70,7 @@ class LiveProgress:
         self._over = False
         self._last_width = 0
         self._console = console
-        self._suspends = False
+        self._handled: list[signal.Signals] = []
         self._live = Live(
             self,
             console=console,
@@ -82,31 +82,32 @@ class LiveProgress:
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
         if threading.current_thread() is threading.main_thread():
-            # A shell without job control may have it ignored.
-            self._suspends = signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
-            if self._suspends:
-                signal.signal(signal.SIGTSTP, self._suspend)
+            # A shell without job control may have them ignored.
+            keys = (signal.SIGTSTP, signal.SIGQUIT)
+            self._handled = [key for key in keys if signal.getsignal(key) is signal.SIG_DFL]
+            for number in self._handled:
+                signal.signal(number, self._leave)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._over = True
-        if self._suspends:
-            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        for number in self._handled:
+            signal.signal(number, signal.SIG_DFL)
         with suppress(OSError):  # a terminal that is gone needs no cursor restored
             self._live.stop()
 
-    def _suspend(self, number: int, frame: FrameType | None) -> None:
-        """Stop on Ctrl-Z with the cursor shown. Once continued, draw on an empty screen: the shell
-        has written below the last drawing.
+    def _leave(self, number: int, frame: FrameType | None) -> None:
+        r"""Stop on Ctrl-Z, end on Ctrl-\, with the cursor shown. Once continued, draw on an empty
+        screen: the shell has written below the last drawing.
 
         Writes to the file descriptor directly: the stream may be in use when the signal arrives.
         """
         terminal = self._console.file.fileno()
         with suppress(OSError):
             os.write(terminal, _SHOW_CURSOR)
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, self._suspend)
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+        signal.signal(number, self._leave)
         self._last_width = _ANEW
         with suppress(OSError):
             os.write(terminal, _HIDE_CURSOR)

@@ -174,6 +174,16 @@ def test_ctrl_z_shows_the_cursor_and_fg_draws_anew(
         screen.until("paused; continue with")
 
 
+def test_ctrl_backslash_ends_with_the_cursor_shown(
+    long_file: Path, environment: dict[str, str]
+) -> None:
+    with terminal(["run", str(long_file)], environment) as screen:
+        screen.until("Faster by", 2)
+        os.write(screen.master, b"\x1c")
+        assert screen.to_the_end() == -signal.SIGQUIT, screen.output
+    assert screen.output.rindex(SHOW) > screen.output.rindex(HIDE)
+
+
 @pytest.mark.parametrize("name", ["FORCE_COLOR", "CLICOLOR_FORCE"])
 def test_a_log_with_colours_has_plain_lines_too(
     fstune: Fstune, campaign_file: Path, environment: dict[str, str], name: str
