@@ -180,7 +180,7 @@ def test_a_narrow_terminal_gets_every_cell_one_below_the_other() -> None:
 
 
 def test_where_no_room_is_left_beside_its_label_a_value_is_below_it() -> None:
-    page = campaign_page(campaign(), TRIALS, BLOCKS, [event()], estimates=ESTIMATES)
+    page = campaign_page(campaign(), TRIALS, BLOCKS, [event()], Numbers(estimates=ESTIMATES))
     text = "\n".join(line.rstrip() for line in screen_of(page, 20).lines)
     assert "\nState  finished\n" in text
     assert "\nBlocks\n  2 complete, 1 of\n  them for\n  certification, 1\n" in text
