@@ -25,7 +25,7 @@ from api.authorisation import (
 )
 from api.campaigns import older_than, recommendation_of
 from api.comparison import compare_trials
-from api.cookies import cookie_name
+from api.cookies import COOKIE, cookie_name
 from api.documents import CampaignDocument
 from api.paging import PageToken, page, read_token
 from api.problems import Problem, RequestError
@@ -61,6 +61,18 @@ _SEE_OTHER = 303
 #: Not //host or /\\host, which browsers take for another site, nor .. (written in any way), which
 #: leads out of the path below which the service is published.
 _OWN_PATH = re.compile(r"(?i)/(?!/)(?!.*(?:\.|%2e){2})[^\\\x00-\x1f\x7f-\x9f]{0,2000}")
+#: What precedes the name of a page or button of a campaign.
+_OF_CAMPAIGN = re.compile(r"/(campaigns/[^/]+)/.")
+#: What error pages are headed by.
+_TITLES: dict[int, str] = {
+    HTTPStatus.FORBIDDEN: "Not allowed",
+    HTTPStatus.NOT_FOUND: "Not found",
+    HTTPStatus.METHOD_NOT_ALLOWED: "Not possible here",
+    HTTPStatus.CONFLICT: "Not possible now",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Not understood",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "fstune has failed",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Not available now",
+}
 _FOR_PROGRAMS = ("/v1/", "/healthz", "/readyz", "/metrics", "/static/", "/openapi.json")
 
 
@@ -95,12 +107,12 @@ def render(
     root: str, name: str, who: Visitor | None, status: int = 200, **what: Any
 ) -> HTMLResponse:
     """Render a page from a template. All values are escaped. ``root``: begins all its links."""
-    text = _templates.get_template(name).render(
-        root=root,
-        who=who,
-        may_steer=who is not None and who.scope.allows(Scope.OPERATE),
-        **what,
-    )
+    context = {
+        "root": root,
+        "session": who is not None and who.token is not None,
+        "may_steer": who is not None and who.scope.allows(Scope.OPERATE),
+    }
+    text = _templates.get_template(name).render(context | what)
     return HTMLResponse(text, status_code=status)
 
 
@@ -351,4 +363,22 @@ def problem_page(request: Request, problem: Problem) -> Response | None:
     if problem.status == HTTPStatus.UNAUTHORIZED:
         place = inner_path(request) + (f"?{query}" if (query := request.url.query) else "")
         return RedirectResponse(root + _login_address(request.method, place), _SEE_OTHER)
-    return render(root, "error.html", None, problem.status, problem=problem)
+    # Not asked whose session it is: the database may be what fails.
+    return render(
+        root,
+        "error.html",
+        None,
+        problem.status,
+        problem=problem,
+        title=_TITLES.get(problem.status, problem.title),
+        back=_campaign_address(request),
+        session=COOKIE in request.cookies,
+    )
+
+
+def _campaign_address(request: Request) -> str:
+    """The page of the campaign to which a requested page or button belongs, without the root of the
+    service; "" for none.
+    """
+    match = _OF_CAMPAIGN.match(inner_path(request))
+    return "" if match is None else quote(match[1])

@@ -242,7 +242,7 @@ def test_two_trials_are_compared(watched: Watched, finished: Service) -> None:
 def test_pages_say_what_is_wrong_in_words(watched: Watched, finished: Service) -> None:
     page = watched.page
     page.goto(f"{finished.url}/campaigns/nosuch")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Not Found")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
     expect(page.get_by_role("alert")).to_contain_text("there is no campaign 'nosuch'")
     page.get_by_role("link", name="All campaigns").click()
     expect(page.get_by_role("link", name="watched")).to_be_visible()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -253,6 +254,34 @@ def test_the_session_counts_behind_a_proxy_that_asks_for_a_password(guarded: Gua
     assert answer.json()["type"] == "urn:fstune:other-origin"
     guarded.client.cookies.clear()
     assert is_problem(guarded.client.get("/v1/campaigns", headers=basic), 401)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "title", "back"),
+    [
+        ("GET", "/campaigns/nosuch", 404, "Not found", ""),
+        ("GET", "/nosuch", 404, "Not found", ""),
+        ("GET", "/campaigns/on a shelf/recommendation", 404, "Not found", "on%20a%20shelf"),
+        ("GET", "/campaigns/a!/compare", 422, "Not understood", "a%21"),
+        ("POST", "/campaigns/a/pause", 403, "Not allowed", "a"),
+        ("POST", "/campaigns/a", 405, "Not possible here", ""),
+    ],
+)
+def test_error_pages_say_what_is_wrong_and_lead_back(
+    guarded: Guarded, method: str, path: str, status: int, title: str, back: str
+) -> None:
+    headers = {"Origin": "http://service", **PAGE}
+    log_out = 'action="/logout"'
+    login(guarded, guarded.tokens[Scope.READ])
+    page = guarded.client.request(method, path, headers=headers)
+    assert page.status_code == status
+    assert f"<h1>{title}</h1>" in page.text
+    assert log_out in page.text
+    assert '<a href="/">All campaigns</a>' in page.text
+    expected = [f"/campaigns/{back}"] if back else []
+    assert re.findall('href="(/campaigns/[^"]*)"', page.text) == expected
+    guarded.client.cookies.clear()
+    assert log_out not in guarded.client.get("/nosuch", headers=headers).text
 
 
 @pytest.mark.slow
