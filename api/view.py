@@ -95,7 +95,6 @@ class View:
     sure: str
     progress: int
     progress_text: str
-    answer: str
     expired: str
     axis: Markup
     trials: tuple[TrialRow, ...]
@@ -184,7 +183,6 @@ def of(
         sure=sure,
         progress=progress,
         progress_text=progress_text,
-        answer=_answer(campaign.recommendation),
         expired=expired,
         axis=svg.heading(axis),
         trials=tuple(_trial(t, snapshot, strongest, axis, marks) for t in trials),
@@ -333,6 +331,8 @@ def _best_of_comparison(
 ) -> tuple[str, str]:
     """The best of the compared configurations, consistent with their table."""
     answer = snapshot.campaign.recommendation
+    if answer is not None and none_ran(answer):
+        return _best(snapshot, strongest)
     if answer is not None and answer.answer is Answer.RECOMMENDED:
         name = next((row.name for row in comparison.rows if row.trial == answer.trial), "")
         return _best(snapshot, strongest, name)
@@ -360,17 +360,6 @@ def _disturbance_text(of: Sequence[tuple[int, str]]) -> str:
     block, message = of[-1]
     times = counted(len(of), "disturbance")
     return f"Dashed: {times}; the last one after block {block}: {message}"
-
-
-def _answer(answer: Recommendation | None) -> str:
-    if answer is None:
-        return ""
-    if answer.verification:
-        return answer.reason
-    if answer.answer is Answer.NO_IMPROVEMENT:
-        return headline(answer).plain
-    gain = "" if answer.ratio is None else f": {faster(answer.ratio)} than the baseline"
-    return f"trial {answer.trial} is recommended{gain}"
 
 
 def _noise(snapshot: Snapshot) -> tuple[str, ...]:

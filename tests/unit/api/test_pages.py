@@ -126,7 +126,7 @@ def test_the_pages_of_a_verification_say_that_it_is_one(
     settings = ServiceSettings(requests_per_s=1e6, burst=10**6)
     with TestClient(create_app(tmp_path, settings), base_url="http://localhost") as client:
         page = client.get(f"/campaigns/{verification.id}", headers=PAGE).text
-        assert f"<strong>{reason}</strong>" in page
+        assert f"<strong>Verification: {reason}</strong>" in page
         assert "valid no matter how often you look" in page
         assert "those of the answer" not in page
         page = client.get(f"/campaigns/{verification.id}/recommendation", headers=PAGE).text
@@ -243,6 +243,19 @@ def test_no_option_is_broken_at_the_end_of_a_line_and_what_is_copied_is_exact(
         assert expected in (None, unescape(one))
     css = files("tuner.page").joinpath("static/fstune.css").read_text(encoding="utf-8")
     assert ".argument { white-space: pre; }" in css
+
+
+@pytest.mark.parametrize("answer", list(Answer))
+def test_the_page_of_a_campaign_states_its_answer_once(tmp_path: Path, answer: Answer) -> None:
+    with Store.open(tmp_path) as store:
+        campaign = recommending(store, spec(), {THREADS: 64}, FAST, answer).id
+    with TestClient(create_app(tmp_path), base_url="http://localhost") as client:
+        page = client.get(f"/campaigns/{campaign}", headers=PAGE).text
+    link = f'href="/campaigns/{campaign}/recommendation"'
+    overview, _, rest = page.partition("</section>")
+    assert overview.count("<strong>") == overview.count(link) == 1
+    assert link not in rest
+    assert '<h2 id="answer' not in page
 
 
 @pytest.mark.slow
