@@ -248,6 +248,24 @@ def test_pages_say_what_is_wrong_in_words(watched: Watched, finished: Service) -
     expect(page.get_by_role("link", name="watched")).to_be_visible()
 
 
+def test_paper_has_what_is_folded_away_on_the_screen(watched: Watched, finished: Service) -> None:
+    page = watched.page
+    # The width of A4 between its margins, at which a screen has the layout of a phone.
+    page.set_viewport_size({"width": 680, "height": 960})
+    page.goto(f"{finished.url}/campaigns/last")
+    expect(page.locator("#parameters[data-again]")).to_have_count(0)
+    about, heading = page.locator("#about dl"), page.locator("#trials-table thead").first
+    expect(about).to_be_hidden()
+    assert heading.evaluate("one => getComputedStyle(one).position") == "absolute"
+    page.emulate_media(media="print")
+    expect(about).to_be_visible()
+    assert heading.evaluate("one => getComputedStyle(one).position") == "static"
+    expect(page.get_by_role("button", name="Compare")).to_be_hidden()
+    events = page.locator("#events-list")
+    assert events.evaluate("one => one.scrollHeight <= one.clientHeight")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 680
+
+
 def test_what_a_campaign_is_called_is_never_markup(watched: Watched, finished: Service) -> None:
     page = watched.page
     page.goto(finished.url)
