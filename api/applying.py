@@ -23,6 +23,7 @@ from tuner.applications import Application
 from tuner.apply.actor import Actor
 from tuner.apply.applying import look_again, make_plan
 from tuner.apply.destination import Destination
+from tuner.apply.rollback_checks import changed_since, check_replaced
 from tuner.errors import NotFoundError
 from tuner.states import ApplicationState
 from tuner.store import NewEvent
@@ -134,11 +135,17 @@ def apply_plan(
 def roll_back_application(
     campaign: PathCampaign, serving: Serving, who: Admin
 ) -> ApplicationDocument:
-    """Restore the settings in effect before this campaign's recommendation was applied."""
+    """Restore the settings in effect before this campaign's recommendation was applied.
+
+    It is rejected if it would replace what somebody has changed since.
+    """
     applications = Applications(serving.store).in_force(campaign=campaign.id)
     if not applications:
         raise NotFoundError(f"nothing of campaign {campaign.id} is in force")
-    return _request_and_start(serving, who, applications[0], "rollback")
+    newest = applications[0]
+    serving.starter.refuse_queue("rollback", newest.id)
+    check_replaced(newest, changed_since(_actor(serving, who), newest))
+    return _request_and_start(serving, who, newest, "rollback")
 
 
 def _actor(serving: Service, who: Visitor) -> Actor:

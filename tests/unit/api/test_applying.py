@@ -98,11 +98,11 @@ def test_a_rollback_replaces_nothing_that_was_changed_after_the_application(
     with Store.open(guarded.directory) as store:
         desk = Desk(store, guarded.directory)
         now = change_elsewhere(desk, store.campaign(name), 99)
-        assert post(guarded, f"{campaign}/rollback").status_code == 202
-        wait_for(lambda: "start-failed" in desk.events(store.campaign(name)))
-        (event,) = [one for one in store.events(name) if one.kind == "start-failed"]
-        assert "--replace; changed: " in event.message
-        assert "threads is 99, where 200 was applied" in event.message
+        answer = post(guarded, f"{campaign}/rollback")
+        assert is_problem(answer, 409)
+        assert "--replace; changed: " in answer.json()["detail"]
+        assert "threads is 99, where 200 was applied" in answer.json()["detail"]
+        assert "rollback-requested" not in desk.events(store.campaign(name))
         assert desk.in_force(store.campaign(name)) == now
     assert newest(guarded, campaign)["state"] == "applied"
 
