@@ -96,13 +96,23 @@ def needs(scope: Scope) -> Callable[[Request, Service, object, object], Visitor]
 
 def refuse_other_origins(request: Request, caller: Visitor) -> None:
     """Reject a change requested by another site's page with the visitor's cookie (CSRF)."""
-    if request.method not in _SAFE and caller.by_cookie and not same_origin(request):
+    if request.method not in _SAFE and caller.by_cookie:
+        require_own_page(request)
+
+
+def require_own_page(request: Request) -> None:
+    """Raise RequestError unless a request comes from one of our own pages."""
+    if not _same_origin(request):
         raise RequestError(
-            HTTPStatus.FORBIDDEN, "other-origin", "changes are only accepted from its own pages"
+            HTTPStatus.FORBIDDEN,
+            "other-origin",
+            "changes and logins are only accepted from the service's own pages; if this was one, "
+            "the proxy in front of it must pass on Host and X-Forwarded-Proto, and be trusted "
+            "(--trusted-proxy)",
         )
 
 
-def same_origin(request: Request) -> bool:
+def _same_origin(request: Request) -> bool:
     """Whether a request comes from one of our own pages. Without an Origin header it does not."""
     origin = urlsplit(request.headers.get("origin", ""))
     ours = request.headers.get("host", "")

@@ -20,7 +20,7 @@ from api.authorisation import (
     Operator,
     Reader,
     Visitor,
-    same_origin,
+    require_own_page,
     visitor,
 )
 from api.campaigns import older_than, recommendation_of
@@ -28,7 +28,7 @@ from api.comparison import compare_trials
 from api.cookies import COOKIE, cookie_name
 from api.documents import CampaignDocument
 from api.paging import PageToken, page, read_token
-from api.problems import Problem, RequestError
+from api.problems import Problem
 from api.root import Root, inner_path, root_of
 from api.service import NamedPathCampaign, PathCampaign, Service, Serving
 from api.steering import resume, send_wish
@@ -301,10 +301,7 @@ def login(
     form: Annotated[dict[str, str], Depends(login_form)],
 ) -> Response:
     """Start a session with a valid token."""
-    if not same_origin(request):
-        raise RequestError(
-            HTTPStatus.FORBIDDEN, "other-origin", "log in from the service's own page"
-        )
+    require_own_page(request)
     now = datetime.now(UTC)
     place = own_path(form.get("next", ""))
     token = serving.access.token_of(form.get("token", ""), now)

@@ -321,6 +321,8 @@ def test_a_page_of_another_origin_changes_nothing(guarded: Guarded, origin: str)
 def test_a_page_of_another_origin_cannot_log_a_visitor_in(guarded: Guarded) -> None:
     answer = login(guarded, guarded.tokens[Scope.READ], "http://evil.example")
     assert answer.status_code == 403
+    # The page of a login is also refused if a proxy does not say which one it was.
+    assert "must pass on Host and X-Forwarded-Proto" in answer.text
     assert "set-cookie" not in answer.headers
 
 
