@@ -18,6 +18,7 @@ from tuner.page.effects_cache import EffectsCache
 from tuner.page.snapshot import Snapshot, SnapshotCache
 from tuner.records.estimate import Estimate
 from tuner.records.named_comparison import ComparedConfiguration, NamedComparison, ShownEffect, Word
+from tuner.records.none_ran import NONE_RAN
 from tuner.records.status import Absence
 from tuner.report.answer import floor_text
 from tuner.states import BlockState, CampaignState, TrialState
@@ -101,6 +102,20 @@ def test_the_headline_of_a_certified_comparison_has_the_name_in_the_file(
     table = NamedComparison((row,), 0.983, 0.95, 0.02)
     page = view.of(snapshot, EffectsCache(files=False).of(snapshot), None, table)
     assert page.best.startswith(f"Certified: more daemons (trial {answer.trial}) is ")
+
+
+def test_a_comparison_says_at_its_top_that_no_configuration_could_be_run(
+    snapshot: Snapshot,
+) -> None:
+    answer = snapshot.campaign.recommendation
+    assert answer is not None
+    reason = f"{NONE_RAN}the host is gone"
+    failed = replace(answer, answer=Answer.NO_IMPROVEMENT, trial=BASELINE, reason=reason)
+    stopped = replace(snapshot, campaign=replace(snapshot.campaign, recommendation=failed))
+    table = NamedComparison((), 0.983, 0.95, 0.02)
+    page = view.of(stopped, EffectsCache(files=False).of(stopped), None, table)
+    assert page.best == "No configuration could be run: keep the baseline"
+    assert page.sure == reason
 
 
 def test_the_current_arm_is_shown(snapshot: Snapshot) -> None:
