@@ -41,7 +41,7 @@ from tuner.records.status import Status
 from tuner.report.answer import arguments, headline
 from tuner.report.applying import meanings, steps, without_effect
 from tuner.report.summary import so_far_text
-from tuner.results.expiry import expired, expiries, with_expiry
+from tuner.results.expiry import caveat, expiries, with_expiry
 from tuner.run.presence import absence, status
 from tuner.spec.applicable import can_be_applied
 from tuner.spec.space_section import stored_spaces
@@ -180,7 +180,7 @@ def _campaign_context(serving: Service, campaign: Campaign) -> dict[str, Any]:
             latest.effects,
             absence(serving.store, campaign.id) if running else None,
             comparison,
-            expired(serving.store, campaign),
+            caveat(serving.store, campaign),
             pending=latest.pending,
         ),
         "comparison": None if comparison is None else comparison_tables(comparison),

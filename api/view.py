@@ -95,7 +95,7 @@ class View:
     sure: str
     progress: int
     progress_text: str
-    expired: str
+    caveat: str
     axis: Markup
     trials: tuple[TrialRow, ...]
     mattering: int
@@ -133,7 +133,7 @@ def of(
     effects: ParameterEffects | None,
     absence: Absence | None = None,
     comparison: NamedComparison | None = None,
-    expired: str = "",
+    caveat: str = "",
     *,
     pending: bool = False,
 ) -> View:
@@ -141,7 +141,7 @@ def of(
 
     ``effects``: of the parameters, None until computed; ``pending``: newer ones are being computed;
     ``absence``: why a running campaign makes no progress; ``comparison``: for a campaign that only
-    compares; ``expired``: why the certificate is no longer valid, "" if it is.
+    compares; ``caveat``: why its certificate is in doubt, "" if it is not.
     """
     campaign, rules, pending = snapshot.campaign, snapshot.rules, pending or effects is None
     effects = _PENDING if effects is None else effects
@@ -183,7 +183,7 @@ def of(
         sure=sure,
         progress=progress,
         progress_text=progress_text,
-        expired=expired,
+        caveat=caveat,
         axis=svg.heading(axis),
         trials=tuple(_trial(t, snapshot, strongest, axis, marks) for t in trials),
         mattering=_MATTERING,

@@ -49,6 +49,13 @@ def expired(store: Store, campaign: Campaign) -> str:
     return expiries(store, [campaign]).get(campaign.id, "")
 
 
+def caveat(store: Store, campaign: Campaign) -> str:
+    """Return why a campaign's certificate has expired, or else that a verification found less than
+    what was certified; "" for neither.
+    """
+    return "".join(_caveats(store, [campaign]).get(campaign.id, ()))
+
+
 def expiries(store: Store, campaigns: Sequence[Campaign]) -> dict[str, str]:
     """Return the same for many campaigns, by identifier; those without a certificate are missing.
     A thousand campaigns take as many queries as one.

@@ -74,6 +74,32 @@ def test_a_campaign_that_has_measured_nothing_has_no_noise(guarded: Guarded) -> 
     assert "has too few repeated measurements" in answer.json()["detail"]
 
 
+def test_the_page_of_a_campaign_says_that_a_verification_found_less(guarded: Guarded) -> None:
+    at = datetime.now(UTC) + timedelta(hours=1)
+    with Store.open(guarded.directory) as store:
+        one = recommending(store, spec(found=ORIGINAL), ORIGINAL, CANDIDATE).id
+        other = store.create_campaign("verify it", "{}", 1, at).id
+        for campaign in (one, other):
+            store.set_measured_with(campaign, {"testbed": Aspect("0" * 64, {})})
+            store.add_event(campaign, NewEvent(at, "testbed-ready", "", {"identity": "dafs 1"}))
+        data: dict[str, str | int | float | bool | None] = {
+            "campaign": other,
+            "elsewhere": False,
+            "outcome": "no longer holds",
+            "ratio": 1.05,
+            "lower": 1.01,
+            "upper": 1.09,
+            "confidence": 0.95,
+        }
+        store.add_event(one, NewEvent(at, "verified", "no longer holds", data))
+    headers = guarded.headers(Scope.READ) | {"Accept": "text/html"}
+    # Pages wait only briefly for a campaign to be read.
+    guarded.client.get(f"/v1/campaigns/{one}/drift", headers=headers)
+    page = guarded.client.get(f"/campaigns/{one}", headers=headers).text
+    overview = page.partition("</section>")[0]
+    assert "5.0% slower (95% interval 1.0 to 9.0%), less than what was certified" in overview
+
+
 def test_an_expired_certificate_is_marked_wherever_it_is_shown(guarded: Guarded) -> None:
     with Store.open(guarded.directory) as store:
         one = recommending(store, spec(found=ORIGINAL), ORIGINAL, CANDIDATE)

@@ -26,7 +26,7 @@ from tuner.page.recommendations import (
 from tuner.page.report_builder import report_document
 from tuner.page.snapshot import SnapshotCache
 from tuner.report.listing import show
-from tuner.results.expiry import expired, fingerprint, with_expiry
+from tuner.results.expiry import caveat, expired, fingerprint, with_expiry
 from tuner.states import EventKind
 from tuner.store import NewEvent, Store
 from tuner.text import faster as faster_by
@@ -261,6 +261,7 @@ def test_less_than_was_certified_is_a_caveat_also_where_nothing_has_expired(
     assert now is not None
     assert now.notes == (message, *answer.notes)
     assert (now.expired, reason(certified)) == ("", "")
+    assert caveat(store, store.campaign(certified.id)) == message
     document = report_document(SnapshotCache(store), certified.id).recommendation
     assert document is not None
     assert document.notes[0] == message
