@@ -246,7 +246,10 @@ def test_no_option_is_broken_at_the_end_of_a_line_and_what_is_copied_is_exact(
 
 
 @pytest.mark.parametrize("answer", list(Answer))
-def test_the_page_of_a_campaign_states_its_answer_once(tmp_path: Path, answer: Answer) -> None:
+def test_the_page_of_a_campaign_states_its_answer_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer
+) -> None:
+    monkeypatch.setattr(pages, "_PATIENCE_S", 60.0)
     with Store.open(tmp_path) as store:
         campaign = recommending(store, spec(), {THREADS: 64}, FAST, answer).id
     with TestClient(create_app(tmp_path), base_url="http://localhost") as client:
