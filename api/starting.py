@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -13,7 +14,7 @@ from api.problems import RequestError
 from tuner.applications import Application
 from tuner.errors import NO_IMPROVEMENT, ConflictError, StoreError, TunerError
 from tuner.model import Campaign
-from tuner.run.steering import in_use
+from tuner.run.steering import in_use, refuse_used
 from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
@@ -86,6 +87,13 @@ class Starter:
                 "allows; try again when one has ended",
                 {"Retry-After": "60"},
             )
+
+    def refuse_used(self, testbeds: Collection[str]) -> None:
+        """Raise InUseError if one of these testbeds is in use: a worker would wait for it, but a
+        run started now fails.
+        """
+        if self._queue is None:
+            refuse_used(self._store, testbeds)
 
     def _start_one_more(self, run: Run) -> subprocess.Popen[bytes]:
         self.refuse_too_many()

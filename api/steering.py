@@ -271,6 +271,7 @@ def _create(
         old = None if reference is None else serving.store.campaign(reference)
         check_measurements(spec_allowed)
         preparation = prepare(spec_allowed, serving.directory)
+        serving.starter.refuse_used([each.name for each in preparation.identities])
         campaign, unguided = _store(serving, preparation, old, request)
     # Also for a repeated request: the first may have died before it started the campaign.
     with _recording_failure(serving, campaign):

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import cast
@@ -100,6 +100,9 @@ class NotStarting:
         """Refuse nothing, as nothing is left to workers."""
 
     def refuse_too_many(self) -> None:
+        """Refuse nothing, as nothing runs."""
+
+    def refuse_used(self, testbeds: Collection[str]) -> None:
         """Refuse nothing, as nothing runs."""
 
     def start_verification(self, campaign: str, blocks: int, request: int) -> None:

@@ -17,6 +17,7 @@ from tests.unit.api.conftest import Guarded, fstune
 from tests.unit.api.test_conventions import is_problem
 from tests.waiting import wait_for
 from tuner.errors import SpecError
+from tuner.holders import is_gone, this_process
 from tuner.remote.records import read_campaign
 from tuner.settings import ServiceSettings
 from tuner.spec.campaign import CampaignSpec
@@ -310,6 +311,25 @@ def test_only_registered_testbeds_can_be_used(tmp_path: Path) -> None:
             )
             assert is_problem(answer, 422), name
         assert client.get("/v1/campaigns", headers=headers).json()["items"] == []
+
+
+def test_a_campaign_on_a_testbed_in_use_is_refused_and_not_stored(
+    guarded: Guarded, post: Callable[..., Any]
+) -> None:
+    spec = SPEC | {"testbed": {"simulated": SPEC["testbed"]["simulated"] | {"name": "hall 7"}}}
+    with Store.open(guarded.directory) as store:
+        now = datetime.now(UTC)
+        other = store.create_campaign("other", "{}", 1, now).id
+        released = NewEvent(now, "told", "told by a test")
+        (lease,) = store.take_testbeds(
+            other, ["simulated hall 7"], this_process(), 60.0, is_gone, released
+        )
+        answer = post("/v1/campaigns", spec)
+        assert is_problem(answer, 409)
+        assert f"testbed simulated hall 7 is in use by campaign {other}" in answer.json()["detail"]
+        assert [one.id for one in store.campaigns()] == [other]
+        store.give_back(lease)
+    wait_until_finished(guarded, post("/v1/campaigns", spec).json()["id"])
 
 
 @pytest.mark.parametrize("forbidden", ["simulated", "hosts"])
