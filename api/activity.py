@@ -25,7 +25,7 @@ def headline(snapshot: Snapshot, *, absent: bool = False) -> str:
     """One-line activity shown next to the state. ``absent``: its process sends no heartbeats."""
     campaign = snapshot.campaign
     if absent:
-        return "by its state, but its process is silent"
+        return "its process is silent"
     if campaign.state is not CampaignState.RUNNING:
         return campaign.reason
     if not snapshot.running:

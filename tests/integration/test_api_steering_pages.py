@@ -345,7 +345,7 @@ def test_a_campaign_whose_process_was_killed_is_reported_and_resumed(
         # There are no further events, but the page is notified nevertheless.
         died = f"its process ({lease.holder.pid} on {lease.holder.host}) has died"
         expect(page.locator("#absence")).to_contain_text(died, timeout=PATIENCE_MS)
-        expect(state).to_have_text("running")
+        expect(state).to_have_text("stalled")
         expect(page.get_by_role("button", name="Pause")).to_have_count(0)
         assert barriers(page) == []
         picture(page, "died")

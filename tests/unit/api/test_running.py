@@ -66,6 +66,7 @@ def test_the_status_reports_processes_and_testbeds(guarded: Guarded) -> None:
         guarded.client.get(f"/v1/campaigns/{campaign}/drift", headers=reader)
     text = guarded.client.get(f"/campaigns/{dead}", headers=operator | page).text
     assert f"its process ({here.pid} on {here.host}) has died" in text
+    assert '<span class="state stalled">stalled</span>' in text
     assert '<button id="resume">' in text
     assert '<button id="pause">' not in text
     text = guarded.client.get(f"/campaigns/{lost}/live", headers=reader | page).text

@@ -233,7 +233,7 @@ def test_a_campaign_that_nobody_runs_says_so(snapshot: Snapshot) -> None:
     absence = Absence(snapshot.campaign.id, "its process (1 on x) has died", queued=False)
     page = page_of(running, absence)
     assert page.absence == absence
-    assert page.doing == "by its state, but its process is silent"
+    assert page.doing == "its process is silent"
     assert page.now == ()
     assert page.expected_end is None
     assert (page.can_pause, page.can_resume, page.can_cancel) == (False, True, True)
