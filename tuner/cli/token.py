@@ -56,7 +56,11 @@ def create(
         until = now + timedelta(seconds=lasts_s)
     with open_or_make_store(state_dir, database) as store:
         token, text = Access(store).create(token_name, scope, now, until)
-    say(text)
+        try:
+            say(text)
+        except OSError:  # a full disk, say: nobody has it, and nobody could name it to revoke it
+            Access(store).revoke(token.id, now)
+            raise
     ends = "does not expire" if until is None else f"expires {moment(until)}"
     say(f"fstune: token {token.id} for {scope}, {ends}; it is not shown again", err=True)
 

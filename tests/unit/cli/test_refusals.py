@@ -20,6 +20,7 @@ from tuner.cli.app import app, main
 from tuner.errors import ConflictError, NotFoundError, TunerError
 from tuner.states import CampaignState
 from tuner.store import NewEvent, Store
+from tuner.store.access import Access
 
 pytestmark = pytest.mark.slow
 
@@ -109,6 +110,23 @@ def test_output_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -
         )
     assert done.returncode == 1
     assert done.stderr == "fstune: the output cannot be written: No space left on device\n"
+
+
+def test_a_token_that_cannot_be_printed_is_of_no_use(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "token", "create", "one"],
+            env={"FSTUNE_STATE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "fstune: the output cannot be written: No space left on device\n"
+    with Store.open(tmp_path) as store:
+        (token,) = Access(store).tokens()
+    assert token.revoked is not None
 
 
 @pytest.mark.parametrize("is_closed", [False, True], ids=["full", "closed"])
