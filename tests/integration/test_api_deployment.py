@@ -123,7 +123,10 @@ def proxied(request: pytest.FixtureRequest, root: Path, tmp_path: Path) -> Itera
     options = ("--root-path", path) if path else ()
     service = Service(tmp_path, free_port(), ("--auth", *options))
     tree = ensure_packages(
-        root / "build" / "test-state" / "packages", print, name="nginx", packages=("nginx-light",)
+        root / "build" / "test-state" / "packages",
+        print,
+        name="nginx",
+        packages=("nginx-light", "nginx"),
     )
     libraries = [str(directory) for directory in (tree / "usr/lib").glob("*-linux-gnu")]
     chain, secret = certificate(tmp_path)
