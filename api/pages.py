@@ -45,7 +45,8 @@ from tuner.results.expiry import caveat, expiries, with_expiry
 from tuner.run.presence import absence, status
 from tuner.spec.applicable import can_be_applied
 from tuner.spec.space_section import stored_spaces
-from tuner.states import CampaignState
+from tuner.states import IN_FORCE, CampaignState
+from tuner.store.applications import Applications
 from tuner.text import counted, duration, faster, moment, value_text
 from tuner.tokens import Scope
 
@@ -211,6 +212,8 @@ def recommendation_page(
         meanings=meanings(answer, spaces, without_effect(answer, spaces)),
         steps={step.part: step for step in steps(answer, spaces)},
         can_be_applied=can_be_applied(record),
+        applications=Applications(serving.store).of(campaign.id),
+        in_force=IN_FORCE,
         effects=effects(answer.components),
         why=document.why,
     )

@@ -52,6 +52,12 @@ def newest(guarded: Guarded, campaign: str) -> dict[str, Any]:
     return application
 
 
+def recommendation_page(guarded: Guarded, campaign: str) -> str:
+    path = f"{campaign.removeprefix('/v1')}/recommendation"
+    headers = guarded.headers(Scope.READ) | {"Accept": "text/html"}
+    return guarded.client.get(path, headers=headers).text
+
+
 @pytest.mark.slow
 def test_a_plan_is_applied_by_its_identity_and_rolled_back(guarded: Guarded) -> None:
     campaign = recommending_campaign(guarded)
@@ -71,6 +77,8 @@ def test_a_plan_is_applied_by_its_identity_and_rolled_back(guarded: Guarded) -> 
     wait_for(lambda: newest(guarded, campaign)["state"] != "committing")
     applied = newest(guarded, campaign)
     assert (applied["state"], applied["changed_by"]) == ("applied", "for admin, over HTTP")
+    undo = f"to undo it: <code>fstune rollback {applied['id']}</code>"
+    assert undo in recommendation_page(guarded, campaign)
     again = post(guarded, f"{campaign}/plans", json={})
     assert (again.status_code, again.json()["application"]) == (200, None), again.text
     assert again.json()["before"] == again.json()["after"]
@@ -83,6 +91,9 @@ def test_a_plan_is_applied_by_its_identity_and_rolled_back(guarded: Guarded) -> 
     assert back.status_code == 202, back.text
     wait_for(lambda: newest(guarded, campaign)["state"] == "rolled_back")
     assert newest(guarded, campaign)["changed_by"] == "for admin, over HTTP"
+    page = recommendation_page(guarded, campaign)
+    assert '<span class="state rolled_back">rolled back</span>' in page
+    assert "to undo it" not in page
     assert guarded.client.get(in_force.format("true"), headers=headers).json() == []
     assert len(guarded.client.get(in_force.format("false"), headers=headers).json()) == 1
     assert is_problem(post(guarded, f"{campaign}/rollback"), 404)
