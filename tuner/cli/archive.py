@@ -83,4 +83,4 @@ def import_file(
 
     with open_or_make_store(state_dir, database) as store:
         campaign = import_campaign(store, file, RowChecker().check)
-        say(f"campaign {campaign} is in {store.where}")
+        say(f"campaign {campaign} was imported into {store.where}")

@@ -40,7 +40,7 @@ Server = Annotated[
         "--server",
         help="Use a remote server ('fstune serve'): https://HOST. Default: FSTUNE_SERVER, "
         "else local. "
-        "A token comes from FSTUNE_TOKEN or the file FSTUNE_TOKEN_FILE names.",
+        "A token comes from FSTUNE_TOKEN or from the file that FSTUNE_TOKEN_FILE names.",
         show_default=False,
     ),
 ]

@@ -164,7 +164,7 @@ class LiveProgress:
         body: list[RenderableType] = ["", live_table(rows, width)] if rows else []
         if hidden := len(standing.rows) - len(rows):
             more = (
-                f"and {hidden} more" if rows else f"{hidden} trials; a higher terminal shows them"
+                f"and {hidden} more" if rows else f"{hidden} trials; a taller terminal shows them"
             )
             body.append(_line(Text(more, style=QUIET)))
         notes = [_dropped(d) for d in standing.dropped[:_DROPPED]]

@@ -360,6 +360,7 @@ def test_a_campaign_is_moved_elsewhere_as_a_file(
     elsewhere = ("--state-dir", tmp_path / "elsewhere")
     added = fstune("import", file, *elsewhere)
     assert added.returncode == 0, added.stderr
+    assert f"campaign {finished} was imported into " in added.stdout
     assert fstune("show", *elsewhere).stdout == fstune("show").stdout
     assert fstune("recommend", *elsewhere).stdout == fstune("recommend").stdout
     again = fstune("import", file, *elsewhere)

@@ -221,7 +221,7 @@ def test_a_terminal_too_low_for_a_trial_has_no_headings_either() -> None:
     live.standing(STANDING)
     live.doing("measuring")
     lines = drawing(screen, live)
-    assert f"{len(STANDING.rows)} trials; a higher terminal shows them" in lines
+    assert f"{len(STANDING.rows)} trials; a taller terminal shows them" in lines
     assert not any("Faster by" in line for line in lines)
 
 
