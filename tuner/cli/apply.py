@@ -67,8 +67,7 @@ Replace = Annotated[
     bool,
     typer.Option(
         "--replace",
-        help="Also replace what somebody else has changed since by what was there before the "
-        "application.",
+        help="Also overwrite what somebody else has changed since the application.",
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -173,11 +172,11 @@ def rollback(
 ) -> None:
     """Restore exactly what was in effect before an application, and check that it is in effect.
 
-    This includes applications that were interrupted at any point. If somebody else has changed
-    since what would be restored (a command line or notifier of the fileserver's instance, a
-    client's file of options, a setting), that is listed, and refused without --replace. A client
-    that is gone for good can be left out: take it out of the testbed file and name it with
-    --without. Both are recorded.
+    This includes applications that were interrupted at any point. Later changes by somebody else
+    (to a command line or notifier of the fileserver's instance, a client's file of options, a
+    setting) are listed; without --replace, the rollback is then refused. A client that is gone for
+    good can be left out: remove it from the testbed file and name it with --without. Both are
+    recorded.
     """
     if (address := server_address(server, state_dir, database)) is not None:
         for option, is_given in (("--without", bool(without)), ("--replace", replace)):
