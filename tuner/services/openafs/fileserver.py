@@ -36,7 +36,7 @@ from tuner.services.openafs.bosserver import (
 )
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.limits import server_limits
-from tuner.services.openafs.server_log import LogEnd, log_end, log_since
+from tuner.services.openafs.server_log import LogEnd, log_end, log_since, why_not_started
 from tuner.services.openafs.server_values import server_values
 from tuner.services.openafs.version import version_of
 from tuner.services.part import verify_effective
@@ -367,9 +367,11 @@ class Fileserver(WithJournal):
                 error = f": {status.last_error}" if status.last_error else ""
                 # Before bosserver gave up, there may have been one more start.
                 log = log_since(self.host, self.place.log, before)
-                why = _last(log) or "it printed nothing" if late else self._reason(command, log)
                 if late:
+                    why = why_not_started(self.host, self.place.log, log)
                     self._end_hanging()
+                else:
+                    why = self._reason(command, log)
                 details = {"host": self.host.host, "command": command, "output": why}
                 message = f"the fileserver does not start {when}{error}; {why}"
                 raise ConfigurationError(message, details)
@@ -378,7 +380,7 @@ class Fileserver(WithJournal):
     def _reason(self, command: str, log: parse.StartLog) -> str:
         """Return the server's own message about a failed start; may stop its instance for that."""
         if log.last_line:
-            return _last(log)
+            return f"FileLog: {log.last_line}"
         # It exited before it opened its log, and bosserver discards its output.
         self._stop()
         try:
@@ -390,10 +392,6 @@ class Fileserver(WithJournal):
         return (
             f"it printed: {result.tail}" if result.stderr or result.stdout else "it printed nothing"
         )
-
-
-def _last(log: parse.StartLog) -> str:
-    return f"FileLog: {log.last_line}" if log.last_line else ""
 
 
 def _journal(host: Connector, place: FileserverPlace) -> Journal:

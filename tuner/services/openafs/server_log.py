@@ -9,6 +9,8 @@ from tuner.services.openafs import parse
 
 #: Where the log usually is: the paths of Debian, and of OpenAFS itself.
 USUAL_LOGS = ("/var/log/openafs/FileLog", "/usr/afs/logs/FileLog")
+#: With less free space than this, a start may not find room for its lines.
+_LEAST_FREE_KIB = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,20 @@ def why_no_log(host: Connector, command: str, path: str) -> str:
     if host.ask(["test", "-r", path]).status != 0:
         return f"{path} cannot be read: name the fileserver's log under server.log"
     return ""
+
+
+def why_not_started(host: Connector, path: str, log: parse.StartLog) -> str:
+    """Why the log at ``path`` does not say that a server has started. ``log``: of this start."""
+    last = f"FileLog: {log.last_line}" if log.last_line else ""
+    result = host.ask(["df", "--block-size=1K", "--output=avail,target", path])
+    full = ""
+    if result.status == 0:
+        with understood(host.host):
+            free, mount_point = result.stdout.splitlines()[-1].split(maxsplit=1)
+            free_kib = int(free)
+        if free_kib < _LEAST_FREE_KIB:
+            full = f"no room for its log {path}: {mount_point} has {free_kib} KiB free"
+    return "; ".join(part for part in (full, last) if part) or "it printed nothing"
 
 
 def find_log(host: Connector, command: str) -> str:
