@@ -254,8 +254,7 @@ class BlockRunner:
             self.leftovers.expect()
             self._check_stop()  # a stop may be why it failed
             # Asked once it has failed again: one failure is mended by repeating the run.
-            why = self._ready.why_unusable() if which else ""
-            failure = WorkloadError(f"{problem}; {why}", problem.details) if why else problem
+            failure = WorkloadError(self._explained(problem), problem.details) if which else problem
             what = "the run failed" if which else "the run failed and is repeated"
             message = f"block {step.number}, {arm_name(trial.number)}: {what}: {failure}"
             data = {"block": step.number, "trial": trial.number, **evidence(problem)}
@@ -264,7 +263,7 @@ class BlockRunner:
 
     def _configuration_failed(self, trial: Trial, problem: ConfigurationError) -> None:
         if is_as_found(trial):
-            raise _BlockVoid(f"{arm_name(trial.number)}: {problem}") from problem
+            raise _BlockVoid(f"{arm_name(trial.number)}: {self._explained(problem)}") from problem
         # The server must not be left down, whatever comes next. If it does not start with the
         # baseline either, the trial was not at fault.
         baseline = self._ready.target.baseline
@@ -272,8 +271,15 @@ class BlockRunner:
             with self._ledger.on("apply"):
                 self._ready.target.apply(baseline, self._observer.doing)
         except ConfigurationError as worse:
-            raise CampaignHalted(f"the baseline cannot be restored: {worse}") from worse
+            why = self._explained(worse)
+            raise CampaignHalted(f"the baseline cannot be restored: {why}") from worse
         self._fail(trial, str(problem), problem)
+
+    def _explained(self, problem: TunerError) -> str:
+        """Return what failed, and why the servers' storage is to blame for it, if it is."""
+        why = self._ready.why_unusable()
+        # What it quotes may be a whole sentence.
+        return f"{str(problem).rstrip(' .')}; {why}" if why else str(problem)
 
     def _left_out(
         self,

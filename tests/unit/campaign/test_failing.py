@@ -38,6 +38,7 @@ from tuner.report.summary import Effort, campaign_summary
 from tuner.run.arm_runs import ArmRuns
 from tuner.run.failures import Failures
 from tuner.services.simulated import testbed as simulated
+from tuner.services.target import Target
 from tuner.services.testbed import ReadyTestbed
 from tuner.states import BlockState, CampaignState, TrialState
 from tuner.store import Store
@@ -134,6 +135,29 @@ def test_a_campaign_that_halts_says_what_the_servers_say_of_their_storage(
     assert len(again) == len(calls) < len(failed)
     assert all(event.message.endswith("is off-line") for event in again)
     assert all(event.data["exit_status"] == 1 for event in failed)
+
+
+@pytest.mark.parametrize("blocks", [0, 3], ids=["trial 1 before it", "only the baseline"])
+def test_a_baseline_that_does_not_start_says_what_the_servers_say_of_their_storage(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, blocks: int
+) -> None:
+    """A client does not start where its volume was renamed; what it says may be a sentence."""
+    real = simulated.SimulatedTestbed.open
+
+    def open_testbed(*arguments: Any) -> ReadyTestbed:
+        return replace(real(*arguments), why_unusable=lambda: "it does not serve volume bench")
+
+    def apply(*_: object, **__: object) -> object:
+        raise ConfigurationError("the client does not start: No such device .")
+
+    monkeypatch.setattr(simulated.SimulatedTestbed, "open", open_testbed)
+    monkeypatch.setattr(Target, "apply", apply)
+    campaign = begin(spec(faster(low=15), pilot={"blocks": blocks}))
+    outcome = campaign.run()
+    assert isinstance(outcome.error, CampaignHalted)
+    reason = "does not start: No such device; it does not serve volume bench"
+    assert outcome.campaign.reason.endswith(reason)
+    assert all(trial.state is not TrialState.FAILED for trial in campaign.trials)
 
 
 @pytest.mark.parametrize(
