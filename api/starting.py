@@ -13,8 +13,9 @@ from pathlib import Path
 from api.problems import RequestError
 from tuner.applications import Application
 from tuner.errors import NO_IMPROVEMENT, ConflictError, StoreError, TunerError
+from tuner.holders import is_gone
 from tuner.model import Campaign
-from tuner.run.steering import in_use, refuse_used
+from tuner.run.steering import in_use
 from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.applications import Applications
@@ -93,7 +94,7 @@ class Starter:
         run started now fails.
         """
         if self._queue is None:
-            refuse_used(self._store, testbeds)
+            self._store.refuse_used(testbeds, is_gone)
 
     def _start_one_more(self, run: Run) -> subprocess.Popen[bytes]:
         self.refuse_too_many()

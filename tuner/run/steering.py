@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from datetime import datetime
 
-from tuner.errors import ConflictError, InUseError, SpecError
+from tuner.errors import ConflictError, SpecError
 from tuner.holders import is_gone
-from tuner.model import Campaign, Lease, Request, Wish
+from tuner.model import Campaign, Request, Wish
 from tuner.run.waiting import is_waited_for
 from tuner.services.kinds import ways_to_restore
 from tuner.states import OVER, CampaignState, EventKind
@@ -120,21 +120,9 @@ def _not_resumed(verification: str) -> ConflictError:
 
 def in_use(store: Store, campaign: str, testbeds: Collection[str] = ()) -> bool:
     """Whether a process not known to be dead runs the campaign or uses one of these testbeds."""
-    return any(lease.campaign == campaign or lease.testbed in testbeds for lease in _live(store))
-
-
-def refuse_used(store: Store, testbeds: Collection[str]) -> None:
-    """Raise InUseError if a process not known to be dead uses one of these testbeds."""
-    for lease in _live(store):
-        if lease.testbed in testbeds:
-            raise InUseError(
-                f"testbed {lease.testbed} is in use by campaign {lease.campaign}; try again when "
-                "that is over"
-            )
-
-
-def _live(store: Store) -> list[Lease]:
-    return [lease for lease in store.leases() if lease.is_live(is_gone)]
+    leases = store.leases()
+    leased = [each for each in leases if each.testbed in testbeds or each.campaign == campaign]
+    return any(each.is_live(is_gone) for each in leased)
 
 
 def _has_worker(queue: Queue | None, campaign: str) -> bool:

@@ -123,6 +123,18 @@ class LeaseStore(OpenStore):
         """Return the leases, ordered by testbed."""
         return self._database.read(self._leases)
 
+    def refuse_used(self, testbeds: Collection[str], has_ended: Callable[[Holder], bool]) -> None:
+        """Raise InUseError if a live process uses one of these testbeds, before a campaign for them
+        is stored; ``take_testbeds`` is what keeps others away.
+        """
+
+        def look(connection: Connection) -> None:
+            for lease in self._leases(connection, tables.lease.c.testbed.in_(testbeds)):
+                if lease.is_live(has_ended):
+                    raise InUseError(_in_use(connection, lease, "", REPEAT))
+
+        self._database.read(look)
+
     def running(self, others: Collection[str] = ()) -> Running:
         """Return the campaigns that run by their state or in a process, and these ``others``."""
         table, request = tables.campaign, tables.request
