@@ -98,11 +98,12 @@ def test_what_cannot_be_undone_needs_more_than_last(
     )
 
 
-def test_output_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:
+def into_a_full_disk(state: Path, *command: str) -> None:
+    """Run a command whose output cannot be written, and check how it ends."""
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-c", "from tuner.cli import main; main()", "list"],
-            env={"FSTUNE_STATE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)},
+            [*COMMAND, *command],
+            env={"FSTUNE_STATE_DIR": str(state), "PYTHONPATH": ":".join(sys.path)},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -110,20 +111,14 @@ def test_output_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -
         )
     assert done.returncode == 1
     assert done.stderr == "fstune: the output cannot be written: No space left on device\n"
+
+
+def test_output_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:
+    into_a_full_disk(tmp_path, "list")
 
 
 def test_a_token_that_cannot_be_printed_is_of_no_use(tmp_path: Path) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [*COMMAND, "token", "create", "one"],
-            env={"FSTUNE_STATE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)},
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 1
-    assert done.stderr == "fstune: the output cannot be written: No space left on device\n"
+    into_a_full_disk(tmp_path, "token", "create", "one")
     with Store.open(tmp_path) as store:
         (token,) = Access(store).tokens()
     assert token.revoked is not None

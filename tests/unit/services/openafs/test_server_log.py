@@ -17,20 +17,12 @@ HOST = LocalConnector()
 START = "x File server starting (/x)\nx File Server started x\n"
 
 
-def test_only_what_was_added_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_link", [False, True])
+def test_only_what_was_added_counts(tmp_path: Path, is_link: bool) -> None:
+    """Also behind a symbolic link, as where logs are kept on another disk."""
     log = tmp_path / "FileLog"
-    log.write_text(START)
-    end = log_end(HOST, str(log))
-    assert not log_since(HOST, str(log), end).started
-    with log.open("a") as file:
-        file.write(START)
-    assert log_since(HOST, str(log), end).started
-
-
-def test_a_log_behind_a_symbolic_link_is_judged_by_what_was_added(tmp_path: Path) -> None:
-    """As where logs are kept on another disk."""
-    log = tmp_path / "FileLog"
-    log.symlink_to(tmp_path / "elsewhere")
+    if is_link:
+        log.symlink_to(tmp_path / "elsewhere")
     log.write_text(START)
     end = log_end(HOST, str(log))
     assert not log_since(HOST, str(log), end).started
