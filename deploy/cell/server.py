@@ -21,6 +21,8 @@ VOLUME = "bench"
 PARTITION = "/vicepa"
 LOG_DIRECTORY = "/var/log/openafs"
 FILE_LOG = f"{LOG_DIRECTORY}/FileLog"
+#: When and how bosserver has ended.
+BOSSERVER_LOG = f"{LOG_DIRECTORY}/bosserver"
 #: Files that name the cell, for servers and clients.
 CELL_FILES = {
     "ThisCell": f"{CELL_NAME}\n",
@@ -41,14 +43,20 @@ _POLL_S = 0.1
 _SYSTEM_ADMINISTRATORS = -204
 _SYSTEM_ANYUSER = -101
 _ALL_RIGHTS = 0x7F
-#: bosserver 1.8.9 occasionally crashes when an instance is stopped. Restart it then, as an init
-#: system would, but first kill the programs it was running, which would otherwise run twice.
+#: bosserver 1.8.9 occasionally crashes when an instance is stopped. Restart it after a crash of any
+#: kind, as an init system would, but not after a signal by which an administrator ends it. First
+#: kill the programs it was running, which would otherwise run twice.
 _KEEP_BOSSERVER = """
-exec < /dev/null > /dev/null 2>&1
+exec < /dev/null >> "$1" 2>&1
 while :; do
     bosserver -nofork
-    [ $? = 139 ] || exit
+    status=$?
+    echo "$(date): bosserver has ended with status $status"
+    case $status in
+        0 | 129 | 130 | 141 | 143) exit ;;
+    esac
     kill -KILL $(pidof dafileserver davolserver salvageserver dasalvager ptserver vlserver)
+    sleep 0.2
 done
 """
 
@@ -89,7 +97,7 @@ def start_databases(server: Node, *, with_kdc: bool = False) -> None:
     add_key = ["asetkey", "add", "rxkad_krb5", "1", "18", f"{SHARED}/{keytab.name}"]
     server.check([*add_key, f"{SERVICE}@{kerberos.realm(CELL_NAME)}"])
     keytab.unlink()
-    server.check(["setsid", "--fork", "sh", "-c", _KEEP_BOSSERVER])
+    server.check(["setsid", "--fork", "sh", "-c", _KEEP_BOSSERVER, "sh", BOSSERVER_LOG])
     for name in ("ptserver", "vlserver"):
         create = ["bos", "create", SERVER_ADDRESS, name, "simple", f"{_PROGRAMS}/{name}"]
         _retry(server, [*create, "-localauth"], "bosserver")

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from deploy.cell import Cell, CellError, Cells, CellSpec
+from deploy.cell.network import SERVER_ADDRESS
 from tests.integration.conftest import (
     SHARED,
     Trace,
@@ -66,7 +67,7 @@ def host_before() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def side(host_before: dict[str, str], cell: Cell, cells: Cells) -> Iterator[Cell]:
+def side(host_before: dict[str, str], cells: Cells) -> Iterator[Cell]:
     """A second cell in addition to the shared one, with a slow link; tests may break it."""
     cells.down("side")
     yield cells.up(CellSpec("side", clients=2, link="50mbit"))
@@ -279,6 +280,25 @@ def test_a_link_is_really_limited(cell: Cell, side: Cell) -> None:
     assert 8 * (8 << 20) / shaped < 75e6
     # An unlimited virtual link is hundreds of times faster when the machine is not busy.
     assert any(8 * transfer_s(cell) < shaped for _ in range(20))
+
+
+@pytest.mark.parametrize("name", ["ABRT", "BUS", "SEGV"])
+def test_a_bosserver_that_crashes_is_started_again(side: Cell, name: str) -> None:
+    """Corrupt memory ends it with one of these signals."""
+
+    def pid() -> str:
+        return side.server.run(["pidof", "bosserver"]).stdout.decode()
+
+    def answers_again() -> bool:
+        status = side.server.run(["bos", "status", SERVER_ADDRESS, "dafs", "-localauth"])
+        return pid() not in ("", crashed) and "currently running" in status.stdout.decode()
+
+    crashed = pid()
+    side.server.check(["kill", f"-{name}", crashed.strip()])
+    wait_for(answers_again, f"bosserver after SIG{name}")
+    log = (side.server.directory / "log" / "bosserver").read_text()
+    status = 128 + getattr(signal, f"SIG{name}")
+    assert f"bosserver has ended with status {status}\n" in log
 
 
 def test_after_all_its_processes_were_killed_it_comes_up_and_goes_down(

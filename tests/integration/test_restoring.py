@@ -179,7 +179,7 @@ def test_a_client_is_restored_although_nothing_can_be_written(
         assert client.check(command) == "mounted again as found\n"
         assert client.check(command) == "left as found\n"
     finally:
-        client.check(["umount", RESTORE])
+        client.check(["umount", "--lazy", RESTORE])
 
 
 def test_a_bosserver_that_crashes_before_the_instance_is_created_again(
