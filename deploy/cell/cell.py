@@ -21,7 +21,7 @@ from typing import IO
 
 from deploy.cell import client as client_node
 from deploy.cell import kerberos, network, server, ssh
-from deploy.cell.errors import CellError
+from deploy.cell.errors import CellError, CellSpecError
 from deploy.cell.machine import require_machine, require_own, require_root
 from deploy.cell.node import Node, NodeAdditions, NodePlan, StartingNode, processes_below
 from deploy.cell.packages import ensure_packages, ensure_private_packages
@@ -56,7 +56,7 @@ class CellSpec:
         _check_name(self.name)
         least = 0 if self.kerberos else 1
         if not least <= self.clients <= network.MAX_CLIENTS:
-            raise CellError(
+            raise CellSpecError(
                 f"clients: {self.clients} is not between {least} and {network.MAX_CLIENTS}"
             )
         if self.link is not None:
@@ -95,11 +95,11 @@ class Cells:
     def __init__(self, state_directory: Path) -> None:
         self.state = state_directory.absolute()
         if set(str(self.state)) & set(":,\\"):
-            raise CellError(
+            raise CellSpecError(
                 f"state directory {self.state}: its path must not contain ':', ',' or backslashes"
             )
         if str(self.state.resolve()).startswith(("/etc/", "/usr/")):
-            raise CellError(
+            raise CellSpecError(
                 f"state directory {self.state}: a cell overlays /etc and /usr with its files; "
                 "use a directory elsewhere"
             )
@@ -339,7 +339,7 @@ def write_record(path: Path, document: Mapping[str, object]) -> None:
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise CellError(
+        raise CellSpecError(
             f"cell name {name!r}: use 1 to 32 of a-z and 0-9, with hyphens between them"
         )
 

@@ -8,5 +8,9 @@ class CellError(Exception):
     """
 
 
+class CellSpecError(CellError):
+    """A value in the specification of a cell is invalid."""
+
+
 class CellTimeout(CellError, TimeoutError):
     """A command in a node exceeded its time limit and was killed."""

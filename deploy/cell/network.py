@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 
-from deploy.cell.errors import CellError
+from deploy.cell.errors import CellError, CellSpecError
 from deploy.cell.node import Node
 
 SERVER_ADDRESS = "10.77.0.1"
@@ -27,9 +27,9 @@ def client_address(number: int) -> str:
 
 
 def check_rate(link: str) -> None:
-    """Raise CellError unless ``link`` is a rate that the traffic shaper accepts."""
+    """Raise CellSpecError unless ``link`` is a rate that the traffic shaper accepts."""
     if not _RATE.fullmatch(link):
-        raise CellError(f"link {link!r}: write a rate such as 100mbit or 1gbit")
+        raise CellSpecError(f"link {link!r}: write a rate such as 100mbit or 1gbit")
 
 
 def prepare_server(server: Node) -> None:

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deploy.cell import CellError, Cells, Node
+from deploy.cell import CellError, Cells, CellSpecError, Node
 from deploy.cell.ssh import connect_from
-from tuner.errors import TestbedError
+from tuner.errors import SpecError, TestbedError
 from tuner.hosts.reach import NetnsSection
 
 if TYPE_CHECKING:
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Convert errors of the private cell to TestbedError."""
+    """Convert errors of the private cell to SpecError or TestbedError."""
     try:
         yield
+    except CellSpecError as problem:
+        raise SpecError(str(problem)) from problem
     except CellError as problem:
         raise TestbedError(str(problem)) from problem
 
