@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 import numpy as np
 
@@ -27,7 +26,6 @@ from tuner.plan.attempts import Attempt
 from tuner.plan.rules import Floors, Rules
 from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import Finish
-from tuner.propose.prediction import Prediction
 
 #: Complete blocks at the first look of the guards.
 _FIRST_LOOK = 10
@@ -85,35 +83,6 @@ class Certification:
         return not certificate.is_certified, certificate.verdict.interval.upper
 
 
-def answers_so_far(
-    attempts: Sequence[Certification], prediction: Callable[[int], Prediction], delta: float
-) -> tuple[Finish, ...]:
-    """Return the answers so far, given the attempts in order; the last of them is the answer.
-
-    A later attempt is made for a candidate that promises more, or as much with fewer settings. Its
-    finalist becomes the answer only if that promise held: its estimated gain is not below the lower
-    bound of the gain of any earlier answer, and the ``prediction`` for its trial, from all
-    measurements, still favours it over each of them. If only the last answer counted, every step to
-    fewer settings could lose delta. The same holds for the further finalists of an attempt. All
-    certificates hold simultaneously, so choosing among them costs no error.
-    """
-    answers: dict[int, Finish] = {}
-    least = math.inf
-    predict = cache(prediction)
-    for number, each in enumerate(attempts, start=1):
-        for finalist in each.certified:
-            if finalist in answers:
-                continue
-            verdict = each.certificates[finalist].verdict
-            # Predictions take time, and the first answer needs none.
-            if verdict.estimate <= least and all(
-                _replaces(predict(finalist), predict(other), delta) for other in answers
-            ):
-                answers[finalist] = each.finish(finalist, number)
-                least = min(least, verdict.interval.upper)
-    return tuple(answers.values())
-
-
 def nearest(attempts: Sequence[Certification]) -> Finish:
     """Return the finalist that came nearest to a certificate, as judged by its newest attempt."""
     newest = {finalist: each for each in attempts for finalist in each.certificates}
@@ -123,24 +92,6 @@ def nearest(attempts: Sequence[Certification]) -> Finish:
 
     best = min(newest, key=rank, default=None)
     return Finish(None, None) if best is None else newest[best].finish(best)
-
-
-def _replaces(later: Prediction, earlier: Prediction, delta: float) -> bool:
-    return later.gain - earlier.gain >= least_step(later, earlier, delta)
-
-
-def least_step(later: Prediction, earlier: Prediction, delta: float) -> float:
-    """Return by how much ``later`` must gain more to be the better answer, log units. With more
-    settings it must be better by delta, with as many by half of it; with fewer it may be worse by
-    delta.
-
-    None of these limits is at equal gains: every block changes the estimates a little, and two
-    configurations that gain about the same would take turns as the answer.
-    """
-    worth = margin(delta)
-    if later.changes == earlier.changes:
-        return worth / 2.0
-    return worth if later.changes > earlier.changes else -worth
 
 
 def can_narrow(answer: Finish, attempts: Sequence[Attempt], rules: Rules) -> bool:

@@ -28,9 +28,9 @@ from tuner.judge.power import Forecast, power_by
 from tuner.judge.robust import fewest_pairs
 from tuner.judge.score import margin
 from tuner.model import Configuration
+from tuner.plan.answering import least_step
 from tuner.plan.attempts import alpha_of
 from tuner.plan.batches import whole_batches
-from tuner.plan.certifying import least_step
 from tuner.plan.guide import Noise, View
 from tuner.plan.rules import Floors, Rules
 from tuner.propose.prediction import Prediction
@@ -121,14 +121,14 @@ class Position:
 
     ``attempt``: the number of the next attempt at a certificate. ``answers``: the predictions for
     the answers so far, of which the last counts; ``wide``: further fresh blocks would tell more
-    about it. ``arms_left``, ``total_arms``: of the budget, at the pace so far. ``measured``: arms
-    in complete blocks; unlike all arms, the same after an interruption. ``can_search``: whether a
-    further block of the search has something to measure, called only where it matters: choosing
-    that takes most of the time of a decision. ``may_add``: it may have new configurations;
-    ``own_trials``: what is expected of the campaign's own, asked for where no others may be added.
-    ``refuted``: since the newest block of the search, an attempt has failed. ``suspect``: the
-    guards require a certificate to pass the sign-flip test too. ``searched``: a block of the search
-    is complete.
+    about it. ``proven``: the configurations that have a certificate. ``arms_left``, ``total_arms``:
+    of the budget, at the pace so far. ``measured``: arms in complete blocks; unlike all arms, the
+    same after an interruption. ``can_search``: whether a further block of the search has something
+    to measure, called only where it matters: choosing that takes most of the time of a decision.
+    ``may_add``: it may have new configurations; ``own_trials``: what is expected of the campaign's
+    own, asked for where no others may be added. ``refuted``: since the newest block of the search,
+    an attempt has failed. ``suspect``: the guards require a certificate to pass the sign-flip test
+    too. ``searched``: a block of the search is complete.
     """
 
     attempt: int
@@ -141,6 +141,7 @@ class Position:
     refuted: bool = False
     answers: tuple[Prediction, ...] = ()
     wide: bool = False
+    proven: frozenset[Configuration] = frozenset()
     suspect: bool = False
     searched: bool = True
 
@@ -192,9 +193,7 @@ def candidate(view: View, rules: Rules, at: Position) -> Prediction | None:
     """
     if not at.may_add:
         own = [each for each in _best_first(at.own_trials()) if each.gain > 0.0]
-        return next(
-            (each for each in own if _worth(each, at.answers, rules)), next(iter(own), None)
-        )
+        return next((each for each in own if _worth(each, rules, at)), next(iter(own), None))
     if at.answers and at.is_late:
         return view.simplest(max(at.answers, key=lambda each: each.gain).configuration)
     return view.best
@@ -225,7 +224,7 @@ def next_move(view: View, best: Prediction | None, rules: Rules, at: Position) -
     rules = attempt_rules(rules, at)
     per_block = 1 + rules.finalists
     blocks = fresh_blocks(at.arms_left, rules)
-    if blocks < MIN_PAIRS or best is None or not _worth(best, at.answers, rules):
+    if blocks < MIN_PAIRS or best is None or not _worth(best, rules, at):
         return _without_finalist(view, rules, at)
     forecast = forecast_of(best, view.noise, rules, at.attempt, blocks, at.fewest(rules))
     early = _large_step(best, rules, at) or _simpler(best, at)
@@ -348,18 +347,16 @@ def _certifiable(
     return forecast.power >= _WORTH
 
 
-def _worth(best: Prediction, answers: Sequence[Prediction], rules: Rules) -> bool:
+def _worth(best: Prediction, rules: Rules, at: Position) -> bool:
     """Whether certifying the best candidate would be news: it is the first gain, and compared with
     every answer so far a larger gain, or about the same gain with fewer settings.
     """
-    if best.gain < margin(rules.race.delta):
+    if best.gain < margin(rules.race.delta) or best.configuration in at.proven:
         return False
-    return all(_is_news(best, answer, rules) for answer in answers)
+    return all(_is_news(best, answer, rules) for answer in at.answers)
 
 
 def _is_news(best: Prediction, answer: Prediction, rules: Rules) -> bool:
-    if best.configuration == answer.configuration:
-        return False
     more = best.gain - answer.gain
     step = least_step(best, answer, rules.race.delta)
     # Whether it loses too much is known only once it has fresh blocks, too.

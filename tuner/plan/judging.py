@@ -57,6 +57,19 @@ class Judge:
         # A certificate is judged by what was known at its block.
         return merged if merged.best is None else replace(merged, guards=states[merged.best].guards)
 
+    def first_certified(self, attempt: Attempt, rules: Rules) -> dict[int, int]:
+        """Return after how many fresh blocks each finalist was first certified, if it ever was."""
+        last, first = self._certified_at.get(attempt.number, (MIN_PAIRS - 1, {}))
+        for blocks in range(last + 1, len(attempt.blocks) + 1):
+            if len(first) == len(attempt.finalists):
+                break
+            state = self._certification(_cut(attempt, blocks), rules)
+            for finalist, certificate in state.certificates.items():
+                if certificate.is_certified:
+                    first.setdefault(finalist, blocks)
+        self._certified_at[attempt.number] = len(attempt.blocks), first
+        return first
+
     def _state_of(
         self,
         finalist: int,
@@ -71,7 +84,7 @@ class Judge:
         certificate = now.certificates[finalist]
         if certificate.is_certified or spoilt(certificate):
             return now
-        blocks = self._first_certified(attempt, rules).get(finalist)
+        blocks = self.first_certified(attempt, rules).get(finalist)
         if blocks is None:
             return now
         return self._certification(_cut(attempt, blocks), rules, failed)
@@ -94,19 +107,6 @@ class Judge:
                 seed=rules.seed,
             ).score
         return self._adjustments[key]
-
-    def _first_certified(self, attempt: Attempt, rules: Rules) -> dict[int, int]:
-        """Number of fresh blocks at which each finalist was first certified, if it ever was."""
-        last, first = self._certified_at.get(attempt.number, (MIN_PAIRS - 1, {}))
-        for blocks in range(last + 1, len(attempt.blocks) + 1):
-            if len(first) == len(attempt.finalists):
-                break
-            state = self._certification(_cut(attempt, blocks), rules)
-            for finalist, certificate in state.certificates.items():
-                if certificate.is_certified:
-                    first.setdefault(finalist, blocks)
-        self._certified_at[attempt.number] = len(attempt.blocks), first
-        return first
 
     def _certification(
         self, attempt: Attempt, rules: Rules, failed: Collection[int] = ()

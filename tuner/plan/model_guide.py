@@ -66,9 +66,10 @@ class ModelGuide:
                     Arm(number, index, tuple(map(math.log, seconds)), scaled(load.get(number, ())))
                     for number, seconds in one.block.times_s.items()
                 ]
-            self._blocks_read = len(table.scored)
+            self._blocks_read = max(self._blocks_read, len(table.scored))
+            arms = [arm for arm in self._arms if arm.block < len(table.scored)]
             self._view_key = key
-            self._view = _ModelView(self, trials, table, out, self._arms, floor)
+            self._view = _ModelView(self, trials, table, out, arms, floor)
         return self._view
 
 

@@ -15,12 +15,12 @@ from tuner.judge.evalue import MIN_PAIRS
 from tuner.judge.score import margin
 from tuner.model import BASELINE, Block, BlockKind, BlockTimes, Trial
 from tuner.plan import named_comparison
+from tuner.plan.answering import Answers
 from tuner.plan.attempts import Attempt, attempts
 from tuner.plan.batches import AnyBlock, batch, in_groups, remeasuring, usable
 from tuner.plan.budget import Cost, ended_by_budget
 from tuner.plan.certifying import (
     Certification,
-    answers_so_far,
     can_narrow,
     finalist_to_narrow,
     guards,
@@ -34,6 +34,7 @@ from tuner.plan.halting import MAX_VOID_IN_A_ROW, no_block_reason, void_reason
 from tuner.plan.judging import Judge
 from tuner.plan.piloting import PilotPlan, plan_pilot
 from tuner.plan.racing import Replay, advance
+from tuner.plan.rounds import measured
 from tuner.plan.rules import Rules, settled_rules
 from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import Explore, Finish, Halt, Phase, Plan, RunBlock
@@ -63,6 +64,7 @@ class Planner:
         self._replay = Replay()
         self._pilot: PilotPlan | None = None
         self._judge = Judge(self.table)
+        self._answers = Answers(self.table, guide, self._judge)
 
     def plan(
         self,
@@ -131,6 +133,7 @@ class Planner:
             pilot=self._pilot,
             guide=self._guide,
             judge=self._judge,
+            answers=self._answers,
             compared=self._compared,
         )
         return state.plan(earlier_blocks)
@@ -149,6 +152,7 @@ class _State:
     pilot: PilotPlan
     guide: Guide
     judge: Judge
+    answers: Answers
     compared: Sequence[Proposal]
 
     def plan(self, earlier_blocks: int) -> Plan:
@@ -198,7 +202,7 @@ class _State:
 
     def _here(self) -> Plan:
         """The state of the campaign, without a step yet."""
-        round_ = self._newest_round()
+        round_ = self.table.newest_round
         live: tuple[int, ...] = ()
         if self.table.ended_blocks:
             arms = set(self.table.ended_blocks[-1].order) - {BASELINE} - self.failed
@@ -221,7 +225,7 @@ class _State:
         """Add the certificates: that of the newest attempt, and the best one so far."""
         if not standings:
             return here
-        newest = standings[-1]
+        newest, out = standings[-1], self.replay.endings
         every = {f: c for each in standings for f, c in each.certificates.items()}
         adjustments = {f: a for each in standings for f, a in each.adjustments.items()}
         return replace(
@@ -231,7 +235,7 @@ class _State:
             adjustments=adjustments,
             guards=newest.guards,
             ended_by_budget=ended_by_budget(self.table, self.rules, all_attempts, standings),
-            answers=answers_so_far(standings, self._prediction, self.rules.race.delta),
+            answers=self.answers.so_far(all_attempts, standings, self.trials, out, self.rules),
         )
 
     def _open(self, attempt: Attempt, standing: Certification) -> tuple[int, ...]:
@@ -250,17 +254,6 @@ class _State:
     def _is_doomed(self, prediction: Prediction) -> bool:
         least = margin(self.rules.race.delta) / 2.0
         return prediction.gain < least or prediction.feasible < _DOOMED
-
-    def _newest_round(self) -> int:
-        """The newest round that has a block."""
-        return max((block.round for block in self.table.ended_blocks), default=0)
-
-    def _trials_of_rounds(self) -> Sequence[Trial]:
-        """The trials of the rounds so far. A round that was cut off before its first block is
-        planned again as if its trials did not exist.
-        """
-        round_ = self._newest_round()
-        return [trial for trial in self.trials if trial.round <= round_]
 
     def _cut_off(self) -> tuple[int, ...]:
         """The trials still to be measured if the newest block is a void block of the search."""
@@ -292,6 +285,9 @@ class _State:
         position = Position(
             attempt=len(all_attempts) + 1,
             answers=tuple(map(self._prediction, numbers)),
+            proven=frozenset(
+                self.trials[number].configuration for each in standings for number in each.certified
+            ),
             wide=here.answer is not None and can_narrow(here.answer, all_attempts, rules),
             arms_left=cost.arms_left(rules),
             total_arms=cost.total_arms(rules),
@@ -344,7 +340,7 @@ class _State:
         """The candidate and further promising trials, as many as the attempt may have. What is
         certified already would only take blocks and a share of the error.
         """
-        numbers = {t.configuration: t.number for t in reversed(self._trials_of_rounds())}
+        numbers = {t.configuration: t.number for t in reversed(measured(self.trials, self.table))}
         done = {finalist for each in standings for finalist in each.certified}
         # Predictions take time, and a single finalist needs none.
         others = self._own_trials(done) if self.rules.finalists > 1 else ()
@@ -354,7 +350,11 @@ class _State:
     def _own_trials(self, without: Collection[int] = ()) -> list[Prediction]:
         """What is expected of the trials that may still be measured."""
         out = {BASELINE, *self.failed, *self.replay.endings, self.pilot.twin, *without}
-        return [self._prediction(t.number) for t in self._trials_of_rounds() if t.number not in out]
+        return [
+            self._prediction(t.number)
+            for t in measured(self.trials, self.table)
+            if t.number not in out
+        ]
 
     def _end(self, here: Plan, standings: Sequence[Certification]) -> Plan:
         """The answer: the certified finalist, otherwise the one that came nearest."""
@@ -373,13 +373,13 @@ class _State:
         )
 
     def _view(self) -> View:
-        out, floor = set(self.replay.endings), self.rules.race.floor
-        return self.guide.look(self._trials_of_rounds(), self.table, out, floor)
+        trials, floor = measured(self.trials, self.table), self.rules.race.floor
+        return self.guide.look(trials, self.table, self.replay.endings, floor)
 
     def _most_new(self) -> int | None:
         if self.rules.max_trials is None:
             return None
-        count = sum(trial.round > 0 for trial in self._trials_of_rounds())
+        count = sum(trial.round > 0 for trial in measured(self.trials, self.table))
         return max(0, self.rules.max_trials - count)
 
     def _arms_left(self) -> float:

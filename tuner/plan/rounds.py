@@ -1,4 +1,4 @@
-"""Convert a round of the search or of a certification to trials and blocks to be stored. Pure."""
+"""Rounds of the search and of certification: their trials and blocks. Pure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ from collections.abc import Sequence
 
 from tuner.model import Trial
 from tuner.plan.answer import Flags
+from tuner.plan.scores import ScoreTable
 from tuner.plan.steps import Explore, RunBlock
 from tuner.states import TrialState
+
+
+def measured(trials: Sequence[Trial], table: ScoreTable) -> Sequence[Trial]:
+    """Return the trials of the rounds that have a block. A round that was cut off before its first
+    block is planned again as if its trials did not exist.
+    """
+    newest = table.newest_round
+    return [trial for trial in trials if trial.round <= newest]
 
 
 def trials_and_blocks(
     step: Explore, trials: Sequence[Trial], flags: Flags, seed: int, *, together: bool
 ) -> tuple[list[Trial], list[RunBlock]]:
-    """Return the trials that a round adds to ``trials``, and its blocks.
+    """Convert a round: return the trials that it adds to ``trials``, and its blocks.
 
     If the round was cut off after its trials had been stored, ``trials`` contains them already.
     ``flags``: renders a configuration. ``together``: the blocks are measured concurrently.

@@ -151,6 +151,20 @@ class ScoreTable:
             if block.state is BlockState.COMPLETE:
                 self._take_in(block, scores)
 
+    @property
+    def newest_round(self) -> int:
+        """The newest round that has a block."""
+        return max((block.round for block in self.ended_blocks), default=0)
+
+    def first(self, complete: int) -> ScoreTable:
+        """Return the table as it was after its first ``complete`` complete blocks. Only for a table
+        that keeps times.
+        """
+        if complete == len(self.scored):
+            return self
+        newest = self.ended_blocks.index(self.scored[complete - 1].block)
+        return ScoreTable.of(self.ended_blocks[: newest + 1], self.components, self._weights)
+
     def pairs(self, kind: BlockKind = BlockKind.SEARCH) -> Mapping[int, Sequence[float]]:
         """Log time ratios of every trial to the baseline, one per complete block of ``kind``."""
         return self._pairs[kind]

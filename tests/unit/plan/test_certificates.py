@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import random
 from collections import Counter
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -11,14 +9,16 @@ from itertools import groupby, pairwise
 import pytest
 
 from tests.unit.plan.histories import History, planner, rules
+from tests.unit.plan.test_answering import attempt
 from tests.unit.plan.test_planner import certified, fresh_orders
 from tuner.judge.adjustment import DifferenceAdjustment
 from tuner.judge.assumptions import Alarm, Guard, GuardKind
-from tuner.judge.certify import CertificateOutcome, PairedTimes, certify_several
+from tuner.judge.certify import CertificateOutcome
 from tuner.model import BASELINE, Block, BlockKind, Configuration, Measurement
 from tuner.plan import judging
 from tuner.plan.answer import recommendation
-from tuner.plan.certifying import Certification, answers_so_far, nearest
+from tuner.plan.answering import Look, answers_so_far
+from tuner.plan.certifying import nearest
 from tuner.plan.steps import Explore, Finish, Step
 from tuner.propose.prediction import Prediction
 
@@ -56,21 +56,6 @@ def test_an_answer_once_certified_stays_one() -> None:
     # Further blocks may lower the smallest gain shown; a replacement never does.
     for (before, least), (after, better) in pairwise(bounds):
         assert after == before or better > least
-
-
-def attempt(gain: float, finalist: int, blocks: int = 12) -> Certification:
-    """Return the state of an attempt whose finalist has this gain in every block, plus noise."""
-    rng = random.Random(finalist)
-    return attempt_of({finalist: [math.exp(-gain + rng.gauss(0.0, 0.02)) for _ in range(blocks)]})
-
-
-def attempt_of(times: dict[int, list[float]]) -> Certification:
-    """Return the state of an attempt with these times of its finalists, relative to the
-    baseline's.
-    """
-    pairs = {f: [PairedTimes((each,), (1.0,)) for each in of] for f, of in times.items()}
-    certificates = certify_several(pairs, (1.0,), floor=0.3, alpha=0.01, max_n=12)
-    return Certification(certificates, (), ())
 
 
 def certified_then(ratio: float) -> History:
@@ -116,75 +101,6 @@ def test_further_blocks_that_contradict_a_certificate_withdraw_it() -> None:
     assert certified(history.plans[-1].step) is None
 
 
-def answer(attempts: list[Certification], expected: dict[int, tuple[float, int]]) -> int | None:
-    """Return the answer, given the expected gain and the number of settings of each trial."""
-
-    def prediction(trial: int) -> Prediction:
-        gain, changes = expected[trial]
-        return Prediction(Configuration.of({}), gain, 0.01, 1.0, (), changes)
-
-    answers = answers_so_far(attempts, prediction, 0.02)
-    return answers[-1].finalist if answers else None
-
-
-def test_a_later_certificate_is_the_answer_unless_an_earlier_one_gains_more_for_certain() -> None:
-    gains = {1: 0.2, 2: 0.3, 3: 0.195, 4: 0.1, 5: 0.0}
-    expected = {trial: (gain, 4 - trial) for trial, gain in gains.items()}
-    first, more, as_much, less, nothing = (attempt(gain, trial) for trial, gain in gains.items())
-    cases = [
-        ([], None),
-        ([nothing], None),
-        ([first, nothing], 1),
-        ([first, more], 2),
-        ([first, as_much], 3),
-        ([first, less], 1),
-        ([first, more, first], 2),
-    ]
-    for attempts, finalist in cases:
-        assert answer(attempts, expected) == finalist
-
-
-def test_every_certified_finalist_of_an_attempt_may_be_the_answer() -> None:
-    """The one with the largest proven gain may be an answer already, or less simple."""
-    rng = random.Random(1)
-    steady, noisy = (
-        [math.exp(-0.2 + rng.gauss(0.0, sd)) for _ in range(12)] for sd in (0.01, 0.03)
-    )
-    expected = {1: (0.2, 4), 2: (0.205, 2), 3: (0.1, 1)}
-    both = attempt_of({1: steady, 2: noisy})
-    assert both.certified == (1, 2)
-    assert answer([both], expected) == 2
-    assert answer([attempt_of({1: steady}), both], expected) == 2
-    assert answer([both], expected | {2: (0.205, 5)}) == 1
-    assert answer([both, attempt(0.1, 3)], expected) == 2
-
-
-@pytest.mark.parametrize(
-    ("gain", "changes", "finalist"),
-    [
-        # With as many settings it must be better by half of delta, with more by delta, with fewer
-        # not worse by delta.
-        (0.211, 2, 2),
-        (0.209, 2, 1),
-        (0.215, 3, 1),
-        (0.225, 3, 2),
-        (0.185, 1, 2),
-        (0.175, 1, 1),
-    ],
-)
-def test_a_later_certificate_is_the_answer_when_all_measurements_still_say_so(
-    gain: float, changes: int, finalist: int
-) -> None:
-    attempts = [attempt(0.2, 1), attempt(0.2, 2)]
-    assert answer(attempts, {1: (0.2, 2), 2: (gain, changes)}) == finalist
-
-
-def test_steps_to_fewer_settings_do_not_add_up_to_a_loss_of_more_than_delta() -> None:
-    attempts = [attempt(0.2, trial) for trial in (1, 2, 3)]
-    assert answer(attempts, {1: (0.2, 3), 2: (0.185, 2), 3: (0.17, 1)}) == 2
-    assert answer(attempts, {1: (0.2, 3), 2: (0.185, 2), 3: (0.183, 1)}) == 3
-
-
 @pytest.mark.slow
 def test_a_plan_names_the_adjustment_of_each_finalist() -> None:
     history = History(rules(max_trials=3, adjust=True), {1: 0.8}, noise=0.001)
@@ -217,7 +133,7 @@ def test_an_answer_keeps_the_terms_of_its_own_attempt() -> None:
     def prediction(trial: int) -> Prediction:
         return Prediction(Configuration.of({}), trial / 10.0, 0.01, 1.0, (), 1)
 
-    answers = answers_so_far([first, second, failed], prediction, 0.02)
+    answers = answers_so_far([first, second, failed], [Look({1, 2}, prediction)], 0.02)
     terms = [(each.guards, each.adjustment) for each in answers]
     assert terms == [(each.guards, each.adjustments[n]) for n, each in ((1, first), (2, second))]
     none = nearest([failed, replace(attempt(-0.1, 4), guards=(warning("warning 4"),))])
@@ -271,15 +187,6 @@ def test_a_caveat_says_which_losses_are_ruled_out_at_a_larger_error() -> None:
     level = f"{100.0 * (1.0 - certificate.alpha):.4g}%"
     interval = f"{100.0 * advice.confidence:.3g}% interval"
     assert caveat.endswith(f"; the gain is shown with {level}, one end of its {interval}")
-
-
-@pytest.mark.parametrize("changes", [1, 2, 3])
-def test_certificates_that_gain_about_the_same_do_not_take_turns(changes: int) -> None:
-    """Every block changes the estimates a little, in either direction."""
-    attempts = [attempt(0.2, 1), attempt(0.2, 2)]
-    gains = (0.197, 0.204, 0.199, 0.206, 0.194)
-    answers = {answer(attempts, {1: (0.2, 2), 2: (gain, changes)}) for gain in gains}
-    assert answers == ({2} if changes < 2 else {1})
 
 
 def test_it_stops_at_the_first_certificate_if_asked_to() -> None:

@@ -193,6 +193,16 @@ def test_after_a_certificate_only_something_better_is_certified() -> None:
     assert move(Stub(have), arms_left=4.0, answers=(have,)) is Move.SEARCH
 
 
+def test_what_has_a_certificate_is_not_certified_again() -> None:
+    """Neither one that looked worse than the answer when that was decided, and better since."""
+    have, other = prediction(0.1), prediction(0.3, name=2)
+    proven = frozenset(each.configuration for each in (have, other))
+    for attempt in (2, 5):
+        at: dict[str, Any] = {"answers": (have,), "attempt": attempt, "can_search": False}
+        assert move(Stub(other), **at) is Move.CERTIFY
+        assert move(Stub(other), **at, proven=proven) is Move.FINISH
+
+
 def test_a_large_step_beyond_a_certificate_is_certified_at_once() -> None:
     have = prediction(0.1)
     position: dict[str, Any] = {"answers": (have,), "attempt": 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -88,6 +89,28 @@ def test_the_baseline_is_never_what_looks_best(
     guide = ModelGuide(small(), BEFORE, rules())
     view = guide.look(TRIALS, score_table(BLOCK), (), rules().race.floor)
     assert view.best == (prediction if best else None)
+
+
+def test_a_look_back_is_what_would_have_been_expected_then() -> None:
+    """Also in the guide of a campaign that goes on, whose next look is at all blocks again."""
+    rng = random.Random(3)
+    blocks = [
+        replace(BLOCK, number=n, times_s={0: (1.0, 1.0), 1: (rng.uniform(0.7, 0.9), 0.8)})
+        for n in range(1, 9)
+    ]
+    floor = rules().race.floor
+
+    def expected(guide: ModelGuide, table: ScoreTable) -> Prediction:
+        return guide.look(TRIALS, table, (), floor).prediction(TRIALS[1])
+
+    guide, table = ModelGuide(small(), BEFORE, rules()), score_table(*blocks)
+    now = expected(guide, table)
+    for complete in (2, 5, 8):
+        then = expected(guide, table.first(complete))
+        alone = ModelGuide(small(), BEFORE, rules())
+        assert then == expected(alone, score_table(*blocks[:complete]))
+        assert (then == now) == (complete == len(blocks))
+        assert expected(guide, table) == now
 
 
 def test_where_a_sampler_has_nothing_new_the_block_is_filled_with_what_was_measured() -> None:
