@@ -52,10 +52,9 @@ def draw_surface(seed: int) -> tuple[Surface, dict[str, float]]:
         effects.append(Effect(name, low=begins, changes=_changes(like, gains[name], chance)))
         best[name] = begins
     world = replace(like.world, effects=tuple(effects), seed=seed)
-    surface = replace(like, world=world, _best={})
-    configuration = Configuration.of(best)
-    surface._best[surface.floor] = configuration, surface.truth(configuration).score
-    return surface, gains
+    surface, configuration = replace(like, world=world), Configuration.of(best)
+    score = surface.truth(configuration).score
+    return replace(surface, known_best=(configuration, score)), gains
 
 
 def _changes(like: Surface, gain: float, chance: random.Random) -> dict[str, float]:

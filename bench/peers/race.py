@@ -136,7 +136,7 @@ def _row(task: Task, surface: Surface, result: Result) -> Row:
         surface=task.surface,
         noise=task.noise,
         seed=task.seed,
-        gain=surface.best()[1],
+        gain=surface.best[1],
         score=score,
         regret=surface.regret(result.best),
         near_h=hours_until_near(result.curve),

@@ -91,12 +91,11 @@ def simulate(
     if surface is None:
         with output(stderr=True).status("finding the best configuration of each surface"):
             surfaces = [load_surface(name) for name in names]
-            for each in surfaces:
-                each.best()
+            document, table = surfaces_document(surfaces), surfaces_table(surfaces)
         if as_json:
-            say(json.dumps(surfaces_document(surfaces), indent=2, ensure_ascii=False))
+            say(json.dumps(document, indent=2, ensure_ascii=False))
         else:
-            show(output(), surfaces_table(surfaces))
+            show(output(), table)
         return
     all_seeds = parse_seeds(seeds)
     settings = Settings(_budget_s(budget), noise, sampler, pilot)

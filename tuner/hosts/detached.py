@@ -55,7 +55,6 @@ def run(
     host: str,
     argv: Sequence[str],
     run_id: str,
-    input: bytes,
     waiting: Waiting,
     boot_id: str = "",
 ) -> Answer:
@@ -67,7 +66,7 @@ def run(
     above all) the command is killed and its directory removed.
     """
     word(run_id, "run identifier")  # it becomes part of a path on the host
-    one = _Run(exchange, host, argv, run_id, input, waiting, boot_id)
+    one = _Run(exchange, host, argv, run_id, waiting, boot_id)
     try:
         answer = one.wait()
     except TestbedError:
@@ -92,7 +91,6 @@ class _Run:
         host: str,
         argv: Sequence[str],
         run_id: str,
-        input: bytes,
         waiting: Waiting,
         boot_id: str,
     ) -> None:
@@ -100,7 +98,6 @@ class _Run:
         self._what = f"{program(argv)} (run {run_id})"
         self._host = host
         self._waiting = waiting
-        self._input = input
         self._fields: dict[str, object] = {
             "directory": DIRECTORY,
             "run_id": run_id,
@@ -119,13 +116,13 @@ class _Run:
         # The boot identifier is fixed before the run, so that a reboot is never mistaken for a
         # run that has not started yet.
         if not self._fields["boot_id"]:
-            self._fields["boot_id"] = self._ask("greet", b"").boot_id
+            self._fields["boot_id"] = self._ask("greet").boot_id
         self._fields["known"] = False
         deadline = time.monotonic() + self._waiting.timeout_s + _GRACE_S
         last_answer_s = time.monotonic()
         while True:
             try:
-                answer = self._ask("attend", self._input)
+                answer = self._ask("attend")
             except TransportError as problem:
                 if time.monotonic() - last_answer_s > self._waiting.reconnect_s:
                     raise self.failure(
@@ -140,15 +137,14 @@ class _Run:
             if last_answer_s > deadline:
                 raise self.failure("it has not ended, long after its time limit")
             self._fields["known"] = True
-            self._input = b""
 
     def forget(self) -> None:
         """Kill the run if it still goes on and remove its directory on the host; ignore errors,
         such as an unreachable host.
         """
         with contextlib.suppress(TestbedError):
-            self._ask("forget", b"")
+            self._ask("forget")
 
-    def _ask(self, do: str, content: bytes) -> Answer:
-        request = Request(do, self._waiting.look_s, self._fields, content)
+    def _ask(self, do: str) -> Answer:
+        request = Request(do, self._waiting.look_s, self._fields)
         return self._exchange(request, self._what, self._waiting.look_s + _GRACE_S)

@@ -119,7 +119,6 @@ class SshConnector(Direct):
         argv: Sequence[str],
         *,
         run_id: str,
-        input: bytes = b"",
         timeout_s: float = 3600.0,
         reconnect_s: float = 300.0,
     ) -> CommandResult:
@@ -127,9 +126,7 @@ class SshConnector(Direct):
         refuse_null(argv)
         waiting = detached.Waiting(timeout_s, reconnect_s, self._patience.keepalive_s)
         with self._naming_command(argv):
-            run = detached.run(
-                self._exchange, self.host, argv, run_id, input, waiting, self._boot_id
-            )
+            run = detached.run(self._exchange, self.host, argv, run_id, waiting, self._boot_id)
         answer = run.finished(self.host, argv, timeout_s)
         return decoded(self.host, argv, answer.status, answer.stdout, answer.stderr)
 

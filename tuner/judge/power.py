@@ -21,6 +21,7 @@ from tuner.judge.evalue import MIN_PAIRS, Floats, running_moments
 from tuner.judge.levels import MOST_BLOCKS
 from tuner.judge.thresholds import threshold
 
+_POWER: Final = 0.8
 _PATHS: Final = 20_000  # standard error of a probability: about .003
 #: Looks of paths that are kept in memory, 8 bytes each; and that are simulated at a time, which
 #: takes several times as much for each.
@@ -44,17 +45,15 @@ class Forecast:
         return cls(float(by_look[-1]), MIN_PAIRS + float((1.0 - by_look[:-1]).sum()))
 
 
-def detectable_effect(max_n: int, alpha: float, power: float = 0.8) -> float:
-    """Return the effect, in units of sd(D), that is shown within max_n blocks with this power.
+def detectable_effect(max_n: int, alpha: float) -> float:
+    """Return the effect, in units of sd(D), that is shown within max_n blocks with power 0.8.
 
     Infinite if no effect is: below 3 blocks, or with too few blocks to reach the threshold. Raises
-    ValueError unless 0 < alpha < 1, 0 < power < 1 and max_n <= MOST_BLOCKS.
+    ValueError unless 0 < alpha < 1 and max_n <= MOST_BLOCKS.
     """
-    if not 0.0 < power < 1.0:
-        raise ValueError(f"power must be between 0 and 1, got {power}")
     if max_n < MIN_PAIRS:
         return math.inf
-    return float(np.quantile(_smallest_effects(max_n, alpha)[:, -1], power, method="higher"))
+    return float(np.quantile(_smallest_effects(max_n, alpha)[:, -1], _POWER, method="higher"))
 
 
 def predict(effect: float, max_n: int, alpha: float) -> Forecast:

@@ -34,7 +34,7 @@ def surfaces_table(surfaces: Sequence[Surface]) -> RenderableType:
         (
             literal(surface.name, NAME),
             Text(f"{surface.world.noise.component:.2f}"),
-            Text(_change(surface.best()[1])),
+            Text(_change(surface.best[1])),
             literal(surface.file.about),
         )
         for surface in surfaces
@@ -56,7 +56,7 @@ def surfaces_document(surfaces: Sequence[Surface]) -> list[dict[str, object]]:
 
 
 def _best_document(surface: Surface) -> dict[str, object]:
-    best, score = surface.best()
+    best, score = surface.best
     return {"configuration": best.as_dict(), "score": score}
 
 
@@ -74,7 +74,7 @@ def study_page(surface: Surface, results: Sequence[Result]) -> RenderableType:
         Column("Configuration"),
     )
     rows = tuple(_row(surface, result) for result in ordered)
-    best, score = surface.best()
+    best, score = surface.best
     return Group(
         Printable(Listing(columns, rows)),
         Text(""),

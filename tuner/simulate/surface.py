@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -59,13 +59,15 @@ class SurfaceFile(Section):
 
 @dataclass(frozen=True)
 class Surface:
-    """A loaded surface. ``spaces``: by part of the service."""
+    """A loaded surface. ``spaces``: by part of the service. ``known_best``: its best configuration
+    and score, if they are known without a search.
+    """
 
     file: SurfaceFile
     spaces: Mapping[str, Space]
     workload: Workload
     world: World
-    _best: dict[float, tuple[Configuration, float]] = field(default_factory=dict, repr=False)
+    known_best: tuple[Configuration, float] | None = None
 
     @property
     def name(self) -> str:
@@ -119,14 +121,10 @@ class Surface:
         """Return whether a configuration is valid and runs."""
         return self.failure(configuration) is None and not self.violations(configuration)
 
-    def best(self, floor: float | None = None) -> tuple[Configuration, float]:
-        """Return the fastest configuration that runs and keeps ``floor``, by default the surface's
-        own, and its true log score.
-        """
-        kept_floor = self.floor if floor is None else floor
-        if kept_floor not in self._best:
-            self._best[kept_floor] = best_configuration(self, kept_floor)
-        return self._best[kept_floor]
+    @cached_property
+    def best(self) -> tuple[Configuration, float]:
+        """The fastest configuration that runs and keeps the floor, and its true log score."""
+        return self.known_best or best_configuration(self, self.floor)
 
     def keeps(self, configuration: Configuration) -> bool:
         """Return whether a configuration is feasible and no component loses more than the floor."""
@@ -137,7 +135,7 @@ class Surface:
         feasible or breaks the floor counts as no better than the baseline.
         """
         score = self.truth(configuration).score
-        return (score if self.keeps(configuration) else max(score, 0.0)) - self.best()[1]
+        return (score if self.keeps(configuration) else max(score, 0.0)) - self.best[1]
 
     def sampler(self, seed: int, noise: float | None = None) -> Sampler:
         """Return a sampler of blocks, without a campaign. ``noise``: of a component, to replace

@@ -55,12 +55,10 @@ def test_closing_wakes_waiting_threads(hosts: Hosts) -> None:
 
 
 def test_a_detached_command_outlives_its_connection_and_runs_once(hosts: Hosts) -> None:
-    script = 'echo ran >> "$1"; while [ ! -e "$1.go" ]; do sleep 0.05; done; cat; exit 5'
-    argv = ["sh", "-c", script, "sh", "/tmp/detached"]
+    script = 'echo ran >> "$1"; while [ ! -e "$1.go" ]; do sleep 0.05; done; echo "$2"; exit 5'
+    argv = ["sh", "-c", script, "sh", "/tmp/detached", "é"]
     with hosts.open() as connector, ThreadPoolExecutor(1) as pool:
-        running = pool.submit(
-            connector.run_detached, argv, run_id="once", input=b"\xc3\xa9", timeout_s=100.0
-        )
+        running = pool.submit(connector.run_detached, argv, run_id="once", timeout_s=100.0)
         for _ in range(2):
             appears(hosts.node, "/tmp/detached")
             ssh.stop(hosts.node)
@@ -69,7 +67,7 @@ def test_a_detached_command_outlives_its_connection_and_runs_once(hosts: Hosts) 
             assert hosts.node.run(["pgrep", "--full", "detached"]).status == 0
         hosts.node.check(["touch", "/tmp/detached.go"])
         done = running.result(60.0)
-        assert (done.status, done.stdout) == (5, "é")
+        assert (done.status, done.stdout) == (5, "é\n")
         assert connector.run(["cat", "/tmp/detached"]).stdout == "ran\n"
         assert connector.run(["ls", "-A", "/var/tmp/fstune-0"]).stdout == ""
 

@@ -20,7 +20,7 @@ STUDY = Path("bench", "gains")
 
 def test_the_true_gain_of_a_setting_is_what_the_others_lose_without_it() -> None:
     surface = load_surface("sparse-three")
-    best, score = surface.best()
+    best, score = surface.best
     for name in best.as_dict():
         values = best.as_dict()
         del values[name]

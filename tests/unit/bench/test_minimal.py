@@ -20,7 +20,7 @@ def test_a_drawn_surface_has_its_stated_gains() -> None:
         surface, gains = draw_surface(seed)
         # With the same surface and seed, so is the campaign: see tests/unit/simulate.
         assert (surface, gains) == draw_surface(seed)
-        best, score = surface.best()
+        best, score = surface.best
         counts.add(len(gains))
         assert best.as_dict().keys() == gains.keys()
         assert score == pytest.approx(-sum(gains.values()))

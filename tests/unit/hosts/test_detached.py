@@ -25,9 +25,7 @@ class Host:
         self.requests: list[Request] = []
 
     def exchange(self, request: Request, what: str, limit_s: float) -> Answer:
-        self.requests.append(
-            Request(request.do, request.beat_s, dict(request.fields), request.input)
-        )
+        self.requests.append(Request(request.do, request.beat_s, dict(request.fields)))
         if request.do == "forget":
             return answer("forgotten")
         step = next(self._steps)
@@ -37,7 +35,7 @@ class Host:
 
     def run(self, reconnect_s: float = 60.0, run_id: str = "r1") -> Answer:
         waiting = detached.Waiting(timeout_s=60.0, reconnect_s=reconnect_s, look_s=1.0)
-        return detached.run(self.exchange, "h", ["job", "-x", "secret"], run_id, b"in", waiting)
+        return detached.run(self.exchange, "h", ["job", "-x", "secret"], run_id, waiting)
 
     def kinds(self) -> list[str]:
         return [request.do for request in self.requests]
@@ -55,7 +53,6 @@ def test_it_polls_until_there_is_an_answer_and_then_removes_the_run() -> None:
     polls = host.requests[1:5]
     assert [request.fields["known"] for request in polls] == [False, True, True, True]
     assert {request.fields["boot_id"] for request in polls} == {"boot"}
-    assert [request.input for request in polls] == [b"in", b"", b"", b""]
 
 
 def test_a_request_that_may_have_been_lost_is_repeated_in_full() -> None:

@@ -65,7 +65,6 @@ def test_detectable_effect_has_its_power(n: int) -> None:
     effect = detectable_effect(n, 0.025)
     assert predict(effect, n, 0.025).power == pytest.approx(0.8, abs=1e-4)
     assert predict(effect * 0.99, n, 0.025).power < 0.8
-    assert detectable_effect(n, 0.025, power=0.9) > effect
     assert detectable_effect(n, 0.01) > effect
 
 
@@ -100,8 +99,6 @@ def test_too_few_blocks_show_nothing() -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="power"):
-        detectable_effect(10, 0.025, power=1.0)
     with pytest.raises(ValueError, match="at most 500"):
         detectable_effect(501, 0.025)
     with pytest.raises(ValueError, match="at least 3"):

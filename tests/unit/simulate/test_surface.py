@@ -15,6 +15,7 @@ from tuner.measure.workload_run import run_once
 from tuner.model import Configuration, Value
 from tuner.services.simulated import SimulatedTestbed
 from tuner.simulate import Surface, load_surface, surface_names
+from tuner.simulate.best import best_configuration
 
 pytestmark = pytest.mark.slow
 
@@ -72,18 +73,18 @@ def test_the_best_keeps_the_floor_of_every_component(make_surface: Any) -> None:
         "at": 24,
         "changes": {"large-read-cold": -0.4, "small-read-cold": 0.9},
     }
-    best, score = make_surface(trade).best()
+    best, score = make_surface(trade).best
     # log 1.9 in 6 steps; 2 steps lose 24%, 3 lose 38%.
     assert best == of(cache_manager__chunksize=20)
     assert score == pytest.approx((0.25 * math.log(0.6) + 0.1 * math.log(1.9)) / 3)
-    assert make_surface(trade).best(0.5)[0] == of(cache_manager__chunksize=21)
-    assert make_surface(trade, floor="5%").best() == (Configuration(), 0.0)
+    assert best_configuration(make_surface(trade), floor=0.5)[0] == of(cache_manager__chunksize=21)
+    assert make_surface(trade, floor="5%").best == (Configuration(), 0.0)
 
 
 def test_the_best_is_found_although_neither_of_its_changes_gains_alone(make_surface: Any) -> None:
     pair = {"parameter": THREADS, "low": 100, "high": 101, "change": 0.02}
     both = pair | {"change": -0.2, "when": [{"parameter": "cache_manager.daemons", "value": 11}]}
-    best, score = make_surface(pair, both).best()
+    best, score = make_surface(pair, both).best
     assert best.as_dict()[THREADS] in (100, 101)
     assert best.as_dict()["cache_manager.daemons"] == 11
     assert score == pytest.approx(math.log(1.02) + math.log(0.8))
@@ -93,12 +94,12 @@ def test_the_best_moves_parameters_that_bound_it_and_never_fails(make_surface: A
     # There cannot be more dcache entries than chunks, and the default number of chunks is smaller.
     many = {"parameter": "cache_manager.dcache", "low": 30_000, "change": -0.1}
     surface = make_surface(many)
-    best, score = surface.best()
+    best, score = surface.best
     assert score == pytest.approx(math.log(0.9))
     assert surface.feasible(best)
     small = {"parameter": CHUNKSIZE, "high": 15, "fails": "workload"}
     files = {"parameter": "cache_manager.files", "low": 20_000, "fails": "start"}
-    assert make_surface(many, small, files).best() == (Configuration(), 0.0)
+    assert make_surface(many, small, files).best == (Configuration(), 0.0)
 
 
 def test_infeasible_configurations(make_surface: Any) -> None:
@@ -247,7 +248,7 @@ def test_a_surface_is_named_or_a_path(tmp_path: Path) -> None:
 def test_the_surfaces_of_the_repository_are_as_described(name: str) -> None:
     surface = load_surface(name)
     assert surface.name == name
-    best, score = surface.best()
+    best, score = surface.best
     assert surface.feasible(best)
     assert surface.truth(best).keeps(surface.floor)
     assert surface.regret(best) == 0.0
@@ -265,7 +266,7 @@ def test_the_surfaces_of_the_repository_are_as_described(name: str) -> None:
 def test_the_best_is_found_beyond_what_two_changes_reach() -> None:
     """A large dcache gains, but is valid only with other settings that change too."""
     surface = load_surface("sparse-five")
-    best, score = surface.best()
+    best, score = surface.best
     assert int(best.as_dict()["cache_manager.dcache"]) >= 20_000
     assert surface.feasible(best)
     assert score < -0.2
@@ -274,8 +275,8 @@ def test_the_best_is_found_beyond_what_two_changes_reach() -> None:
 @pytest.mark.parametrize("name", ["trade-off", "two-trade-offs"])
 def test_a_trade_off_gains_more_if_the_floor_is_broken(name: str) -> None:
     surface = load_surface(name)
-    free, score = surface.best(9.0)
-    assert score < surface.best()[1] - 0.02
+    free, score = best_configuration(surface, floor=9.0)
+    assert score < surface.best[1] - 0.02
     assert not surface.truth(free).keeps(surface.floor)
 
 
