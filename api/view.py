@@ -89,6 +89,7 @@ class View:
     doing: str
     now: tuple[str, ...]
     stopped: str
+    measured: int
     absence: Absence | None
     expected_end: datetime | None
     best: str
@@ -177,6 +178,7 @@ def of(
         doing=activity(snapshot, absent=absent),
         now=details(snapshot, absent=absent),
         stopped=campaign.reason if state is CampaignState.FAILED else "",
+        measured=snapshot.measured,
         absence=absence,
         expected_end=None if absent else expected_end(snapshot),
         best=best,

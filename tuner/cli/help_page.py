@@ -41,6 +41,13 @@ def _name_values(parameters: Iterable[Any]) -> None:
             one.metavar = _word(one)
         if one.param_type_name == "argument":  # its name is the word
             one.display_type_rich = lambda ctx: None
+            one.get_usage_pieces = lambda ctx, one=one: [argument_word(one)]
+
+
+def argument_word(one: Any) -> str:
+    """Return an argument as usage lines have it: FILE, [FILE] if it can be left out, FILE..."""
+    word = f"{one.metavar}" if one.required else f"[{one.metavar}]"
+    return word + ("..." if one.nargs == -1 else "")
 
 
 def _word(one: Any) -> str:

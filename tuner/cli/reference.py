@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from tuner.cli.app import app
+from tuner.cli.help_page import argument_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +42,12 @@ def commands() -> Iterator[_Described]:
 def _described(name: str, command: Any) -> _Described:
     parameters = [one for one in command.params if not getattr(one, "hidden", False)]
     arguments = [one for one in parameters if one.param_type_name == "argument"]
-    words = " ".join(_argument(one) for one in arguments)
+    words = " ".join(argument_word(one) for one in arguments)
     options = [one for one in parameters if one.param_type_name == "option"]
     usage = " ".join(filter(None, ("fstune", name, "[OPTIONS]" if options else "", words)))
-    rows = [(_argument(one), _help(one)) for one in arguments]
+    rows = [(argument_word(one), _help(one)) for one in arguments]
     rows += [(_option(one), _help(one)) for one in options]
     return _Described(name, usage, command.help or "", tuple(rows))
-
-
-def _argument(one: Any) -> str:
-    word = (one.metavar or one.name.upper()).strip("[]")
-    return (word if one.required else f"[{word}]") + ("..." if one.nargs == -1 else "")
 
 
 def _option(one: Any) -> str:

@@ -18,7 +18,7 @@ from tuner.cli.options import (
 )
 from tuner.cli.output import AsJson
 from tuner.cli.say import say
-from tuner.errors import SpecError
+from tuner.errors import NotFoundError, SpecError
 from tuner.new_file import new_file
 from tuner.page.forms import ReportForm, file_name, report_text
 
@@ -26,9 +26,10 @@ from tuner.page.forms import ReportForm, file_name, report_text
 def report(
     campaign: CampaignReference = "last",
     html: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--html",
+            metavar="PATH",
             help="Write one self-contained HTML file, which must not exist. A directory gets a "
             "file named after the campaign; - is standard output.",
             show_default=False,
@@ -53,10 +54,14 @@ def report(
     if html is not None:
         form = ReportForm.HTML
     name, text = _report(campaign, form, state_dir, database, server)
-    if html is None or str(html) == "-":
+    if html is None or html == "-":
         say(text, nl=False)
         return
-    file = html / file_name(name, form) if html.is_dir() else html
+    file = Path(html)
+    if file.is_dir():
+        file /= file_name(name, form)
+    elif html.endswith("/"):
+        raise NotFoundError(f"{html}: there is no such directory")
     with new_file(file, private=False) as output:
         output.write(text.encode())
     say(f"campaign {name}: report written to {file}")

@@ -190,6 +190,7 @@ def test_pages_of_campaigns_without_a_trial_or_a_gain_claim_no_more(tmp_path: Pa
         assert "No trial yet." in page
         assert "being prepared" not in page
         assert page.count("the host is gone") == 1  # beside the state
+        assert "Nothing was measured, and the campaign can be resumed." in page
 
 
 @pytest.mark.parametrize(

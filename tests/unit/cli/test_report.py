@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tuner.cli.app import app
-from tuner.errors import ConflictError, SpecError
+from tuner.errors import ConflictError, NotFoundError, SpecError
 from tuner.page.document import ReportDocument
 from tuner.store import Store
 
@@ -42,6 +42,14 @@ def umask() -> int:
     value = os.umask(0o077)
     os.umask(value)
     return value
+
+
+def test_a_path_that_names_a_directory_does_not_become_a_file(
+    tmp_path: Path, campaign: str
+) -> None:
+    missing = tmp_path / "missing"
+    assert isinstance(fstune(tmp_path, "--html", f"{missing}/").exception, NotFoundError)
+    assert not missing.exists()
 
 
 def test_an_existing_file_is_not_overwritten(tmp_path: Path, campaign: str) -> None:
