@@ -12,6 +12,7 @@ from tuner.services.openafs.bosserver import not_dafs
 from tuner.services.openafs.facts import ClientFacts, ServerFacts
 from tuner.services.openafs.parse import is_dafs
 from tuner.services.openafs.testbed_file import FuseSection, TestbedFile, UnitSection
+from tuner.services.openafs.volumes import off_line_text
 
 #: Free space required on a host for fstune itself, and in a cache or volume.
 _LEAST_FREE_BYTES = 64 << 20
@@ -80,9 +81,7 @@ def _volumes(file: TestbedFile, host: str, programs: ServerFacts) -> list[Findin
         may_pass = bool(numbers) and _comes_and_goes(file)  # it may be one of these
         findings.append(Finding(host, True, message, may_pass=may_pass))
     for volume in sorted(programs.offline.intersection(file.server.volumes)):
-        message = (
-            f"its volume {volume} is off-line: 'vos online' brings it back, if it needs no salvage"
-        )
+        message = off_line_text(volume, "vos online")
         findings.append(Finding(host, True, message, may_pass=_comes_and_goes(file)))
     return findings
 

@@ -35,16 +35,20 @@ def why_unusable(server: Connector, address: str, names: Sequence[str]) -> str:
             sentences.append(f"it does not serve volume {name}: {missing}")
         elif name in off_line:
             command = f"vos online {address} {place} {name} -localauth"
-            sentences.append(
-                f"its volume {name} is off-line: '{command}' there brings it back, if it needs no "
-                "salvage"
-            )
+            sentences.append(off_line_text(name, command))
         elif free_kib.get(place, _LEAST_FREE_KIB) < _LEAST_FREE_KIB:
             sentences.append(
                 f"its partition {place}, which has volume {name}, is full "
                 f"({free_kib[place] >> 10} MiB free): make room there"
             )
     return "; ".join(f"{server.host}: {sentence}" for sentence in sentences)
+
+
+def off_line_text(volume: str, command: str) -> str:
+    """Say that a volume is off-line, and which command on its fileserver brings it back."""
+    return (
+        f"its volume {volume} is off-line: '{command}' there brings it back, if it needs no salvage"
+    )
 
 
 def _ask(server: Connector, what: str, address: str) -> str:
