@@ -43,7 +43,7 @@ unit: setup ## run the quick tests of single modules, for the inner loop
 test: setup ## run the tests, six files at a time; PYTEST="-k word" narrows them
 	@$(VENV)/bin/python -m pytest -n 6 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
-test-vm: setup ## run the tests on guests with the kernel's client, two at a time: 13 to 20 minutes, the first time 16 to 28
+test-vm: setup ## run the tests on guests with the kernel client, two at a time: 13 to 20 minutes, the first time 16 to 28
 	@$(VENV)/bin/fstune vm build --state-dir build/test-state
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m vm tests/vm $(PYTEST)
 

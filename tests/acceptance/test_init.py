@@ -90,5 +90,5 @@ def test_every_unreachable_host_is_reported_and_nothing_is_written(lab: Lab) -> 
     )
     assert swapped.returncode == 6
     assert "bos" in swapped.stderr
-    assert "neither afsd.fuse nor the kernel's client" in swapped.stderr
+    assert "neither afsd.fuse nor the kernel client" in swapped.stderr
     assert not [name for name in os.listdir(lab.directory) if "none" in name or ".fstune" in name]

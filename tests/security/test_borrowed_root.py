@@ -73,6 +73,6 @@ def test_a_decoy_is_not_taken_for_a_client(theirs: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(fuse, "PROGRAM", "afsd.theirs")
     with (
         borrowed(theirs, "afsd.theirs", "-c", "-cachedir /etc"),
-        pytest.raises(TestbedError, match=r"neither afsd\.theirs nor the kernel's client"),
+        pytest.raises(TestbedError, match=r"neither afsd\.theirs nor the kernel client"),
     ):
         first_look.look_at_client(LocalConnector())

@@ -94,7 +94,7 @@ def test_whenever_a_host_is_restored_it_is_as_found(node: Node) -> None:
 
 
 def test_restoring_waits_for_a_change_that_takes_long(node: Node) -> None:
-    """A change of the kernel's client may take minutes; restore used to wait only two seconds."""
+    """A change of the kernel client may take minutes; restore used to wait only two seconds."""
     owner = Owner("campaign-slow", "here")
     hold = Hold.take(NodeConnector(node), DIRECTORY, owner, 600.0)
     client = FuseClient.attach(hold, PLACE)

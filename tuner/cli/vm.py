@@ -57,7 +57,7 @@ def up(
 ) -> None:
     """Bring a guest up with its cell: fileserver, KDC, NFS server, and a client host over SSH.
 
-    Builds the image first if there is none. Booting takes about a minute, then the kernel's client,
+    Builds the image first if there is none. Booting takes about a minute, then the kernel client,
     tokens and the NFS mount are tested. Writes a testbed file that a campaign can use. Times
     measured on an emulated processor show directions of effects, not times of a real host.
     """

@@ -1,4 +1,4 @@
-"""The interface that the kernel's cache manager and afsd.fuse share: apply, read back, restore."""
+"""The interface that the kernel client and afsd.fuse share: apply, read back, restore."""
 
 from __future__ import annotations
 

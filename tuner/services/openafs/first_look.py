@@ -122,7 +122,7 @@ def look_at_client(host: Connector) -> ClientLook:
     mounts = re.findall(r"^\S+ (\S+) afs ", check(host, ["cat", "/proc/mounts"]), re.MULTILINE)
     if not mounts:
         raise TestbedError(
-            f"{host.host}: neither {fuse.PROGRAM} nor the kernel's client of OpenAFS runs there; "
+            f"{host.host}: neither {fuse.PROGRAM} nor the kernel client of OpenAFS runs there; "
             "start it as you want fstune to find and leave it"
         )
     for control, file in _UNIT_FILES.items():
@@ -132,7 +132,7 @@ def look_at_client(host: Connector) -> ClientLook:
             settings = {"mount": mount, "cache": cache}
             return ClientLook(host.host, control, _unusual(settings, usual))
     raise TestbedError(
-        f"{host.host}: the kernel's client runs, but none of {', '.join(_UNIT_FILES.values())} is "
+        f"{host.host}: the kernel client runs, but none of {', '.join(_UNIT_FILES.values())} is "
         "there; write the testbed file by hand, see docs/testbeds.md"
     )
 

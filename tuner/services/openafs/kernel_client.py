@@ -1,4 +1,4 @@
-"""The Linux kernel's cache manager on one client host, managed by a systemd unit.
+"""The kernel client on one client host, managed by a systemd unit.
 
 Its options are in a file that the unit reads: ``OPTIONS=`` in Debian's afs.conf, ``AFSD_ARGS=`` in
 Red Hat's sysconfig file. For every change, a script writes that line and restarts the unit; it

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 FILESERVER_PORT = 7000
-#: Of the kernel's client; one in user space has a port of its own each time.
+#: Of the kernel client; one in user space has a port of its own each time.
 CACHE_MANAGER_PORT = 7001
 BOSSERVER_PORT = 7007
 

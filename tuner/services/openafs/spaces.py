@@ -28,7 +28,7 @@ def check_runtime(space: Space, client: str, tokens: bool) -> None:
     if client != "afsd":
         raise SpecError(
             f"spaces.{space.part}: {client} takes no fs commands that set anything; only the "
-            "kernel's client does, see 'The kernel's client' in docs/testbeds.md"
+            "kernel client does, see 'The kernel client' in docs/testbeds.md"
         )
     if space.program != "fs" or space.form is not Form.COMMANDS:
         raise SpecError(

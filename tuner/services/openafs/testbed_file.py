@@ -127,7 +127,7 @@ class ClientSection(Section):
     @model_validator(mode="after")
     def _takes_tokens(self) -> ClientSection:
         if self.token is not None and self.control.fuse is not None:
-            raise ValueError("afsd.fuse takes no tokens: only the kernel's client does")
+            raise ValueError("afsd.fuse takes no tokens: only the kernel client does")
         return self
 
 

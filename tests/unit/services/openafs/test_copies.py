@@ -1,4 +1,4 @@
-"""Mounts of the kernel's client in other mount namespaces: those that an unmount does not reach."""
+"""Mounts of the kernel client in other mount namespaces: those that an unmount does not reach."""
 
 from __future__ import annotations
 

@@ -180,5 +180,5 @@ def test_a_process_of_another_user_is_no_client() -> None:
 
 
 def test_a_host_without_a_client_says_so() -> None:
-    with pytest.raises(TestbedError, match=r"neither afsd\.fuse nor the kernel's client"):
+    with pytest.raises(TestbedError, match=r"neither afsd\.fuse nor the kernel client"):
         look_at_client(host({"cat /proc/mounts": "proc /proc proc rw 0 0\n"}))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # kernel-copies.sh MOUNT [PROC]
 #
-# Prints the mount namespaces that would keep a mount of the kernel's client after systemd has unmounted MOUNT, one per
+# Prints the mount namespaces that would keep a mount of the kernel client after systemd has unmounted MOUNT, one per
 # line, each as one of its processes: its number and command, in which nothing can pass for another process. Changes
 # nothing. Fails if they cannot be read. PROC: instead of /proc.
 #

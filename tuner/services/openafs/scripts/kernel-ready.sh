@@ -1,7 +1,7 @@
 #!/bin/sh
 # kernel-ready.sh MOUNT
 #
-# Prints why the kernel's client at MOUNT could not be stopped and started again, one reason per line; nothing if it
+# Prints why the kernel client at MOUNT could not be stopped and started again, one reason per line; nothing if it
 # could. What a program complains about counts as a reason. Changes nothing.
 set -u
 mount=$1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # kernel-remount.sh UNIT MOUNT CACHE PROBE FILE WANTED CRYPT
 #
-# Stops the kernel's cache manager at MOUNT with its systemd unit, wipes CACHE, gives FILE the content of WANTED, starts
+# Stops the kernel client at MOUNT with its systemd unit, wipes CACHE, gives FILE the content of WANTED, starts
 # the unit again, sets encryption to CRYPT ("on", "off", or "" to leave it unchanged), and waits until PROBE is visible.
 # Every argument is data.
 #
