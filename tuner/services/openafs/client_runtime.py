@@ -9,22 +9,16 @@ from search_spaces import Space
 from tuner.errors import TestbedError
 from tuner.hosts.parallel import on_all
 from tuner.model import Value
-from tuner.services.lasting import JournalState
 from tuner.services.openafs.client import versions
 from tuner.services.openafs.live import PROGRAM, LiveSettings
+from tuner.services.openafs.live_part import LivePart
 from tuner.services.part import verify_effective
 from tuner.services.target import read_back
 
 
 @dataclass(frozen=True, slots=True)
-class ClientRuntime:
+class ClientRuntime(LivePart[LiveSettings]):
     """The runtime settings of all clients; see Part. Use ``attach`` to create an instance."""
-
-    clients: Sequence[LiveSettings]
-    space: Space
-    identity: str
-    initial: Mapping[str, Value]
-    facts: Mapping[str, int]
 
     @classmethod
     def attach(
@@ -50,12 +44,12 @@ class ClientRuntime:
         def set_on(client: LiveSettings) -> bool:
             return client.set(values, anew=restart)
 
-        return "set" if any(on_all(self.clients, set_on)) else None
+        return "set" if any(on_all(self.hosts, set_on)) else None
 
     def read_back(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """See Part.read_back: queries all clients; encryption is that of their connections."""
         effective: dict[str, Value] = dict(values)
-        for answers in on_all(self.clients, lambda client: client.effective()):
+        for answers in on_all(self.hosts, lambda client: client.effective()):
             effective = verify_effective(self.space, values, self.facts, answers)
         return effective
 
@@ -64,15 +58,7 @@ class ClientRuntime:
 
         Raises ConfigurationError like ``read_back``.
         """
-        read_back(self, self.clients[0].requested)
-
-    def incarnation(self) -> str:
-        """See Part.incarnation: restarts are detected for the cache manager."""
-        return ""
-
-    def restore(self) -> str:
-        """See Part.restore."""
-        return "; ".join(on_all(self.clients, lambda client: client.restore()))
+        read_back(self, self.hosts[0].requested)
 
     @property
     def how_changed(self) -> str:
@@ -80,27 +66,6 @@ class ClientRuntime:
         return "is changed while it runs"
 
     @property
-    def outlives_restart(self) -> bool:
-        """See LastingPart.outlives_restart."""
-        return False
-
-    @property
     def where_kept(self) -> str:
         """See LastingPart.where_kept."""
         return "no file keeps them; let whatever starts the client run these fs commands afterwards"
-
-    def journals(self, name: str) -> frozenset[JournalState]:
-        """See LastingPart.journals."""
-        return frozenset(on_all(self.clients, lambda client: client.journal.state(name)))
-
-    def keep(self, name: str) -> None:
-        """See LastingPart.keep."""
-        on_all(self.clients, lambda client: client.keep(name))
-
-    def reopen(self, name: str) -> None:
-        """See LastingPart.reopen."""
-        on_all(self.clients, lambda client: client.reopen(name))
-
-    def changed_since(self, name: str) -> tuple[str, ...]:
-        """See LastingPart.changed_since: ``initial`` shows everything."""
-        return ()

@@ -14,24 +14,18 @@ from tuner.errors import TestbedError
 from tuner.hosts.connector import Connector
 from tuner.hosts.parallel import on_all
 from tuner.model import Value
-from tuner.services.lasting import JournalState
 from tuner.services.openafs.buffers import Buffers
 from tuner.services.openafs.fileserver import Fileserver
 from tuner.services.openafs.kernel_limits import PROGRAM, KernelLimits, kernel_of, limits_now
 from tuner.services.openafs.limits import memory_bytes
+from tuner.services.openafs.live_part import LivePart
 from tuner.services.openafs.spaces import SYSCTL_FILE
 from tuner.services.part import NotInEffect, verify_effective
 
 
 @dataclass(frozen=True, slots=True)
-class HostNetwork:
+class HostNetwork(LivePart[KernelLimits]):
     """The limits of all tuned kernels; see Part. Use ``attach`` to create an instance."""
-
-    hosts: Sequence[KernelLimits]
-    space: Space
-    identity: str
-    initial: Mapping[str, Value]
-    facts: Mapping[str, int]
 
     @classmethod
     def attach(
@@ -97,44 +91,15 @@ class HostNetwork:
                     )
         return effective
 
-    def incarnation(self) -> str:
-        """See Part.incarnation: restarts of a host are detected elsewhere, by the hold on it."""
-        return ""
-
-    def restore(self) -> str:
-        """See Part.restore."""
-        return "; ".join(on_all(self.hosts, lambda limits: limits.restore()))
-
     @property
     def how_changed(self) -> str:
         """See LastingPart.how_changed."""
         return "are set at once; a fileserver whose buffers depend on them is restarted"
 
     @property
-    def outlives_restart(self) -> bool:
-        """See LastingPart.outlives_restart."""
-        return False
-
-    @property
     def where_kept(self) -> str:
         """See LastingPart.where_kept."""
         return f"no file keeps them; put them into one such as {SYSCTL_FILE} on every host"
-
-    def journals(self, name: str) -> frozenset[JournalState]:
-        """See LastingPart.journals."""
-        return frozenset(on_all(self.hosts, lambda limits: limits.journal.state(name)))
-
-    def keep(self, name: str) -> None:
-        """See LastingPart.keep."""
-        on_all(self.hosts, lambda limits: limits.keep(name))
-
-    def reopen(self, name: str) -> None:
-        """See LastingPart.reopen."""
-        on_all(self.hosts, lambda limits: limits.reopen(name))
-
-    def changed_since(self, name: str) -> tuple[str, ...]:
-        """See LastingPart.changed_since: ``initial`` shows everything."""
-        return ()
 
     def _settings(self, values: Mapping[str, Value]) -> dict[str, int]:
         return {self.space[name].flag: int(value) for name, value in values.items()}
