@@ -111,14 +111,18 @@ class Fileserver(WithJournal):
         text = version.text or version_of(host, place.address, parse.BOSSERVER_PORT)
         identity = f"{program.rpartition('/')[2]} {text}"
         facts = server_limits(host, " ".join([program, *parsed.rest]))
-        values, rest = parsed.values, parsed.rest
         last = () if record is None else journal.read_note(_LAST_COMMANDS)
         notifier = () if status is None else status.notifier
         if record is not None:
             notifier = journal.read("notifier", notifier) or ()
         running = now if status is not None and status.running else ()
-        settings = (original, identity, values, facts, rest)
+        settings = (original, identity, parsed.values, facts, parsed.rest)
         return cls(host, place, space, *settings, running, last, notifier, version)
+
+    @property
+    def journal(self) -> Journal:
+        """Its restore journal."""
+        return _journal(self.host, self.place)
 
     def apply(self, values: Mapping[str, Value], *, restart: bool = False) -> str | None:
         """See Part.apply: a restart, unless it would change neither command line nor buffers."""
@@ -138,8 +142,7 @@ class Fileserver(WithJournal):
         self._change(self._commands(values))
 
     def _commands(self, values: Mapping[str, Value]) -> tuple[str, ...]:
-        program = self.original[0].split()[0]
-        words = [program, *self.rest, *self.space.render(values)]
+        words = [self.original[0].split()[0], *self.rest, *self.space.render(values)]
         for word in words:
             # bosserver splits the line at spaces, and stores it as one line of its configuration.
             if word.split() != [word] or not (word.isascii() and word.isprintable()):
@@ -159,7 +162,7 @@ class Fileserver(WithJournal):
             self._begin()  # somebody may have removed it
         if outdated:
             self._note_buffers()
-        action = _journal(self.host, self.place).restore(self.place.restore_s) or "left as found"
+        action = self.journal.restore(self.place.restore_s) or "left as found"
         if self.buffers is not None:
             self.buffers.starting()
         self.running, self.recorded, self.last_commands = self.original, False, ()
@@ -182,23 +185,22 @@ class Fileserver(WithJournal):
 
     def journals(self, name: str) -> frozenset[JournalState]:
         """See LastingPart.journals."""
-        return frozenset({_journal(self.host, self.place).state(name)})
+        return frozenset({self.journal.state(name)})
 
     def keep(self, name: str) -> None:
         """See LastingPart.keep."""
-        _journal(self.host, self.place).keep(name)
+        self.journal.keep(name)
         self.recorded = False
 
     def reopen(self, name: str) -> None:
         """See LastingPart.reopen."""
-        journal = _journal(self.host, self.place)
-        journal.reopen(name)
-        self.original = journal.read("commands") or self.original
-        self.notifier = journal.read("notifier", self.notifier) or ()
+        self.journal.reopen(name)
+        self.original = self.journal.read("commands") or self.original
+        self.notifier = self.journal.read("notifier", self.notifier) or ()
 
     def changed_since(self, name: str) -> tuple[str, ...]:
         """See LastingPart.changed_since: the whole instance is restored."""
-        journal = _journal(self.host, self.place).of_application(name)
+        journal = self.journal.of_application(name)
         before, applied = journal.read("commands"), journal.read_note(_LAST_COMMANDS)
         notifier = journal.read("notifier", self.notifier) or ()
         if not applied:
@@ -280,7 +282,7 @@ class Fileserver(WithJournal):
             self._stop()
             self._bos("delete")
         # No instance exists now, so the next one must match this note if it is ours.
-        _journal(self.host, self.place).note(_LAST_COMMANDS, commands)
+        self.journal.note(_LAST_COMMANDS, commands)
         self.last_commands = commands
         before = log_end(self.host, self.place.log)
         if self.buffers is not None:
@@ -303,11 +305,11 @@ class Fileserver(WithJournal):
         place = self.place
         words = {"address": place.address, "instance": place.instance, "stop_s": str(place.stop_s)}
         records = {"commands": self.original, "notifier": self.notifier}
-        return _journal(self.host, self.place).begin(records, words)
+        return self.journal.begin(records, words)
 
     def _note_buffers(self) -> None:
         if self.buffers is not None:
-            _journal(self.host, self.place).note(_BUFFERS, self.buffers.record(self.initial))
+            self.journal.note(_BUFFERS, self.buffers.record(self.initial))
 
     def _refuse_stopped(self) -> None:
         """Raise TestbedError if it was started, and somebody else has stopped it since."""
@@ -329,7 +331,7 @@ class Fileserver(WithJournal):
         """Stop the instance, killing its fileserver if needed. Raises TestbedError if it fails."""
         self._record()  # a fileserver can hang before its first change
         self.running = ()
-        argv = ["sh", f"{_journal(self.host, self.place).directory}/{_STOP}"]
+        argv = ["sh", f"{self.journal.directory}/{_STOP}"]
         argv += [self.place.address, self.place.instance, str(self.place.stop_s)]
         result = self.host.change(argv, timeout_s=self.place.stop_s + _END_S)
         if result.status != 0:

@@ -162,7 +162,7 @@ class FuseClient(WithJournal):
         """See Client.restore."""
         if self.recorded:
             self._begin()  # it may have been removed
-        action = _journal(self.host, self.place).restore() or "left as found"
+        action = self.journal.restore() or "left as found"
         self.recorded = self.version.is_due = False
         return f"{PROGRAM} on {self.host.host} {action}: {' '.join(self.options)}"
 
@@ -170,7 +170,7 @@ class FuseClient(WithJournal):
         place = self.place
         words = {"mount": place.mount, "cache": place.cache, "probe": place.probe}
         words["program"] = self.program
-        return _journal(self.host, place).begin({"command": self.command}, words)
+        return self.journal.begin({"command": self.command}, words)
 
 
 def _journal(host: Connector, place: FusePlace) -> Journal:

@@ -138,7 +138,7 @@ class KernelClient(WithJournal):
         place = self.place
         self._record()
         new_configuration = with_options(self.configuration, place.variable, options)
-        content = f"{_journal(self.host, place).directory}/{_NEW_FILE}"
+        content = f"{self.journal.directory}/{_NEW_FILE}"
         self.host.put(content, new_configuration.encode(*_ANY_BYTES), mode=0o600)
         crypt = self.crypt
         if self.live is not None:
@@ -215,7 +215,7 @@ class KernelClient(WithJournal):
     def restore(self) -> str:
         """See Client.restore."""
         if self.recorded and self._begin():  # the journal had been removed
-            self.host.put(f"{_journal(self.host, self.place).directory}/{_STOPPED}", b"")
+            self.host.put(f"{self.journal.directory}/{_STOPPED}", b"")
         try:
             action = self.journal.restore(_RESTORE_TIMEOUT_S) or "left as found"
             self._restore_live()
@@ -236,7 +236,7 @@ class KernelClient(WithJournal):
         words |= {"cache": place.cache, "probe": place.probe, "crypt": self.crypt}
         files = {_CONFIGURATION: self.configuration.encode(*_ANY_BYTES)}
         records = {"found": (self.configuration,)}
-        return _journal(self.host, place).begin(records, words, files)
+        return self.journal.begin(records, words, files)
 
 
 def directories(host: Connector, file: str, variable: str) -> tuple[str, str]:
