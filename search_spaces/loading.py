@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from functools import cache
@@ -65,29 +65,29 @@ def parse_space(text: str, where: str) -> Space:
     root = Section(where, "", whole_document(text, where))
     facts = {n: _fact(n, s) for n, s in root.sections("facts").items()}
     preset = root.text("defaults_by", "")
-    parameters = tuple(_parameter(n, s) for n, s in root.sections("parameters", True).items())
-    by_name = {p.name: p for p in parameters}
+    sections = root.sections("parameters", required=True)
+    by_name = {name: _parameter(name, section) for name, section in sections.items()}
     form = _word(root, "form", Form, Form.LIBCMD)
     if preset and preset not in by_name:
         root.fail("defaults_by", f"no parameter {preset!r}{nearest(preset, by_name)}")
-    options = _options(root, parameters)
-    fields = {n for n, p in by_name.items() if n != preset and p.defaults.keys() - {NO_PRESET}}
+    options = _options(root, by_name.values())
+    fields = tuple(n for n, p in by_name.items() if n != preset and p.defaults.keys() - {NO_PRESET})
     space = Space(
         name=root.text("name"),
         part=root.text("part"),
         title=root.text("title"),
         program=root.text("program"),
         versions=root.text("versions"),
-        parameters=parameters,
+        parameters=tuple(by_name.values()),
         facts=facts,
         constraints=tuple(_constraint(s, by_name) for s in root.list_of_sections("constraints")),
         options=tuple(options[flag] for flag in root.words("options")),
         left_out={flag: option for flag, option in options.items() if option.left_out},
         form=form,
         evidence=root.text("evidence", ""),
-        order=_in_order(root, parameters, preset),
+        order=_in_order(root, by_name, preset),
         preset_parameter=preset,
-        preset_fields=tuple(p.name for p in parameters if p.name in fields),
+        preset_fields=fields,
         foreign_options=root.boolean("foreign_options"),
         by_name=by_name,
         uses=_uses(root),
@@ -290,7 +290,7 @@ def _names(section: Section, key: str, by_name: Mapping[str, Parameter]) -> tupl
     return names
 
 
-def _options(root: Section, parameters: tuple[Parameter, ...]) -> dict[str, Option]:
+def _options(root: Section, parameters: Iterable[Parameter]) -> dict[str, Option]:
     """Every option by flag: those of the program's help in its order, then those of other versions.
 
     Checks that each belongs to a parameter or is left out with a reason.
@@ -337,16 +337,16 @@ def _expressions(parameter: Parameter) -> list[tuple[str, Expression]]:
 
 
 def _in_order(
-    root: Section, parameters: tuple[Parameter, ...], preset: str
+    root: Section, by_name: Mapping[str, Parameter], preset: str
 ) -> tuple[Parameter, ...]:
-    by_name = {p.name: p for p in parameters}
+    """The parameters so that each comes after those that its value depends on."""
     sorter: TopologicalSorter[str] = TopologicalSorter()
-    for parameter in parameters:
+    for parameter in by_name.values():
         after = {n for _, e in _expressions(parameter) for n in e.names if n in by_name}
         if preset and parameter.name != preset:
             after.add(preset)
-        after |= {p.name for p in parameters if parameter.name in p.accompanied_by}
-        sorter.add(parameter.name, *(p.name for p in parameters if p.name in after))
+        after |= {n for n, p in by_name.items() if parameter.name in p.accompanied_by}
+        sorter.add(parameter.name, *(n for n in by_name if n in after))
     try:
         return tuple(by_name[name] for name in sorter.static_order())
     except CycleError as error:

@@ -244,7 +244,7 @@ class Section:
         value = self._get(key)
         return None if key not in self._content else Section(self._where, self._at(key), value)
 
-    def sections(self, key: str, required: bool = False) -> dict[str, Section]:
+    def sections(self, key: str, *, required: bool = False) -> dict[str, Section]:
         """The mappings under the mapping ``key``, in file order. ``required``: not empty."""
         outer = self.section(key)
         if outer is None:
