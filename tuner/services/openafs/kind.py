@@ -47,6 +47,7 @@ from tuner.services.openafs.start import CellStart, HostsStart
 from tuner.services.openafs.suitable import mistakes_of_workload
 from tuner.services.openafs.testbed_file import TestbedFile, read_testbed
 from tuner.services.testbed import Testbed
+from tuner.text import counted
 
 FILESERVER, CACHE_MANAGER, CLIENT_RUNTIME = "fileserver", "cache_manager", "client_runtime"
 HOST_NETWORK = "host_network"
@@ -86,8 +87,8 @@ class CellType(TestbedType[CellSection]):
     def summary(self, section: CellSection) -> str:
         """See TestbedType.summary."""
         link = f", link {section.link}" if section.link else ""
-        clients = f"{section.clients} client{'' if section.clients == 1 else 's'}"
-        return f"private cell {section.name} on one machine, {clients}{link}"
+        place = f"private cell {section.name} on one machine"
+        return f"{place}, {counted(section.clients, 'client')}{link}"
 
     def describe(self, section: CellSection) -> str:
         """See TestbedType.describe."""
@@ -234,8 +235,7 @@ class HostsType(TestbedType[str]):
         path = Path(section)
         file = read_testbed(path)
         _check_file(needs.spaces, file)
-        requirements = _requirements(needs)
-        place = (file, path.parent, state_directory, requirements)
+        place = (file, path.parent, state_directory, _requirements(needs))
         return HostsTestbed(*place, putting_back=putting_back, lasting=True)
 
     def hosts(self, section: str) -> Sequence[str]:

@@ -19,6 +19,7 @@ from tuner.hosts.parallel import on_each
 from tuner.hosts.reach import Address, Host, HostPath, SshSection, User, Word
 from tuner.services.openafs.server_log import USUAL_LOGS
 from tuner.services.start import Choice, Draft, Interview, Question, Start
+from tuner.text import counted
 
 if TYPE_CHECKING:
     from tuner.hosts.ssh import SshConnector
@@ -30,7 +31,6 @@ _CLIENT_SPACES = {
     "afsd.fuse": "openafs-cache-manager-fuse-1.8",
     "afsd": "openafs-cache-manager-linux-1.8",
 }
-_LEAST_FOR_MANY = 2
 
 
 def _as(annotation: Any) -> Callable[[str], Any]:
@@ -71,6 +71,10 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _workload(clients: int) -> str:
+    return "mixed-use" if clients == 1 else "many-clients"
+
+
 class CellStart(Start):
     """A private cell on this machine."""
 
@@ -108,12 +112,12 @@ class CellStart(Start):
                     "range": "{blocks: [100000, 800000]}",
                 },
             },
-            workload="many-clients" if clients >= _LEAST_FOR_MANY else "mixed-use",
+            workload=_workload(clients),
             wall_time="30m",
             choices=(
                 Choice(
                     "testbed",
-                    f"private cell with {clients} client{'' if clients == 1 else 's'}",
+                    f"private cell with {counted(clients, 'client')}",
                     "nobody else uses it; what is faster there may not be faster on your disks and "
                     "your network",
                 ),
@@ -320,7 +324,7 @@ class _HostDraft:
             section=f"{{hosts: {word_of(beside.name)}}}",
             description="the hosts: see that file",
             spaces=spaces,
-            workload="many-clients" if len(self._clients) >= _LEAST_FOR_MANY else "mixed-use",
+            workload=_workload(len(self._clients)),
             wall_time="6h",
             file=self._text(address, volume, path),
             choices=tuple(choices),
