@@ -82,7 +82,9 @@ def _fraction_or_auto(value: object) -> object:
 def checked_name(value: object) -> object:
     """Return a campaign's name. Raises ValueError."""
     if isinstance(value, str) and not _NAME.fullmatch(value):
-        raise ValueError("use 1 to 80 letters, digits, spaces, dots, hyphens and underscores")
+        raise ValueError(
+            f"use 1 to {MOST_NAME} letters, digits, spaces, dots, hyphens and underscores"
+        )
     return value
 
 

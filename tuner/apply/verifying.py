@@ -284,13 +284,13 @@ class _Verification:
                     self.id, block, event, holding.lease(self.destination.name)
                 )
                 runner.run(step, trials, event_row)
-                failed = self.actor.store.trials(self.id)[_CANDIDATE]
-                if failed.state is TrialState.FAILED:
+                candidate = self.actor.store.trials(self.id)[_CANDIDATE]
+                if candidate.state is TrialState.FAILED:
                     raise ConfigurationError(
-                        f"the recommended configuration fails: {failed.reason}"
+                        f"the recommended configuration fails: {candidate.reason}"
                     )
 
-            return self._enough(run, blocks)
+            return self._log_ratios(run, blocks)
         finally:
             with holding_off_stops(self.actor.say):
                 events, failure = lane.give_back(self.id, self.actor.say)
@@ -299,7 +299,8 @@ class _Verification:
                 if failure is not None:
                     raise failure
 
-    def _enough(self, run: Callable[[int], None], blocks: int) -> list[float]:
+    def _log_ratios(self, run: Callable[[int], None], blocks: int) -> list[float]:
+        """Run blocks, by number, until ``blocks`` of them are complete."""
         for number in range(1, blocks * (1 + _MOST_VOID) + 1):
             run(number)
             table = ScoreTable(self.rules.components, self.rules.weights)

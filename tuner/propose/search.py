@@ -66,13 +66,13 @@ class Search:
         configurations = [each.configuration for each in self._trials]
         self._encoding = Encoding(tunables, baseline, configurations)
         self._features = self._encoding.features(configurations)
-        self._number = {each.number: row for row, each in enumerate(self._trials)}
-        self._row = {each.configuration: row for row, each in enumerate(self._trials)}
+        self._row_of_trial = {each.number: row for row, each in enumerate(self._trials)}
+        self._row_of = {each.configuration: row for row, each in enumerate(self._trials)}
         self._own = {each.configuration for each in self._trials if not each.earlier}
         weights = objective.weights
-        evidence = evidence_of(arms, self._number, weights, objective.floor)
+        evidence = evidence_of(arms, self._row_of_trial, weights, objective.floor)
         self._rounds = len({arm.block for arm in arms}) if rounds is None else rounds
-        self._differences = differences(arms, self._number)
+        self._differences = differences(arms, self._row_of_trial)
         noise = [objective.noise * math.fsum(w * w for w in weights)]
         noise += [objective.noise] * len(weights)
         self.model = EffectsModel(self._encoding, self._features, evidence, noise, weights)
@@ -294,7 +294,7 @@ class Search:
     def prediction(self, configuration: Configuration) -> Prediction:
         """Predict one configuration."""
         features = self._encoding.features([configuration])
-        row = self._row.get(configuration, -1)
+        row = self._row_of.get(configuration, -1)
         design = self.model.design(features, [row])
         score, *components = self.model.outputs
         own = 0.0 if row in self.model.repeated else score.own
@@ -333,11 +333,11 @@ class Search:
         return sorted(contributions, key=lambda each: (-each.gain, each.name))
 
     def _is_out(self, configuration: Configuration) -> bool:
-        row = self._row.get(configuration)
+        row = self._row_of.get(configuration)
         return row is not None and (self._trials[row].out or self._trials[row].failed)
 
     def _rows(self, pool: Sequence[Configuration]) -> Ints:
-        return np.array([self._row.get(each, -1) for each in pool], np.int64)
+        return np.array([self._row_of.get(each, -1) for each in pool], np.int64)
 
     def _values(self, pool: Sequence[Configuration]) -> Floats:
         features = self._encoding.features(pool)

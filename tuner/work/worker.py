@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from procrastinate import JobContext
 from procrastinate.jobs import Job
@@ -308,7 +307,8 @@ class Worker:
             options=("--log", str(self._orders.log)),
         )
         message = f"worker {self._id} on {this_process().host} took the campaign from the queue"
-        await self._tell(campaign, TAKEN, message, {"worker": self._id})
+        taken = NewEvent(datetime.now(UTC), TAKEN, message, {"worker": self._id})
+        await asyncio.to_thread(self._store.add_event, campaign, taken)
         about = {"campaign": campaign, "testbeds": ", ".join(testbeds)}
         self._say("info", "run-begins", **about, log=str(run.log))
         with run.output() as out:
@@ -357,10 +357,6 @@ class Worker:
             self._store.move_campaign(campaign.id, CampaignState.FAILED, message, event)
         else:
             self._store.add_event(campaign.id, event)
-
-    async def _tell(self, campaign: str, kind: str, message: str, data: dict[str, Any]) -> None:
-        event = NewEvent(datetime.now(UTC), kind, message, data)
-        await asyncio.to_thread(self._store.add_event, campaign, event)
 
     async def _closed_s(self, campaign: str) -> float:
         """Return how long the testbeds of a campaign must not be used yet."""
