@@ -104,7 +104,7 @@ class SnapshotCache:
         self.pages = Pages(store)
         self.measured_with = None if files else store.measured_with
         self._lock = threading.Lock()
-        self._looks: OrderedDict[str, _Look] = OrderedDict()
+        self._readers: OrderedDict[str, _CampaignReader] = OrderedDict()
         self._pool = ThreadPoolExecutor(2, "snapshots")
         self._pending: dict[str, Future[Snapshot]] = {}
 
@@ -117,7 +117,7 @@ class SnapshotCache:
 
         The first read of a long campaign then continues in the background. Raises NotFoundError.
         """
-        if self._look(campaign).has_snapshot:
+        if self._reader(campaign).has_snapshot:
             return self.of(campaign)
         with self._lock:
             pending = self._pending.get(campaign)
@@ -131,34 +131,34 @@ class SnapshotCache:
 
     def of(self, campaign: str) -> Snapshot:
         """Return the campaign with this full identifier as it is now. Raises NotFoundError."""
-        return self._look(campaign).snapshot()
+        return self._reader(campaign).snapshot()
 
     def verdicts(self, campaign: str) -> tuple[TrialComparison, ...] | None:
         """Compare every trial with the baseline on each kind of block, by kind and trial number.
 
         None if figures cannot be computed. Raises NotFoundError.
         """
-        return self._look(campaign).verdicts()
+        return self._reader(campaign).verdicts()
 
     def comparison(self, campaign: str) -> NamedComparison | None:
         """Return the results so far of a campaign that compares given configurations; None for one
         that searches, or if figures cannot be computed. Raises NotFoundError.
         """
-        return self._look(campaign).comparison()
+        return self._reader(campaign).comparison()
 
-    def _look(self, campaign: str) -> _Look:
+    def _reader(self, campaign: str) -> _CampaignReader:
         with self._lock:
-            reader = self._looks.get(campaign)
+            reader = self._readers.get(campaign)
             if reader is None:
-                reader = self._looks[campaign] = _Look(self, campaign)
-            self._looks.move_to_end(campaign)
-            arms = sum(look.arms for look in self._looks.values())
-            while arms > _MOST_ARMS and len(self._looks) > 1:
-                arms -= self._looks.popitem(last=False)[1].arms
+                reader = self._readers[campaign] = _CampaignReader(self, campaign)
+            self._readers.move_to_end(campaign)
+            arms = sum(one.arms for one in self._readers.values())
+            while arms > _MOST_ARMS and len(self._readers) > 1:
+                arms -= self._readers.popitem(last=False)[1].arms
         return reader
 
 
-class _Look:
+class _CampaignReader:
     """One campaign's incremental state: its figures so far, and how far its rows were read."""
 
     def __init__(self, cache: SnapshotCache, campaign: str) -> None:
@@ -288,11 +288,11 @@ class _Look:
         else:
             new = moves = self._pages.events(self._id, after)
         new = [event for event in new if event.number <= newest]
-        self._lead([event for event in moves if event.number <= newest], answer)
+        self._follow_incumbent([event for event in moves if event.number <= newest], answer)
         self._events = _thinned([*self._events, *new])
         return new
 
-    def _lead(self, moves: list[Event], answer: Recommendation | None) -> None:
+    def _follow_incumbent(self, moves: list[Event], answer: Recommendation | None) -> None:
         """Record after which block the incumbent changed, from the corresponding events."""
         for event in moves:
             if self._incumbents.follow(event, answer):
