@@ -29,7 +29,7 @@ from tuner.hosts.connector import (
     write_whole,
 )
 from tuner.hosts.conversation import Conversation, SpeakingConnector
-from tuner.hosts.lease import AFTER, WATCH, EndRuns, Lease, Owner
+from tuner.hosts.lease import AFTER, WATCH, EndRuns, HostLease, Owner
 from tuner.hosts.restore_all import RESTORE_ALL, check_own
 
 _SCRIPTS = files("tuner.hosts") / "scripts"
@@ -48,8 +48,8 @@ _AGAIN_S, _LONGEST_PATIENCE_S = 1.0, 300.0
 class Hold:
     """A connector to a leased host; see Connector. Create one with ``take``."""
 
-    lease: Lease
-    #: The campaign from which the host was taken over, see ``Lease.take``.
+    lease: HostLease
+    #: The campaign from which the host was taken over, see ``HostLease.take``.
     predecessor: str = ""
     _lost: threading.Event = field(default_factory=threading.Event)
     _restarted: threading.Event = field(default_factory=threading.Event)
@@ -71,10 +71,10 @@ class Hold:
     ) -> Hold:
         """Take the lease and start the watch, first restoring what an earlier holder left behind.
 
-        ``end_runs``: see Lease. Raises InUseError when somebody else holds the host and may be
+        ``end_runs``: see HostLease. Raises InUseError when somebody else holds the host and may be
         alive, TestbedError when the earlier holder's changes cannot be undone.
         """
-        hold = cls(Lease(connector, directory, owner, after_s, end_runs))
+        hold = cls(HostLease(connector, directory, owner, after_s, end_runs))
         check_own(connector, directory)
         check_change(connector, ["mkdir", "--parents", "--mode=0700", directory])
         check_own(connector, directory)  # it may have been created in the meantime

@@ -77,7 +77,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class HostLease:
     """One holder's lease of a host, taken or not. ``directory``: where it is on the host;
     ``end_runs``: is called for an earlier holder that has died, whose workloads may go on.
     """

@@ -16,7 +16,7 @@ from tuner.hosts.connector import CommandFailed, CommandResult, CommandTimeout, 
 from tuner.hosts.conversation import Conversation
 from tuner.hosts.guard import bare
 from tuner.hosts.hold import TRUSTED_S, Hold, patience_s
-from tuner.hosts.lease import Lease, Owner
+from tuner.hosts.lease import HostLease, Owner
 from tuner.hosts.log_in import Patience, SshHost
 from tuner.hosts.ssh import SshConnector
 
@@ -81,7 +81,7 @@ class Lost:
 
 def make_hold(*failures: Exception, after_s: float = 600.0) -> tuple[Flaky, Hold]:
     host = Flaky(list(failures))
-    return host, Hold(Lease(host, "/restore", Owner("campaign", "here"), after_s))
+    return host, Hold(HostLease(host, "/restore", Owner("campaign", "here"), after_s))
 
 
 def test_a_lost_host_is_asked_for_the_lease_before_anything_else() -> None:

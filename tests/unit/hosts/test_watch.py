@@ -13,7 +13,7 @@ import pytest
 from tests.unit.hosts.place import PROVES, THEIRS, Place, put_first
 from tests.waiting import wait_for
 from tuner.errors import TestbedError
-from tuner.hosts.lease import Lease
+from tuner.hosts.lease import HostLease
 from tuner.hosts.local import LocalConnector
 from tuner.services.restoring import restore
 
@@ -101,16 +101,16 @@ def test_a_process_that_dies_while_it_takes_a_host_over_leaves_it_to_the_watch(
 ) -> None:
     place.take(after_s=5.0)
     place.journal()
-    make = Lease._make
+    make = HostLease._make
     results: list[bool] = []
 
-    def dying(lease: Lease) -> bool:
+    def dying(lease: HostLease) -> bool:
         if results:
             raise KeyboardInterrupt
         results.append(make(lease))
         return results[0]
 
-    monkeypatch.setattr(Lease, "_make", dying)
+    monkeypatch.setattr(HostLease, "_make", dying)
     with pytest.raises(KeyboardInterrupt):
         place.take(after_s=5.0)
     assert results == [False]
