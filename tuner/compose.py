@@ -40,7 +40,7 @@ from tuner.store.leases import Later
 from tuner.store.queue import Queue
 
 if TYPE_CHECKING:
-    from tuner.run.runner import Outcome
+    from tuner.run.runner import RunOutcome
 
 _OFF_QUEUE = "off-queue"
 
@@ -234,7 +234,7 @@ def conduct(
     keep_request: bool = False,
     patient: bool = False,
     stopping: Callable[[str], None] | None = None,
-) -> tuple[Outcome, Pilot | None]:
+) -> tuple[RunOutcome, Pilot | None]:
     """Run a campaign, new or resumed, in this process. Stop signals pause it.
 
     Returns its outcome and the results of its pilot. ``pilot_only``: pause when the pilot ends.

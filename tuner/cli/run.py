@@ -41,7 +41,7 @@ from tuner.report.pilot import pilot_page
 from tuner.report.progress import progress_for
 from tuner.report.standing import guided_by
 from tuner.run.priors import guiding_trials, no_priors, priors
-from tuner.run.runner import Outcome
+from tuner.run.runner import RunOutcome
 from tuner.run.steering import in_use, refuse_verification
 from tuner.run.waiting import wait
 from tuner.run.warm_start import warm_start
@@ -248,7 +248,7 @@ def _conduct(
     quiet: bool = False,
     pilot_only: bool = False,
     from_queue: bool = False,
-) -> tuple[Outcome, Pilot | None]:
+) -> tuple[RunOutcome, Pilot | None]:
     """Run a campaign, and wait and continue it where only its testbeds' hours end the run.
     ``from_queue``: do not wait, as the worker does.
 
@@ -262,7 +262,7 @@ def _conduct(
         else LogProgress(sys.stderr, log, campaign.id)
     )
     acknowledge = progress.notice if isinstance(progress, LiveProgress) else _acknowledge
-    last: tuple[Outcome, Pilot | None] | None = None
+    last: tuple[RunOutcome, Pilot | None] | None = None
     with progress as observer:
         while True:
             try:
@@ -313,7 +313,7 @@ def _acknowledge(message: str) -> None:
         os.write(2, f"fstune: {message}\n".encode())
 
 
-def _tell_end(store: Store, outcome: Outcome) -> None:
+def _tell_end(store: Store, outcome: RunOutcome) -> None:
     try:
         end = stored_end(store, outcome.campaign)
     except TunerError:

@@ -55,7 +55,7 @@ from tuner.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """How a run ended: the campaign as stored, and a sentence for each thing that was restored.
 
     ``until``: if it ended only because no testbed may be used now, when to continue.
@@ -122,7 +122,7 @@ class Runner:
         self._earlier_blocks = 0
         self._findings: Mapping[str, Mapping[str, str]] = {}
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         """Run to the end of the campaign, or to the first thing that stops it.
 
         Ctrl-C and the end of its testbeds' hours pause the campaign, a request pauses or cancels
@@ -163,7 +163,7 @@ class Runner:
         restored, until = self._end(state, reason, error, until)
         if isinstance(error, ChangedError):
             raise error
-        return Outcome(self._store.campaign(self._id), restored, error, until)
+        return RunOutcome(self._store.campaign(self._id), restored, error, until)
 
     def _end(
         self,

@@ -16,7 +16,7 @@ from tuner.model import Block, Event, Trial
 from tuner.records.standing import Standing
 from tuner.run.holding import LeaseKeeper
 from tuner.run.lanes import CampaignTestbed
-from tuner.run.runner import Outcome, Runner
+from tuner.run.runner import Runner, RunOutcome
 from tuner.services.simulated import SimulatedTestbed
 from tuner.spec.campaign import CampaignSpec
 from tuner.store import Store
@@ -133,7 +133,7 @@ class Campaign:
         specification = CampaignSpec.from_json(self.store.campaign(self.id).spec)
         return prepare(specification, self.directory)
 
-    def run(self, observer: Recorder | None = None) -> Outcome:
+    def run(self, observer: Recorder | None = None) -> RunOutcome:
         prepared = self.prepared()
         assert isinstance(prepared.testbed, SimulatedTestbed)
         self.testbed = prepared.testbed

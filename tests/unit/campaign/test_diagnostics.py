@@ -15,7 +15,7 @@ from tuner.measure.diagnostics.watch import Watch
 from tuner.measure.workload import Workload
 from tuner.measure.workload_run import LEFTOVERS_S, Engine, Report, StagedRun, run_once
 from tuner.run.lanes import CampaignTestbed
-from tuner.run.runner import Outcome, Runner
+from tuner.run.runner import Runner, RunOutcome
 from tuner.services import testbed as testbeds
 from tuner.services.openafs.counters import client_probe, server_probe
 from tuner.services.testbed import ReadyTestbed, Unavailable
@@ -87,7 +87,7 @@ class Counting:
         return self.inner.close()
 
 
-def run(campaign: Campaign, fetched_kib: int, server: Host | None = None) -> Outcome:
+def run(campaign: Campaign, fetched_kib: int, server: Host | None = None) -> RunOutcome:
     prepared = campaign.prepared()
     testbed = Counting(prepared.testbed, fetched_kib, server or Host.server(), Host.client())
     testbeds = [CampaignTestbed(None, "counted", testbed)]

@@ -20,7 +20,7 @@ from tests.unit.campaign.conftest import Begin
 from tuner.compose import conduct
 from tuner.interruption import check
 from tuner.model import Answer, Configuration, Event, Measurement, Request, Wish
-from tuner.run.runner import Outcome
+from tuner.run.runner import RunOutcome
 from tuner.services.simulated import testbed as simulated
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import BlockState, CampaignState
@@ -44,7 +44,7 @@ def measurements(campaign: Campaign) -> list[tuple[int, Measurement]]:
     return [(block.number, m) for block in campaign.blocks for m in block.measurements]
 
 
-def check_pause(campaign: Campaign, outcome: Outcome, before: list[Any]) -> None:
+def check_pause(campaign: Campaign, outcome: RunOutcome, before: list[Any]) -> None:
     """Check that a campaign is paused and restored, and has the measurements ``before``."""
     assert outcome.campaign.state is CampaignState.PAUSED
     assert campaign.testbed is not None

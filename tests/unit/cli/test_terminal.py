@@ -29,7 +29,7 @@ from tuner.cli import ending
 from tuner.cli import run as commands
 from tuner.errors import INTERRUPTED, CampaignHalted, StoreError
 from tuner.model import Answer
-from tuner.run.runner import Outcome
+from tuner.run.runner import RunOutcome
 from tuner.states import BlockState, CampaignState
 from tuner.store import Store
 
@@ -391,9 +391,9 @@ def test_what_ended_a_campaign_is_said_although_its_page_cannot_be_read(
     with Store.open(state) as store:
         campaign = store.campaign(finished)
         with pytest.raises(CampaignHalted):
-            commands._tell_end(store, Outcome(campaign, (), CampaignHalted("it halted")))
+            commands._tell_end(store, RunOutcome(campaign, (), CampaignHalted("it halted")))
         with pytest.raises(StoreError):
-            commands._tell_end(store, Outcome(campaign, ()))
+            commands._tell_end(store, RunOutcome(campaign, ()))
 
 
 def test_a_pipe_closed_after_the_page_does_not_change_the_status(

@@ -21,7 +21,7 @@ from tuner.errors import SpecError
 from tuner.holders import is_gone, this_process
 from tuner.model import Holder
 from tuner.run.identity import aspect
-from tuner.run.runner import Outcome, Runner
+from tuner.run.runner import Runner, RunOutcome
 from tuner.states import CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
@@ -174,7 +174,7 @@ def test_a_campaign_that_is_queued_again_as_soon_as_it_is_paused_stays_on_the_qu
 ) -> None:
     conduct = Runner.run
 
-    def queued_again(runner: Runner) -> Outcome:
+    def queued_again(runner: Runner) -> RunOutcome:
         outcome = conduct(runner)
         assert fstune(state, address, "resume", runner._id, "--queue").exit_code == 0
         return outcome
