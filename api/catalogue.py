@@ -15,6 +15,7 @@ from api import problems
 from api.authorisation import READ
 from api.documents import Document
 from api.paging import Limit
+from api.query import STRICT
 from api.service import Serving
 from search_spaces import describe
 from tuner.errors import NotFoundError
@@ -24,7 +25,7 @@ from tuner.report.recommendation_document import RecommendationDocument
 from tuner.services.kinds import offer, offers
 
 router = APIRouter(
-    prefix="/v1", tags=["catalogue"], dependencies=[READ], responses=problems.responses()
+    prefix="/v1", tags=["catalogue"], dependencies=[STRICT, READ], responses=problems.responses()
 )
 
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,80}$")]

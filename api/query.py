@@ -70,6 +70,10 @@ def refuse_unknown_parameters(
             raise _bad_input(f"query.{name}: it is given twice")
 
 
+#: For the routers of documents; the pages take what they do not know.
+STRICT = Depends(refuse_unknown_parameters)
+
+
 def _route(request: Request) -> APIRoute:
     route = request.scope["route"]
     assert isinstance(route, APIRoute)

@@ -6,12 +6,13 @@ from fastapi import APIRouter
 
 from api import problems
 from api.authorisation import READ
+from api.query import STRICT
 from api.service import Serving
 from tuner.records.status import Status
 from tuner.run.presence import status
 
 router = APIRouter(
-    prefix="/v1", tags=["campaigns"], dependencies=[READ], responses=problems.responses()
+    prefix="/v1", tags=["campaigns"], dependencies=[STRICT, READ], responses=problems.responses()
 )
 
 

@@ -22,6 +22,7 @@ from api.documents import BranchDocument, CampaignDocument
 from api.lost_requests import STARTING
 from api.middleware import etag
 from api.problems import RequestError
+from api.query import STRICT
 from api.root import Root
 from api.service import CampaignName, NamedPathCampaign, PathCampaign, Service, Serving
 from tuner.apply.actor import reason_of
@@ -42,7 +43,7 @@ from tuner.store.posted_requests import PostedRequest, campaign_of_request
 router = APIRouter(
     prefix="/v1/campaigns",
     tags=["steering"],
-    dependencies=[OPERATE],
+    dependencies=[STRICT, OPERATE],
     responses=problems.responses(409),
 )
 _ACCEPTED = HTTPStatus.ACCEPTED

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from api import problems
 from api.authorisation import ADMIN, READ, Admin
 from api.documents import Document
+from api.query import STRICT
 from api.root import Root
 from api.service import PathCampaign, Serving
 from tuner.apply.destination import recommended
@@ -25,7 +26,12 @@ from tuner.store import NewEvent
 from tuner.store.imported_rows import wrong_data
 from tuner.store.verifications import Verifications
 
-router = APIRouter(prefix="/v1/campaigns", tags=["applications"], responses=problems.responses(404))
+router = APIRouter(
+    prefix="/v1/campaigns",
+    tags=["applications"],
+    dependencies=[STRICT],
+    responses=problems.responses(404),
+)
 
 _STATES = {EventKind.VERIFY_REQUESTED: "requested", EventKind.VERIFIED: "done"}
 
