@@ -19,7 +19,7 @@ from api.app import create_app
 from api.cookies import COOKIE
 from api.documents import EventDocument
 from api.watching import Feeds
-from tests.unit.api.conftest import Guarded, fstune, guarded
+from tests.unit.api.conftest import Guarded, fstune, guarded, with_tokens
 from tests.unit.api.test_steering import SPEC, post, state, wait_until_finished
 from tests.unit.conftest import postgresql
 from tests.unit.store import records
@@ -38,7 +38,15 @@ from tuner.store.verifications import Verifications
 from tuner.text import moment
 from tuner.tokens import Scope
 
-__all__ = ["earlier", "empty", "guarded", "post", "postgresql", "state_directory"]
+__all__ = [
+    "earlier",
+    "empty",
+    "guarded",
+    "post",
+    "postgresql",
+    "state_directory",
+    "with_tokens",
+]
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 Post = Callable[..., Any]
 

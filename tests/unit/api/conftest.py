@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,15 +70,24 @@ class Guarded:
         return {"Authorization": f"Bearer {self.tokens[scope]}"}
 
 
+@pytest.fixture(scope="session")
+def with_tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Scope, str]]:
+    """Return a state directory with one token of each scope, for tests to copy, and the tokens."""
+    directory = tmp_path_factory.mktemp("tokens")
+    tokens = {
+        scope: fstune(directory, "token", "create", f"for {scope}", "--scope", scope).split()[0]
+        for scope in Scope
+    }
+    return directory, tokens
+
+
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Guarded]:
+def guarded(tmp_path: Path, with_tokens: tuple[Path, dict[Scope, str]]) -> Iterator[Guarded]:
     """Return a service that requires tokens, on its own state directory."""
     settings = ServiceSettings(
         auth=True, allow=frozenset({"simulated"}), requests_per_s=1e6, burst=10**6
     )
-    tokens = {
-        scope: fstune(tmp_path, "token", "create", f"for {scope}", "--scope", scope).split()[0]
-        for scope in Scope
-    }
+    state, tokens = with_tokens
+    shutil.copytree(state, tmp_path, dirs_exist_ok=True)
     with TestClient(create_app(tmp_path, settings), base_url="http://service") as client:
         yield Guarded(client, tmp_path, tokens)
