@@ -111,6 +111,23 @@ def test_a_configuration_is_applied_verified_and_rolled_back(standing: StandingC
     assert standing.journals() == []
 
 
+def test_a_rollback_without_its_record_claims_nothing(standing: StandingCell) -> None:
+    campaign = standing.recommended(INITIAL | {"fileserver.threads": 20})
+    assert standing.place.fstune("apply", campaign, "--yes").returncode == 0
+    new = standing.programs()
+    server, directory = standing.cell.server, "/fstune/applied"
+    server.check(["mv", directory, f"{directory}.away"])
+    refused = standing.place.fstune("rollback", campaign, "--yes")
+    assert refused.returncode == 6, refused.stdout + refused.stderr
+    assert "fileserver.threads is 20, and was 9" in " ".join(refused.stderr.split())
+    assert standing.programs() == new != standing.original
+    assert standing.newest().state is ApplicationState.APPLIED
+    server.check(["mv", f"{directory}.away", directory])
+    back = standing.place.fstune("rollback", campaign, "--yes")
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert standing.programs() == standing.original
+
+
 def test_a_cell_whose_controller_is_killed_restores_itself(standing: StandingCell) -> None:
     campaign = standing.recommended(RECOMMENDED)
     process = standing.place.start("apply", campaign, "--yes")

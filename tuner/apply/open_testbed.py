@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from tuner.apply.destination import Destination, health
-from tuner.apply.plan import changed_parts, replaced, steps
+from tuner.apply.plan import changed_parts, not_as_before, replaced, steps
 from tuner.errors import ConfigurationError, TestbedError, TunerError, WorkloadError
 from tuner.measure.workload_run import run_once
 from tuner.model import Configuration
@@ -151,6 +151,8 @@ class OpenTestbed:
     def _restore(self, before: Configuration) -> str:
         sentences: list[str] = []
         failure: TunerError | None = None
+        none = {JournalState.NONE}
+        not_restored = [n for n, part in self.parts.items() if part.journals(self.name) == none]
         # Open journals of a campaign first: they are more recent than the closed ones.
         try:
             sentences += self.target.restore(self.say)
@@ -170,6 +172,7 @@ class OpenTestbed:
             self.say(sentence)
         try:
             self.target.read_back(before, self.say)
+            self._check_before(before, not_restored)
         except ConfigurationError as problem:
             if any(part.journals(self.name) != {JournalState.NONE} for part in self.parts.values()):
                 raise
@@ -178,6 +181,19 @@ class OpenTestbed:
             self.say(remark)
             return remark
         return ""
+
+    def _check_before(self, before: Configuration, parts: Sequence[str]) -> None:
+        """Raise ConfigurationError unless these parts were as ``before`` when they were inspected.
+        Reading back does not tell: it shows the values that are to be set, and no others.
+        """
+        now, every = self.target.baseline, [(name, self.parts[name]) for name in parts]
+        sentences = [
+            sentence
+            for name, part in every
+            for sentence in not_as_before(name, part.space, part.facts, now, before)
+        ]
+        if sentences:
+            raise ConfigurationError("; ".join(sentences))
 
     def clean(self) -> None:
         """Remove what checks may have left and ``restore`` has not removed."""
@@ -226,6 +242,7 @@ class OpenTestbed:
             if any(JournalState.OPEN in part.journals(self.name) for part in self.parts.values()):
                 raise ConfigurationError("a journal is open")
             self.target.read_back(before, self.say)
+            self._check_before(before, lost)
         except ConfigurationError as problem:
             raise TestbedError(
                 f"the previous settings are no longer kept on a host of the {' and '.join(lost)} "

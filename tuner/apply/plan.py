@@ -113,6 +113,22 @@ def replaced(
     )
 
 
+def not_as_before(
+    part: str,
+    space: Space,
+    facts: Mapping[str, int],
+    now: Configuration,
+    before: Configuration,
+) -> tuple[str, ...]:
+    """Settings of a part that are not as they were ``before``, a sentence each; as ``replaced``."""
+    current, old = (_values(one.part(part), space, facts) for one in (now, before))
+    return tuple(
+        f"{part}.{name} is {value_text(current.get(name))}, and was {value_text(old.get(name))}"
+        for name in sorted(current.keys() | old.keys())
+        if current.get(name) != old.get(name)
+    )
+
+
 def _values(
     values: Mapping[str, Value], space: Space, facts: Mapping[str, int]
 ) -> Mapping[str, Value]:

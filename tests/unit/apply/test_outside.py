@@ -22,6 +22,7 @@ from tuner.model import Campaign, Value
 from tuner.services.simulated import SimulatedTestbed
 from tuner.services.simulated.document import SimulatedSection
 from tuner.services.simulated.keeper import Keeper
+from tuner.services.target import Target
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import ApplicationState
 from tuner.store import NewEvent, Store
@@ -108,6 +109,34 @@ def test_without_records_a_rollback_needs_the_old_settings_to_be_back(desk: Desk
     change_elsewhere(desk, campaign, 64)
     assert roll_back(desk.actor, applied).state is STATES.ROLLED_BACK
     assert desk.in_force(campaign) == ORIGINAL
+
+
+@pytest.mark.slow
+def test_a_setting_that_was_not_set_before_must_be_gone_when_the_records_are(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading back does not tell: a fileserver is only compared with the values to be set."""
+    monkeypatch.setattr(Target, "read_back", lambda *arguments: None)
+    campaign = desk.campaign()
+    keeper = keeper_of(desk, campaign)
+    applied = desk.apply(campaign)
+    keeper.reopen("fileserver", applied.id)
+    keeper.restore("fileserver")
+    both = {"threads": 64, "dir_buffers": 300}
+    keeper.change("fileserver", {}, both)
+    keeper.keep("fileserver", "somebody-else")
+    with pytest.raises(TestbedError, match=r"dir_buffers is 300, and was \d+\): 'fstune appl"):
+        roll_back(desk.actor, applied)
+    assert desk.actor.applications.get(applied.id).state is STATES.APPLIED
+    change_elsewhere(desk, campaign, 64)
+    assert roll_back(desk.actor, applied).state is STATES.ROLLED_BACK
+    planned = cut_off(desk, monkeypatch, campaign, OpenTestbed, "change")
+    keeper.restore("fileserver")
+    keeper.change("fileserver", {}, both)
+    keeper.keep("fileserver", "somebody-else")
+    settled = finish(desk.actor, desk.actor.applications.get(planned.id))
+    assert settled.state is STATES.FAILED
+    assert "something else was changed there: fileserver.dir_buffers is 300" in settled.reason
 
 
 @pytest.mark.slow
