@@ -29,6 +29,8 @@ from tests.integration.conftest import (
 )
 from tests.waiting import wait_for
 from tuner.cli import main
+from tuner.errors import TestbedError
+from tuner.measure.workload import load_workload
 from tuner.services.openafs.assembly import usual_requirements
 from tuner.services.openafs.cell import CellTestbed
 
@@ -218,6 +220,31 @@ def test_a_cell_that_a_killed_campaign_has_left_is_the_next_one_s(side: Cell, ce
     # Whoever wants it up keeps it.
     assert not cells.up(side.spec).temporary
     assert not claim()
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_fileserver_that_does_not_stay_up_begins_no_campaign(cells: Cells, stopped: bool) -> None:
+    cell = cells.up(CellSpec("down"))
+    testbed = CellTestbed(cells.state, cell.spec, usual_requirements("afsd.fuse"))
+    dafs = (SERVER_ADDRESS, "dafs", "-localauth")
+    try:
+        programs = [f"/usr/lib/openafs/{p}" for p in ("davolserver", "salvageserver", "dasalvager")]
+        cell.server.check(["bos", "stop", *dafs, "-wait"])
+        if not stopped:
+            cell.server.check(["bos", "delete", *dafs])
+            refused = "/usr/lib/openafs/dafileserver -rxmaxmtu 300"
+            create = ["bos", "create", SERVER_ADDRESS, "dafs", "dafs", refused, *programs]
+            cell.server.check([*create, "-localauth"])
+        testbed.claim("next")
+        with pytest.raises(TestbedError) as refusal:
+            testbed.open(load_workload("mixed-use"), lambda what: None)
+        assert "server: the fileserver" in str(refusal.value)
+        assert "dafileserver" in str(refusal.value)
+        assert stopped or "rxMaxMTU 300 is invalid; correct its options" in str(refusal.value)
+        assert cell.server.run(["test", "-e", "/fstune/restore/fileserver"]).status != 0
+    finally:
+        testbed.close()
+        cells.down("down")
 
 
 def test_unmounts_on_the_host_reach_the_nodes(cells: Cells) -> None:

@@ -11,12 +11,16 @@ from itertools import zip_longest
 from tuner.errors import TestbedError
 from tuner.hosts.connector import CommandFailed, Connector
 from tuner.services.openafs import parse
-from tuner.services.openafs.server_log import USUAL_LOGS
+from tuner.services.openafs.server_log import USUAL_LOGS, LogEnd, log_since
 from tuner.services.openafs.version import RunningVersion
 
 #: The configuration file of bosserver as Debian has it, and with OpenAFS's own paths.
 _CONFIGS = ("/etc/openafs/BosConfig", "/usr/afs/local/BosConfig")
 _STARTS_WITHIN_S, _POLL_S = 30.0, 0.03
+#: How long a fileserver may take to answer before a campaign: it may have been started just now.
+_ANSWERS_WITHIN_S = 10.0
+#: How long one that has failed before must have been up.
+_STAYS_UP_S = 3.0
 #: How long a fileserver that nobody needs may take to stop.
 USUAL_STOP_S = 120
 #: What restoring a fileserver may take besides the time that it has to stop.
@@ -57,6 +61,38 @@ def status_of(host: Connector, place: FileserverPlace) -> parse.InstanceStatus |
         return parse.bos_status(result.stdout)
     except ValueError as problem:
         raise TestbedError(f"{host.host}: {problem}") from problem
+
+
+def check_up(host: Connector, place: FileserverPlace) -> None:
+    """Raise TestbedError for a fileserver that does not answer, unless an open journal restores it.
+
+    One that does not stay up is shown as running, and answers, for a moment whenever bosserver
+    tries it again.
+    """
+    if host.ask(["test", "-e", f"{place.directory}/fileserver"]).status == 0:
+        return
+    version = ["rxdebug", place.address, str(parse.FILESERVER_PORT), "-version"]
+    deadline = time.monotonic() + _ANSWERS_WITHIN_S
+    while (status := status_of(host, place)) is not None:
+        if status.running and host.ask(["timeout", "4", *version]).status == 0:
+            if not status.last_error:
+                return
+            time.sleep(_STAYS_UP_S)
+            later = status_of(host, place)
+            if later is not None and later.running and later.last_start == status.last_start:
+                return
+        if time.monotonic() > deadline:
+            break
+        time.sleep(_POLL_S)
+    else:
+        return  # without an instance, its settings cannot be read
+    state = "does not answer" if status.running else f"is down ({status.summary})"
+    reasons = [f"{host.host}: the fileserver {state}, with {status.commands[0]}"]
+    if status.last_error:
+        reasons.append(f"its last exit: {status.last_error}")
+    if last := log_since(host, place.log, LogEnd()).last_line:
+        reasons.append(f"FileLog: {last}")
+    raise TestbedError(f"{'; '.join(reasons)}; correct its options if need be, and start it")
 
 
 def reachable_status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:

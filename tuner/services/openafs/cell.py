@@ -25,7 +25,7 @@ from tuner.hosts.nodes import translate_errors
 from tuner.measure.workload import Workload
 from tuner.services.journal import RESTORE_TIMEOUT_S
 from tuner.services.openafs.assembly import ClientHost, Layout, Requirements, assemble
-from tuner.services.openafs.bosserver import FileserverPlace
+from tuner.services.openafs.bosserver import FileserverPlace, check_up
 from tuner.services.openafs.fuse import FusePlace
 from tuner.services.openafs.testbed_file import TestbedFile
 from tuner.services.testbed import ReadyTestbed, Unavailable
@@ -152,6 +152,7 @@ class CellTestbed:
         for node in (server, *clients):
             # Wait for a change that is still under way after fstune was killed.
             check_change(node, ["true"], timeout_s=_CHANGE_S)
+        check_up(server, LAYOUT.server)
         hosts = [ClientHost(node, FUSE_PLACE) for node in clients]
         return assemble(server, hosts, LAYOUT, self._requirements, workload)
 
