@@ -164,8 +164,8 @@ class Cells:
             if existing is not None and existing.is_alive():
                 if existing.spec != spec:
                     raise CellError(
-                        f"cell {spec.name} is up with {existing.spec.clients} client(s) and link "
-                        f"{existing.spec.link or 'unlimited'}; take it down first"
+                        f"cell {spec.name} is up with {_size(existing.spec)}, not {_size(spec)}; "
+                        f"take it down first: fstune cell down --name {spec.name}"
                     )
                 say(f"cell {spec.name} is up already")
                 if existing.temporary and not temporary:
@@ -335,6 +335,11 @@ def write_record(path: Path, document: Mapping[str, object]) -> None:
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)
+
+
+def _size(spec: CellSpec) -> str:
+    clients = "1 client" if spec.clients == 1 else f"{spec.clients} clients"
+    return f"{clients} and link {spec.link or 'unlimited'}"
 
 
 def _check_name(name: str) -> None:

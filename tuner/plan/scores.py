@@ -157,13 +157,14 @@ class ScoreTable:
         return max((block.round for block in self.ended_blocks), default=0)
 
     def first(self, complete: int) -> ScoreTable:
-        """Return the table as it was after its first ``complete`` complete blocks. Only for a table
-        that keeps times.
+        """Return the table as it was after the last of its first ``complete`` complete blocks. Only
+        for a table that keeps times.
         """
-        if complete == len(self.scored):
+        newest = self.scored[complete - 1].block
+        if newest is self.ended_blocks[-1]:
             return self
-        newest = self.ended_blocks.index(self.scored[complete - 1].block)
-        return ScoreTable.of(self.ended_blocks[: newest + 1], self.components, self._weights)
+        until = self.ended_blocks.index(newest) + 1
+        return ScoreTable.of(self.ended_blocks[:until], self.components, self._weights)
 
     def pairs(self, kind: BlockKind = BlockKind.SEARCH) -> Mapping[int, Sequence[float]]:
         """Log time ratios of every trial to the baseline, one per complete block of ``kind``."""

@@ -92,7 +92,10 @@ def check_up(host: Connector, place: FileserverPlace) -> None:
         reasons.append(f"its last exit: {status.last_error}")
     if last := log_since(host, place.log, LogEnd()).last_line:
         reasons.append(f"FileLog: {last}")
-    raise TestbedError(f"{'; '.join(reasons)}; correct its options if need be, and start it")
+    raise TestbedError(
+        f"{'; '.join(reasons)}; correct its options if need be, and start it: bos start "
+        f"{place.address} {place.instance} -localauth"
+    )
 
 
 def reachable_status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:
