@@ -153,7 +153,7 @@ class CellType(TestbedType[CellSection]):
             if is_up(state_directory, section.name):
                 return None
             return Preview(INITIAL_SETTINGS, limits_of_new())
-        except (TestbedError, OSError, ValueError):
+        except (SpecError, TestbedError, OSError, ValueError):
             return None  # will be raised when the testbed is used
 
 
