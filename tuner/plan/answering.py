@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tuner.judge.score import margin
 from tuner.model import Trial
 from tuner.plan.attempts import Attempt
-from tuner.plan.certifying import Certification
+from tuner.plan.certifying import Certification, certified_finalists
 from tuner.plan.guide import Guide
 from tuner.plan.judging import Judge
 from tuner.plan.rounds import measured
@@ -150,7 +150,7 @@ class Answers:
         self, attempts: Sequence[Attempt], standings: Sequence[Certification], rules: Rules
     ) -> dict[int, int]:
         """The number of complete blocks after which each certified finalist was first certified."""
-        every = {finalist for standing in standings for finalist in standing.certified}
+        every = certified_finalists(standings)
         if len(every) < 2:  # a single one is the answer, whenever that was
             return dict.fromkeys(every, len(self.table.scored))
         complete = {one.block.number: n for n, one in enumerate(self.table.scored, start=1)}

@@ -83,6 +83,11 @@ class Certification:
         return not certificate.is_certified, certificate.verdict.interval.upper
 
 
+def certified_finalists(attempts: Sequence[Certification]) -> frozenset[int]:
+    """The finalists that any of the attempts has certified."""
+    return frozenset(finalist for each in attempts for finalist in each.certified)
+
+
 def nearest(attempts: Sequence[Certification]) -> Finish:
     """Return the finalist that came nearest to a certificate, as judged by its newest attempt."""
     newest = {finalist: each for each in attempts for finalist in each.certificates}

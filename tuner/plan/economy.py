@@ -203,11 +203,12 @@ def finalists(
     best: Prediction, trials: Sequence[Prediction], rules: Rules, at: Position
 ) -> tuple[Configuration, ...]:
     """Return the configurations to certify together: the candidate, and those of the ``trials``
-    that promise most besides it, as many as the attempt may have.
+    that promise most besides it, as many as the attempt may have. What has a certificate would only
+    take blocks and a share of the error.
     """
-    least = margin(rules.race.delta)
+    least, out = margin(rules.race.delta), {best.configuration, *at.proven}
     others = (each.configuration for each in _best_first(trials) if each.gain >= least)
-    every = (best.configuration, *(each for each in others if each != best.configuration))
+    every = (best.configuration, *(each for each in others if each not in out))
     return every[: attempt_rules(rules, at).finalists]
 
 

@@ -7,7 +7,7 @@ stored blocks, so that a resumed campaign reaches the same decisions from the sa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -22,6 +22,7 @@ from tuner.plan.budget import Cost, ended_by_budget
 from tuner.plan.certifying import (
     Certification,
     can_narrow,
+    certified_finalists,
     finalist_to_narrow,
     guards,
     guards_due,
@@ -285,9 +286,7 @@ class _State:
         position = Position(
             attempt=len(all_attempts) + 1,
             answers=tuple(map(self._prediction, numbers)),
-            proven=frozenset(
-                self.trials[number].configuration for each in standings for number in each.certified
-            ),
+            proven=frozenset(self.trials[n].configuration for n in certified_finalists(standings)),
             wide=here.answer is not None and can_narrow(here.answer, all_attempts, rules),
             arms_left=cost.arms_left(rules),
             total_arms=cost.total_arms(rules),
@@ -312,7 +311,7 @@ class _State:
                 return replace(here, step=step)
             case Move.CERTIFY:
                 assert best is not None
-                groups = tuple([self._finalists(best, standings, position)] * self.testbeds)
+                groups = tuple([self._finalists(best, position)] * self.testbeds)
                 step = Explore(here.round + 1, number, BlockKind.CERTIFY, groups)
                 return replace(here, step=step, phase=Phase.CERTIFY)
             case Move.NARROW:
@@ -334,22 +333,17 @@ class _State:
             return True
         return len(self.table.pairs().get(pick, ())) < self.rules.race.max_blocks
 
-    def _finalists(
-        self, best: Prediction, standings: Sequence[Certification], at: Position
-    ) -> tuple[Pick, ...]:
-        """The candidate and further promising trials, as many as the attempt may have. What is
-        certified already would only take blocks and a share of the error.
-        """
+    def _finalists(self, best: Prediction, at: Position) -> tuple[Pick, ...]:
+        """The candidate and further promising trials, as many as the attempt may have."""
         numbers = {t.configuration: t.number for t in reversed(measured(self.trials, self.table))}
-        done = {finalist for each in standings for finalist in each.certified}
         # Predictions take time, and a single finalist needs none.
-        others = self._own_trials(done) if self.rules.finalists > 1 else ()
+        others = self._own_trials() if self.rules.finalists > 1 else ()
         configurations = finalists(best, others, self._rules_now(), at)
         return tuple(numbers.get(each, Proposal(each, "model")) for each in configurations)
 
-    def _own_trials(self, without: Collection[int] = ()) -> list[Prediction]:
+    def _own_trials(self) -> list[Prediction]:
         """What is expected of the trials that may still be measured."""
-        out = {BASELINE, *self.failed, *self.replay.endings, self.pilot.twin, *without}
+        out = {BASELINE, *self.failed, *self.replay.endings, self.pilot.twin}
         return [
             self._prediction(t.number)
             for t in measured(self.trials, self.table)
