@@ -186,12 +186,10 @@ class OpenTestbed:
         """Raise ConfigurationError unless these parts were as ``before`` when they were inspected.
         Reading back does not tell: it shows the values that are to be set, and no others.
         """
-        now, every = self.target.baseline, [(name, self.parts[name]) for name in parts]
-        sentences = [
-            sentence
-            for name, part in every
-            for sentence in not_as_before(name, part.space, part.facts, now, before)
-        ]
+        sentences: list[str] = []
+        for name in parts:
+            part = self.parts[name]
+            sentences += not_as_before(name, part.space, part.facts, self.target.baseline, before)
         if sentences:
             raise ConfigurationError("; ".join(sentences))
 

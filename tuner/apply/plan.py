@@ -7,7 +7,7 @@ change and no other.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -101,15 +101,9 @@ def replaced(
     """Settings of a part that are neither as applied (``after``) nor as in ``others``, a sentence
     each; one without a value counts as its default.
     """
-    current, applied, *more = (
-        _values(one.part(part), space, facts) for one in (now, after, *others)
-    )
-    names = {name for one in (current, applied, *more) for name in one}
     return tuple(
-        f"{part}.{name} is {value_text(current.get(name))}, where "
-        f"{value_text(applied.get(name))} was applied"
-        for name in sorted(names)
-        if all(current.get(name) != one.get(name) for one in (applied, *more))
+        f"{name} is {value}, where {applied} was applied"
+        for name, value, applied in _in_none_of((after, *others), part, space, facts, now)
     )
 
 
@@ -121,12 +115,27 @@ def not_as_before(
     before: Configuration,
 ) -> tuple[str, ...]:
     """Settings of a part that are not as they were ``before``, a sentence each; as ``replaced``."""
-    current, old = (_values(one.part(part), space, facts) for one in (now, before))
     return tuple(
-        f"{part}.{name} is {value_text(current.get(name))}, and was {value_text(old.get(name))}"
-        for name in sorted(current.keys() | old.keys())
-        if current.get(name) != old.get(name)
+        f"{name} is {value}, and was {old}"
+        for name, value, old in _in_none_of((before,), part, space, facts, now)
     )
+
+
+def _in_none_of(
+    others: Sequence[Configuration],
+    part: str,
+    space: Space,
+    facts: Mapping[str, int],
+    now: Configuration,
+) -> Iterator[tuple[str, str, str]]:
+    """Settings of a part whose value ``now`` is in none of the ``others``: the name, and in words
+    the value now and that in the first of them.
+    """
+    current, *rest = (_values(one.part(part), space, facts) for one in (now, *others))
+    for name in sorted({name for one in (current, *rest) for name in one}):
+        if all(current.get(name) != one.get(name) for one in rest):
+            value, first = value_text(current.get(name)), value_text(rest[0].get(name))
+            yield f"{part}.{name}", value, first
 
 
 def _values(

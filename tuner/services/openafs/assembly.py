@@ -122,9 +122,8 @@ def assemble(
     it is restored from its journal, since whatever follows uses its volumes.
     """
     if down:
-        journal = f"{layout.server.directory}/fileserver"
         script = "fileserver-restore.sh"
-        Journal(server, journal, __package__, script).restore(layout.server.restore_s)
+        Journal(server, layout.server.journal, __package__, script).restore(layout.server.restore_s)
     hosts = [client.host for client in clients]
     place = (layout.directory, layout.path)
     references = install_references(hosts[0], *place, requirements.references, work)

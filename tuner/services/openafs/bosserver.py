@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from tuner.errors import TestbedError
-from tuner.hosts.connector import CommandFailed, Connector
+from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector
 from tuner.services.openafs import parse
 from tuner.services.openafs.server_log import USUAL_LOGS, LogEnd, log_since
-from tuner.services.openafs.version import RunningVersion
+from tuner.services.openafs.version import RunningVersion, version_of
 
 #: The configuration file of bosserver as Debian has it, and with OpenAFS's own paths.
 _CONFIGS = ("/etc/openafs/BosConfig", "/usr/afs/local/BosConfig")
 _STARTS_WITHIN_S, _POLL_S = 30.0, 0.03
 #: How long a fileserver may take to answer before a campaign: it may have been started just now.
-_ANSWERS_WITHIN_S = 10.0
+_ANSWERS_WITHIN_S, _ANSWER_TIMEOUT_S = 10.0, 4.0
 #: How long one that has failed before must have been up.
 _STAYS_UP_S = 3.0
 #: How long a fileserver that nobody needs may take to stop.
@@ -41,6 +41,11 @@ class FileserverPlace:
     instance: str = "dafs"
     log: str = USUAL_LOGS[0]
     stop_s: int = USUAL_STOP_S
+
+    @property
+    def journal(self) -> str:
+        """The directory of its restore journal."""
+        return f"{self.directory}/fileserver"
 
     @property
     def restore_s(self) -> float:
@@ -69,12 +74,11 @@ def check_up(host: Connector, place: FileserverPlace) -> None:
     One that does not stay up is shown as running, and answers, for a moment whenever bosserver
     tries it again.
     """
-    if host.ask(["test", "-e", f"{place.directory}/fileserver"]).status == 0:
+    if host.ask(["test", "-e", place.journal]).status == 0:
         return
-    version = ["rxdebug", place.address, str(parse.FILESERVER_PORT), "-version"]
     deadline = time.monotonic() + _ANSWERS_WITHIN_S
     while (status := status_of(host, place)) is not None:
-        if status.running and host.ask(["timeout", "4", *version]).status == 0:
+        if status.running and _answers(host, place):
             if not status.last_error:
                 return
             time.sleep(_STAYS_UP_S)
@@ -96,6 +100,14 @@ def check_up(host: Connector, place: FileserverPlace) -> None:
         f"{'; '.join(reasons)}; correct its options if need be, and start it: bos start "
         f"{place.address} {place.instance} -localauth"
     )
+
+
+def _answers(host: Connector, place: FileserverPlace) -> bool:
+    try:
+        version_of(host, place.address, parse.FILESERVER_PORT, _ANSWER_TIMEOUT_S)
+    except (CommandFailed, CommandTimeout):
+        return False
+    return True
 
 
 def reachable_status(host: Connector, place: FileserverPlace) -> parse.InstanceStatus | None:

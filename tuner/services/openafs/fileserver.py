@@ -397,4 +397,4 @@ class Fileserver(WithJournal):
 
 
 def _journal(host: Connector, place: FileserverPlace) -> Journal:
-    return Journal(host, f"{place.directory}/fileserver", __package__, _RESTORE, (_STOP,))
+    return Journal(host, place.journal, __package__, _RESTORE, (_STOP,))

@@ -13,10 +13,12 @@ from tuner.hosts.connector import CommandFailed, CommandTimeout, Connector, chec
 _ANSWER_TIMEOUT_S = 20.0
 
 
-def version_of(host: Connector, address: str, port: int) -> str:
+def version_of(
+    host: Connector, address: str, port: int, timeout_s: float = _ANSWER_TIMEOUT_S
+) -> str:
     """The version of the program that serves a port. Raises CommandFailed or CommandTimeout."""
     argv = ["rxdebug", address, str(port), "-version"]
-    return check(host, argv, timeout_s=_ANSWER_TIMEOUT_S).partition("version:")[2].strip()
+    return check(host, argv, timeout_s=timeout_s).partition("version:")[2].strip()
 
 
 @dataclass(slots=True)
