@@ -72,8 +72,12 @@ def log_in(page: Page, token: str) -> None:
 
 def press_slowly(page: Page, place: Locator, newest: Callable[[], int]) -> None:
     """Click, but release the button only after there has been something new to show."""
-    place.hover()
-    page.mouse.down()
+    for _ in range(20):
+        place.hover()
+        page.mouse.down()
+        if place.evaluate("element => element.matches(':active')"):
+            break
+        page.mouse.up()  # the page has moved it meanwhile
     before = newest()
     wait_for(lambda: newest() > before, "another event")
     page.wait_for_timeout(1000)
