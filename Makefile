@@ -13,7 +13,9 @@ VENV := .venv
 STAMP := $(VENV)/.installed
 CODE := api bench deploy search_spaces tests tuner workloads
 
-# The interpreter is the machine's own: uv fetches none.
+# The interpreter is the machine's own: uv fetches none. The distribution's is preferred, as it is
+# faster than those that version managers build (docs/decisions/distribution-python.md).
+PYTHONS := /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11
 export UV_PYTHON_DOWNLOADS := never
 # Trust what the machine trusts (a company's own authority, say), where it says so.
 export UV_SYSTEM_CERTS ?= $(if $(wildcard /etc/ssl/certs/ca-certificates.crt),true,false)
@@ -83,11 +85,13 @@ clean: ## remove all that make has made here
 
 $(TOOLS):
 	@echo "setup: making build/tools (uv $(UV_VERSION))"
-	@python=$$(for p in python3 python3.14 python3.13 python3.12 python3.11; do \
-	    if "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then command -v "$$p"; break; fi; done); \
+	@first() { for p in $(PYTHONS); do if "$$p" -c "$$1" 2>/dev/null; then command -v "$$p"; return; fi; done; }; \
+	version='import sys; sys.exit(sys.version_info < (3, 11))'; \
+	python=$$(first "import ensurepip, venv; $$version"); \
 	if [ -z "$$python" ]; then \
-	    echo "setup: no Python 3.11 or newer on PATH; install one and run make again" >&2; exit 1; fi; \
-	if ! "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
+	    python=$$(first "$$version"); \
+	    if [ -z "$$python" ]; then \
+	        echo "setup: no Python 3.11 or newer on PATH; install one and run make again" >&2; exit 1; fi; \
 	    package=$$("$$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'); \
 	    if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
 	        echo "setup: $$python cannot make virtual environments; install $$package and run make again" >&2; exit 1; fi; \
