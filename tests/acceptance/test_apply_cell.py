@@ -91,6 +91,7 @@ def test_a_configuration_is_applied_verified_and_rolled_back(standing: StandingC
     assert verified.returncode in (0, 3), verified.stdout + verified.stderr
     assert "95% interval" in verified.stdout
     assert "in 3 fresh blocks" in verified.stdout
+    assert "neither" not in verified.stdout + verified.stderr
     assert standing.programs() == new
 
     path = "/etc/openafs/BosConfig"

@@ -121,6 +121,21 @@ def not_as_before(
     )
 
 
+def in_neither(
+    part: str,
+    space: Space,
+    facts: Mapping[str, int],
+    now: Configuration,
+    before: Configuration,
+    after: Configuration,
+) -> tuple[str, ...]:
+    """Settings of a part that are as in neither of two configurations, a sentence each."""
+    return tuple(
+        f"{name} is {value}"
+        for name, value, _ in _in_none_of((before, after), part, space, facts, now)
+    )
+
+
 def _in_none_of(
     others: Sequence[Configuration],
     part: str,

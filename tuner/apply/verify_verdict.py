@@ -21,8 +21,9 @@ _CONFIDENCE = 0.95
 class Verified:
     """Result of a verification. ``ratio``, ``lower``, ``upper``: time with the recommended
     configuration divided by time with the old one, and its two-sided interval at ``confidence``
-    (Student's t over ``blocks`` fresh blocks). ``reason``: a sentence. ``caveat``: that runs of the
-    recommended configuration failed, which no measurement contains; "" if none did.
+    (Student's t over ``blocks`` fresh blocks). ``reason``: a sentence. ``caveat``: that neither
+    configuration was in effect before, or that runs of the recommended one failed, which no
+    measurement contains; "" if there is nothing of that kind.
     """
 
     outcome: VerifyOutcome

@@ -1,8 +1,8 @@
 """Verification: measures a recommended configuration against the previous one in fresh blocks.
 
 A verification is stored as a campaign with two configurations and no search: trial 0 is the
-previous configuration, trial 1 the recommended one, whichever of them is in force. The one in force
-is restored at the end.
+previous configuration, trial 1 the recommended one, whichever of them is in force. What is in
+effect when it begins is restored at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tuner.applications import Application
 from tuner.apply.actor import Actor, reason_of
 from tuner.apply.destination import Destination
 from tuner.apply.open_testbed import Say
-from tuner.apply.plan import unknown
+from tuner.apply.plan import in_neither, unknown
 from tuner.apply.verify_verdict import LEAST_BLOCKS, Verified, verified
 from tuner.documents import MOST_NAME
 from tuner.errors import (
@@ -100,7 +100,7 @@ def verify(
 
     Raises SpecError, before anything is stored, for too few blocks and for settings that the search
     spaces no longer have; TunerError when it cannot be measured, KeyboardInterrupt on a stop
-    signal: the configuration in force is restored first.
+    signal: the settings that were in effect are restored first.
     """
     if blocks < LEAST_BLOCKS:
         raise SpecError(f"--blocks: at least {LEAST_BLOCKS}")
@@ -128,9 +128,9 @@ def verify(
             holding = stack.enter_context(actor.holding(verification.id, destination))
             message = f"{actor.by} verifies campaign {campaign.id}"
             writer.move(CampaignState.RUNNING, "", EventKind.STARTED, message, RELEASE)
-            ratios = run.measure(holding, (before, after), blocks)
+            ratios, caveats = run.measure(holding, (before, after), blocks)
             result = verified(ratios, answer.upper, names_of_changes(answer.baseline, before))
-            caveats = failed_runs(actor.store, verification.id, _CANDIDATE)
+            caveats += failed_runs(actor.store, verification.id, _CANDIDATE)
             result = replace(result, caveat="; ".join(caveats))
             run.keep(result)
             state, reason = CampaignState.FINISHED, ""
@@ -229,8 +229,10 @@ class _Verification:
         holding: LeaseKeeper,
         configurations: tuple[Configuration, Configuration],
         blocks: int,
-    ) -> list[float]:
-        """Log ratios of the recommended configuration to the previous one, one per block."""
+    ) -> tuple[list[float], tuple[str, ...]]:
+        """Return log ratios of the recommended configuration to the previous one, one per block,
+        and a caveat if neither was in effect.
+        """
         testbed = self.destination.lasting()
         ledgers = Ledgers([testbed.clock])
         testbed.claim(self.id)
@@ -243,6 +245,9 @@ class _Verification:
             assert ready is not None
             message = f"testbed ready: {ready.target.identity}"
             self.writer.tell(EventKind.TESTBED_READY, message, as_found(ready))
+            caveats = self._caveats(ready, configurations)
+            for caveat in caveats:
+                self.actor.say(f"warning: {caveat}")
             trials = _trials(ready, configurations)
             self.actor.store.set_baseline(
                 self.id, configurations[0], self.writer.event("baseline", "what was there before")
@@ -290,7 +295,7 @@ class _Verification:
                         f"the recommended configuration fails: {candidate.reason}"
                     )
 
-            return self._log_ratios(run, blocks)
+            return self._log_ratios(run, blocks), caveats
         finally:
             with holding_off_stops(self.actor.say):
                 events, failure = lane.give_back(self.id, self.actor.say)
@@ -298,6 +303,22 @@ class _Verification:
                     self.writer.tell(kind, sentence)
                 if failure is not None:
                     raise failure
+
+    def _caveats(
+        self, ready: ReadyTestbed, configurations: tuple[Configuration, Configuration]
+    ) -> tuple[str, ...]:
+        now, spaces = ready.target.baseline, self.destination.needs.spaces
+        sentences = [
+            sentence
+            for name, part in ready.target.parts.items()
+            for sentence in in_neither(name, spaces[name], part.facts, now, *configurations)
+        ]
+        if not sentences:
+            return ()
+        return (
+            f"neither of the two configurations was in effect when it began: "
+            f"{'; '.join(sentences)}",
+        )
 
     def _log_ratios(self, run: Callable[[int], None], blocks: int) -> list[float]:
         """Run blocks, by number, until ``blocks`` of them are complete."""

@@ -106,6 +106,30 @@ def test_the_reported_result_names_the_request(desk: Desk) -> None:
     assert event.data == {"verifies": campaign.id, "request": 7}
 
 
+def test_that_somebody_has_changed_the_settings_is_said_at_once_and_with_the_result(
+    desk: Desk,
+) -> None:
+    campaign = desk.campaign(faster(-0.10))
+    answer, destination = campaign.recommendation, desk.destination(campaign)
+    assert answer is not None
+    before = Configuration.of({**ORIGINAL, THREADS: 100})
+    _, result = verify(desk.actor, campaign, answer, before, answer.configuration, destination, 3)
+    caveat = f"neither of the two configurations was in effect when it began: {THREADS} is 64"
+    assert result.caveat == caveat
+    assert f"warning: {caveat}" in desk.messages
+    assert f"Caveat: {caveat}." in list(verified_lines(result))
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_whichever_of_the_two_is_in_effect_is_no_caveat(desk: Desk, applied: bool) -> None:
+    campaign = desk.campaign(faster(-0.10))
+    if applied:
+        desk.apply(campaign)
+    _, result = measure(desk, campaign)
+    assert result.caveat == ""
+    assert not any("neither" in message for message in desk.messages)
+
+
 def test_hosts_are_told_of_a_verification_before_they_are_opened(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
