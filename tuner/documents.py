@@ -50,6 +50,8 @@ def _duration_s(value: object) -> object:
         value = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("write a duration such as 90s, 8m, 6h, 1h30m or 3d")
+    if value <= 0.0:
+        raise ValueError("write a duration of more than 0, such as 90s or 6h")
     if _LONGEST_S < value < math.inf:
         raise ValueError(f"at most {_LONGEST_S / _SECONDS['d']:g}d, which is a hundred years")
     return value

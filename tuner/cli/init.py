@@ -26,7 +26,7 @@ from tuner.cli.interview import Asker
 from tuner.cli.options import StateDir, state_directory
 from tuner.cli.say import say
 from tuner.compose import Prepared, prepare
-from tuner.documents import Duration, checked_name
+from tuner.documents import Duration, checked_name, meant
 from tuner.errors import ConflictError, NotFoundError, SpecError, StoreError
 from tuner.measure.workload import load_workload
 from tuner.new_file import prepared_files, put_in_place
@@ -193,8 +193,9 @@ def _duration(text: str) -> tuple[float, str]:
 def _workload(text: str) -> str:
     """Return the name of a packaged workload, or the absolute path of a workload file."""
     if text not in workloads.packaged() and not Path(text).exists():
+        hint = meant(text, workloads.packaged())
         raise ValueError(
-            f"workload {text}: no workload and no file {text!r}; see 'fstune workload list'"
+            f"workload {text}: no workload and no file {text!r}; see 'fstune workload list'{hint}"
         )
     try:
         load_workload(text)

@@ -159,7 +159,7 @@ def test_the_workloads_are_listed_once_however_often_a_wrong_one_is_named(
     with terminal(arguments, environment) as screen:
         screen.until("[mixed-use] >")
         os.write(screen.master, b"mixed\n")
-        screen.until("see 'fstune workload list'")
+        screen.until("see 'fstune workload list'; did you mean 'mixed-use'?")
         os.write(screen.master, b"\x03")
         assert screen.to_the_end() == 130, screen.output
     assert screen.output.count("webserver") == 1

@@ -72,7 +72,7 @@ def test_without_a_surface_they_are_listed(fstune: Fstune) -> None:
         (("needle", "--seeds", "all"), "--seeds 'all': write numbers and ranges"),
         (("needle", "--seeds", "1-99999999"), "at most 10000 seeds"),
         (("needle", "--budget", "soon"), "--budget 'soon': write a duration"),
-        (("needle", "--budget", "0s"), "--budget '0s': input should be greater than 0"),
+        (("needle", "--budget", "0s"), "--budget '0s': write a duration of more than 0, such as"),
         (("needle", "--sampler", "guess"), "search.sampler: "),
     ],
 )
