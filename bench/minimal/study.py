@@ -15,7 +15,8 @@ from bench.gains.study import true_gain
 from bench.minimal.surfaces import draw_surface
 from tuner.model import Answer
 from tuner.records.differences import differences
-from tuner.simulate.campaign import Settings, run_campaign
+from tuner.records.estimate import is_clear
+from tuner.simulate.campaign import Result, Settings, run_campaign
 
 #: Changes of the true score below this are rounding errors.
 _NOTHING: Final = 1e-9
@@ -26,9 +27,10 @@ class Row:
     """One campaign. ``noise``: sd of a component's log time; ``hours``: its budget.
 
     ``active``: number of parameters with an effect, all above delta; ``missed``: those of them that
-    gain nothing in the recommendation; ``inert``: its settings that change nothing; ``settings``:
-    all its settings. ``regret``: in log score; ``false``: see ``Result``. ``names``: the missed
-    parameters with "-", the inert ones with "+".
+    gain nothing in the recommendation; ``inert``: its settings that change nothing; ``credited``:
+    those of them whose effect is said to be shown; ``settings``: all its settings. ``regret``: in
+    log score; ``false``: see ``Result``. ``names``: the missed parameters with "-", the inert ones
+    with "+".
     """
 
     noise: float
@@ -39,6 +41,7 @@ class Row:
     settings: int
     missed: int
     inert: int
+    credited: int
     regret: float
     false: bool
     names: str = ""
@@ -67,10 +70,21 @@ def campaign(seed: int, noise: float, hours: float) -> Row:
         settings=len(changed),
         missed=len(absent),
         inert=len(inert),
+        credited=sum(_is_credited(result, name) for name in inert),
         regret=result.regret,
         false=result.false,
         names=" ".join([*(f"-{name}" for name in absent), *(f"+{name}" for name in inert)]),
     )
+
+
+def _is_credited(result: Result, name: str) -> bool:
+    """Whether the answer says that this setting has an effect: by its interval, or as the only one
+    of a faster configuration.
+    """
+    if name not in result.settings:
+        return not result.settings
+    _, lower, upper = result.settings[name]
+    return is_clear(lower, upper)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -83,7 +97,8 @@ def table(rows: Sequence[Row]) -> str:
         "false",
         "nothing missed",
     )
-    titles += ("nothing inert", "both", "settings", "active", "mean regret")
+    titles += ("nothing inert", "both", "nothing inert or called so", "settings", "active")
+    titles += ("mean regret",)
     lines = [_line(titles), _line(["---"] * len(titles))]
     for noise in sorted({row.noise for row in rows}):
         own = [row for row in rows if row.noise == noise]
@@ -94,6 +109,7 @@ def table(rows: Sequence[Row]) -> str:
             sum(row.recommended and row.missed == 0 for row in own),
             sum(row.recommended and row.inert == 0 for row in own),
             sum(row.minimal for row in own),
+            sum(row.recommended and row.credited == 0 for row in own),
         )
         means = (fmean(row.settings for row in own), fmean(row.active for row in own))
         cells = [f"{noise:g}", f"{own[0].hours:g}", *map(str, counts)]
