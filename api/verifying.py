@@ -51,9 +51,9 @@ class VerificationDocument(Document):
     it was not requested over HTTP. ``outcome``: null while it is pending, or if it failed.
     ``text``: a sentence. ``caveat``: that neither configuration was in effect before, or that runs
     of the recommended one failed, which no measurement contains; empty if there is nothing of that
-    kind. ``verification``: the campaign that contains its
-    measurements. ``ratio``, ``lower``, ``upper``: the recommended configuration's time relative to
-    the previous one, with its interval at ``confidence``.
+    kind. ``verification``: the campaign that contains its measurements. ``ratio``, ``lower``,
+    ``upper``: the recommended configuration's time relative to the previous one, with its interval
+    at ``confidence``.
     """
 
     number: int

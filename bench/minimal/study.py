@@ -81,10 +81,8 @@ def _is_credited(result: Result, name: str) -> bool:
     """Whether the answer says that this setting has an effect: by its interval, or as the only one
     of a faster configuration.
     """
-    if name not in result.settings:
-        return not result.settings
-    _, lower, upper = result.settings[name]
-    return is_clear(lower, upper)
+    effect = result.settings.get(name)
+    return not result.settings if effect is None else is_clear(effect.lower, effect.upper)
 
 
 def table(rows: Sequence[Row]) -> str:

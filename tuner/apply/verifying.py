@@ -53,6 +53,7 @@ from tuner.run.holding import LeaseKeeper
 from tuner.run.lanes import Lane
 from tuner.run.ledger import Ledgers
 from tuner.run.measuring import BlockRunner
+from tuner.services.target import Target
 from tuner.services.testbed import NamesHolder, ReadyTestbed
 from tuner.spec.campaign import CampaignSpec
 from tuner.states import CampaignState, EventKind, TrialState, VerifyOutcome
@@ -245,7 +246,7 @@ class _Verification:
             assert ready is not None
             message = f"testbed ready: {ready.target.identity}"
             self.writer.tell(EventKind.TESTBED_READY, message, as_found(ready))
-            caveats = self._caveats(ready, configurations)
+            caveats = _caveats(ready.target, configurations)
             for caveat in caveats:
                 self.actor.say(f"warning: {caveat}")
             trials = _trials(ready, configurations)
@@ -303,22 +304,6 @@ class _Verification:
                     self.writer.tell(kind, sentence)
                 if failure is not None:
                     raise failure
-
-    def _caveats(
-        self, ready: ReadyTestbed, configurations: tuple[Configuration, Configuration]
-    ) -> tuple[str, ...]:
-        now, spaces = ready.target.baseline, self.destination.needs.spaces
-        sentences = [
-            sentence
-            for name, part in ready.target.parts.items()
-            for sentence in in_neither(name, spaces[name], part.facts, now, *configurations)
-        ]
-        if not sentences:
-            return ()
-        return (
-            f"neither of the two configurations was in effect when it began: "
-            f"{'; '.join(sentences)}",
-        )
 
     def _log_ratios(self, run: Callable[[int], None], blocks: int) -> list[float]:
         """Run blocks, by number, until ``blocks`` of them are complete."""
@@ -391,3 +376,16 @@ def _trials(
         )
         for number, configuration in zip(_NAMES, configurations, strict=True)
     }
+
+
+def _caveats(
+    target: Target, configurations: tuple[Configuration, Configuration]
+) -> tuple[str, ...]:
+    """Return a caveat if neither of the configurations is in effect."""
+    sentences: list[str] = []
+    for name, part in target.parts.items():
+        sentences += in_neither(name, part.space, part.facts, target.baseline, *configurations)
+    if not sentences:
+        return ()
+    settings = "; ".join(sentences)
+    return (f"neither of the two configurations was in effect when it began: {settings}",)

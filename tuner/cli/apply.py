@@ -222,8 +222,8 @@ def verify(
 ) -> None:
     """Measure a recommendation against the previous configuration again: does it still hold?
 
-    What is in effect before is restored at the end, with a warning if it is neither of the two. The
-    exit status is 3 if the recommendation is not shown to hold.
+    What was in effect is restored at the end; a warning says if it was neither of the two. The exit
+    status is 3 if the recommendation is not shown to hold.
     """
     if (address := server_address(server, state_dir, database)) is not None:
         _refuse_testbed(testbed)

@@ -110,24 +110,14 @@ def test_that_somebody_has_changed_the_settings_is_said_at_once_and_with_the_res
     desk: Desk,
 ) -> None:
     campaign = desk.campaign(faster(-0.10))
-    answer, destination = campaign.recommendation, desk.destination(campaign)
+    answer = campaign.recommendation
     assert answer is not None
-    before = Configuration.of({**ORIGINAL, THREADS: 100})
-    _, result = verify(desk.actor, campaign, answer, before, answer.configuration, destination, 3)
+    answer = replace(answer, baseline=Configuration.of({**ORIGINAL, THREADS: 100}))
+    _, result = measure(desk, replace(campaign, recommendation=answer), 3)
     caveat = f"neither of the two configurations was in effect when it began: {THREADS} is 64"
     assert result.caveat == caveat
     assert f"warning: {caveat}" in desk.messages
     assert f"Caveat: {caveat}." in list(verified_lines(result))
-
-
-@pytest.mark.parametrize("applied", [False, True])
-def test_whichever_of_the_two_is_in_effect_is_no_caveat(desk: Desk, applied: bool) -> None:
-    campaign = desk.campaign(faster(-0.10))
-    if applied:
-        desk.apply(campaign)
-    _, result = measure(desk, campaign)
-    assert result.caveat == ""
-    assert not any("neither" in message for message in desk.messages)
 
 
 def test_hosts_are_told_of_a_verification_before_they_are_opened(
@@ -229,6 +219,8 @@ def test_a_certificate_that_holds(desk: Desk, applied: bool) -> None:
     assert result.outcome is VerifyOutcome.HOLDS
     assert result.lower < 0.9 < result.upper
     assert result.blocks == 4
+    assert result.caveat == ""
+    assert not any("neither" in message for message in desk.messages)
     assert desk.in_force(campaign) == (CANDIDATE if applied else ORIGINAL)
     assert verification.state is CampaignState.FINISHED
     assert verification.baseline is not None

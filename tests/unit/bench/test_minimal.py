@@ -16,6 +16,12 @@ from tuner.simulate.campaign import Result
 pytestmark = pytest.mark.slow
 
 
+def committed() -> list[dict[str, str]]:
+    path = Path(study.__file__).with_name("results.csv")
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def test_a_drawn_surface_has_its_stated_gains() -> None:
     counts = set()
     for seed in range(1, 30):
@@ -46,9 +52,7 @@ def test_a_campaign_is_counted() -> None:
 
 def test_the_committed_campaigns_are_minimal_and_none_is_false() -> None:
     """At the noise of a quiet machine, nine of ten are minimal."""
-    path = Path(study.__file__).with_name("results.csv")
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if float(row["noise"]) == 0.05]
+    rows = [row for row in committed() if float(row["noise"]) == 0.05]
     assert len(rows) >= 12
     assert {row["false"] for row in rows} == {"False"}
     minimal = [r for r in rows if r["recommended"] == "True" and r["missed"] == r["inert"] == "0"]
@@ -59,9 +63,7 @@ def test_the_committed_answers_call_what_does_nothing_inert() -> None:
     """In nine of ten campaigns at any noise; in the others, some setting is credited with a gain
     that it does not have.
     """
-    path = Path(study.__file__).with_name("results.csv")
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = committed()
     for noise in {row["noise"] for row in rows}:
         own = [row for row in rows if row["noise"] == noise and row["recommended"] == "True"]
         right = [row for row in own if row["credited"] == "0"]
