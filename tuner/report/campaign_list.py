@@ -18,8 +18,7 @@ from tuner.model import Answer, Campaign
 from tuner.records.none_ran import none_ran
 from tuner.report.drawing import Printable
 from tuner.report.listing import Column, Listing, stacked
-from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, literal
-from tuner.report.tables import state_text
+from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, literal, state_text
 from tuner.text import duration, faster, moment
 
 _COLUMNS = ("Id", "Name", "State", "Created", "Took", "Answer")

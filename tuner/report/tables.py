@@ -34,11 +34,11 @@ from tuner.report.named_comparison import comparison_sections
 from tuner.report.noise import noise_sections
 from tuner.report.ranking import best_first
 from tuner.report.references import clients_text, references_section
-from tuner.report.styles import FASTER, NAME, QUIET, SLOWER, STRONG, literal, tone
+from tuner.report.styles import NAME, QUIET, SLOWER, STRONG, literal, state_text, tone
 from tuner.report.summary import so_far_text, title
 from tuner.report.trial_estimates import TrialEstimate, strongest_estimates
 from tuner.report.why import why_sections
-from tuner.states import ACTIVE, BlockState, CampaignState, TrialState, state_now
+from tuner.states import BlockState, CampaignState, TrialState, state_now
 from tuner.text import (
     counted,
     duration,
@@ -52,15 +52,6 @@ EVENTS_SHOWN = 10
 #: Trials listed in a summary.
 _MOST_TRIALS = 10
 _DRIFT_CELLS = 40
-
-_STATE_STYLES: Mapping[str, str] = {
-    CampaignState.RUNNING: STRONG,
-    CampaignState.FINISHED: FASTER,
-    CampaignState.FAILED: SLOWER,
-    ACTIVE: STRONG,
-    TrialState.FAILED: SLOWER,
-    TrialState.PRUNED: QUIET,
-}
 
 
 def campaign_page(
@@ -282,8 +273,3 @@ def _events(events: Sequence[Event]) -> RenderableType:
     columns = (Column("At", rigid=True), Column("Event"))
     rows = tuple((Text(moment(e.at), style=QUIET), literal(e.message)) for e in events)
     return Listing(columns, rows)
-
-
-def state_text(state: str) -> Text:
-    """Return the state of a campaign or a trial in its style."""
-    return Text(state, style=_STATE_STYLES.get(state, ""))

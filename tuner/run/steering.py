@@ -9,7 +9,6 @@ from tuner.errors import ConflictError, SpecError
 from tuner.holders import is_gone
 from tuner.model import Campaign, Request, Wish
 from tuner.run.waiting import is_waited_for
-from tuner.services.kinds import ways_to_restore
 from tuner.states import OVER, CampaignState, EventKind
 from tuner.store import NewEvent, Store
 from tuner.store.queue import Queue
@@ -166,5 +165,7 @@ def _end(
 
 def _restore(verifies: bool) -> str:
     """What restores the testbed of a campaign, or a verification, that cannot be resumed."""
+    from tuner.services.kinds import ways_to_restore
+
     again = "'fstune verify', run again," if verifies else "any later campaign there"
     return f"{again} does that, and so do {ways_to_restore()}"
