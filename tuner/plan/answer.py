@@ -87,7 +87,7 @@ def recommendation(
         components=_effects(certificate, rules),
         settings=effects,
         notes=(
-            *caveats(effects, finalist, baseline),
+            *caveats(effects, finalist, baseline, certified=certificate.is_certified),
             *_risks(finalist, baseline, risks),
             *_floor_note(rules),
             *_floors(certificate, rules),

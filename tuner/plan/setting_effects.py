@@ -29,9 +29,13 @@ def setting_effects(
 
 
 def caveats(
-    effects: Mapping[str, SettingEffect], finalist: Configuration, baseline: Configuration
+    effects: Mapping[str, SettingEffect],
+    finalist: Configuration,
+    baseline: Configuration,
+    *,
+    certified: bool,
 ) -> tuple[str, ...]:
-    """Caveats on the effects of several changed settings."""
+    """Caveats on the effects of several changed settings. ``certified``: together, they gain."""
     if not effects:
         return measured_together(finalist, baseline)
     sentences = [
@@ -39,9 +43,15 @@ def caveats(
         "estimates it from all measurements; as these also selected the configuration, it may be "
         "optimistic"
     ]
-    if unclear := [name for name, of in effects.items() if not is_clear(of.lower, of.upper)]:
+    unclear = [name for name, of in effects.items() if not is_clear(of.lower, of.upper)]
+    unknown = [name for name in names_of_changes(baseline, finalist) if name not in effects]
+    if certified and len(unclear) == len(effects) and not unknown:
+        sentences.append(
+            "which settings the gain comes from is not shown; by itself, each may do nothing"
+        )
+    elif unclear:
         sentences.append(f"no effect is shown of {', '.join(unclear)}, which may do nothing")
-    if unknown := [name for name in names_of_changes(baseline, finalist) if name not in effects]:
+    if unknown:
         sentences.append(
             f"the gain of {', '.join(unknown)} is not known, as the campaign never tries the "
             "others without"
