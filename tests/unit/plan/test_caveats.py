@@ -28,8 +28,6 @@ def test_one_changed_setting_was_not_measured_together_with_others(
 
 CHANGED = {"fileserver.threads": 128, "fileserver.callbacks": 100_000}
 PAYS, UNCLEAR = SettingEffect(0.9, 0.85, 0.95), SettingEffect(0.9, 0.7, 1.1)
-NEITHER = "no effect is shown of fileserver.threads, fileserver.callbacks, which may do nothing"
-EITHER = "which settings the gain comes from is not shown; by itself, each may do nothing"
 
 
 def caveats_on(certified: bool, **effects: SettingEffect) -> list[str]:
@@ -49,11 +47,15 @@ def test_settings_without_a_clear_effect_are_named() -> None:
     assert caveats_on(True, threads=PAYS, callbacks=UNCLEAR) == [
         "no effect is shown of fileserver.callbacks, which may do nothing"
     ]
-    assert caveats_on(False, threads=UNCLEAR, callbacks=UNCLEAR) == [NEITHER]
+    assert caveats_on(False, threads=UNCLEAR, callbacks=UNCLEAR) == [
+        "no effect is shown of fileserver.threads, fileserver.callbacks, which may do nothing"
+    ]
 
 
 def test_settings_that_gain_together_are_not_all_said_to_do_nothing() -> None:
-    assert caveats_on(True, threads=UNCLEAR, callbacks=UNCLEAR) == [EITHER]
+    assert caveats_on(True, threads=UNCLEAR, callbacks=UNCLEAR) == [
+        "which settings the gain comes from is not shown; by itself, each may do nothing"
+    ]
 
 
 def test_a_setting_that_was_never_left_out_may_be_the_one_that_gains() -> None:
